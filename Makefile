@@ -1,20 +1,20 @@
 # Every target sets itself up in .venv: python3 (3.11 or newer) and make are all it needs.
 #
-#   make demo                              one approval, from the agent's question to its last word
-#   make demo REPLY="reject over budget"   the same, without asking at the terminal
-#   make demo OPEN=1                       the same, and then the page, until Ctrl-C
+#   make demo                              one approval, from the question of the agent to its last message
+#   make demo REPLY="reject over budget"   the same, without a prompt
+#   make demo OPEN=1                       the same, and then the inbox page, until Ctrl-C
 #   make demo APP=time_off REPLY="approve 3" MESSAGE="I need 5 days off"
 #   make test [ARGS="-k mail"]             the tests
-#   make soak                              the tests that take long: many deaths, browsers, peers
-#   make test-bare                         the tests, without the programs that some of them use
+#   make soak                              the long tests: many killed processes, browsers, peers
+#   make test-bare                         the tests without optional programs
 #   make check                             format, lint, types, layers, links of the documentation
-#   make bench                             the measurements
+#   make bench                             the benchmarks
 #   make bench-peers [ARGS=--quick]        the same unit in other products; installs them in .venv-peers
-#   make format                            put the code into shape
-#   make docs                              write the generated pages of docs/reference anew
+#   make format                            format the code
+#   make docs                              regenerate the pages of docs/reference
 #   make docs-site                         the documentation as a site, in site/
-#   make clean                             remove .venv and everything that was made here
-#   make constraints                       write constraints.txt anew
+#   make clean                             remove .venv and all generated files
+#   make constraints                       rewrite constraints.txt
 
 PYTHON ?= python3
 VENV := .venv
@@ -29,7 +29,7 @@ demo: export DEMO_MESSAGE := $(value MESSAGE)
 demo: export DEMO_APP := $(value APP)
 demo: export DEMO_OPEN := $(value OPEN)
 
-# Containers often set it; then every process that the tests start compiles everything anew.
+# Containers often set it; then every process that the tests start compiles everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help

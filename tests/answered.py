@@ -1,4 +1,4 @@
-"""What a text is read as, in one word."""
+"""Returns how a text is read, in one word."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from signoff.core.replies.text import ReplyContext
 
 
 class Verdict(StrEnum):
-    """A yes, a no, or neither."""
+    """An approval, a rejection or neither."""
 
     APPROVE = "approve"
     REJECT = "reject"
@@ -22,7 +22,7 @@ class Verdict(StrEnum):
 
 
 def verdict_of(text: str, template: JsonValue = None) -> Verdict:
-    """Return what a text decides; many quotations have the same words above them."""
+    """Return what a text decides; cached, because many quoted mails have the same text above."""
     return _verdict(text, json.dumps(template))
 
 

@@ -1,4 +1,4 @@
-"""Runs that have ended, as the tests of the archive, of erasures and of backups begin with."""
+"""Ended runs for the tests of the archive, of erasures and of backups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAYS = timedelta(days=90)
 
 
 async def drained(ledger: Ledger) -> None:
-    """Take all work out of the outboxes, as if it had been done."""
+    """Take all work out of the outboxes, as if workers had done it."""
     for stage in await ledger.backlog():
         while items := (await ledger.claim(stage)).items:
             for item in items:
@@ -27,7 +27,7 @@ async def drained(ledger: Ledger) -> None:
 async def ended(
     ledger: Ledger, decider: Decider, *, siblings: int = 1, session: str = "", reason: str = "fine"
 ) -> tuple[Run, list[Approval]]:
-    """Bring a run of Riley's to its end: Mara approves what it asks for."""
+    """Bring a run of Riley's to its end: Mara approves its request."""
     run, approvals = await paused(ledger, siblings=siblings, session=session)
     for one in approvals:
         await decider.approve(one.id, MARA, channel="email", reason=reason)
@@ -54,14 +54,14 @@ async def seeded(
     start: int = 0,
     ago: timedelta = timedelta(),
 ) -> list[str]:
-    """Write many runs with an approval each, as if all had happened; return the ids of the ended.
+    """Write many runs with one approval each; return the ids of the ended runs.
 
     Args:
-        ledger: Where.
-        count: How many have ended.
-        waiting: How many more still wait.
-        start: The number of the first.
-        ago: How long ago all of it was.
+        ledger: The ledger to write to.
+        count: The number of ended runs.
+        waiting: The number of further runs, which still wait.
+        start: The number of the first run.
+        ago: How long ago the runs were.
     """
     everybody = people()
     now, changes, ids = await ledger.now() - ago, list[Change](), list[str]()
@@ -97,5 +97,5 @@ async def seeded(
 
 
 def archiver(ledger: Ledger, files: ArchiveFiles, *, after: timedelta = DAYS) -> Archiver:
-    """Return what archives."""
+    """Return an archiver."""
     return Archiver(ledger, files, after=after)

@@ -1,4 +1,4 @@
-"""An authenticator in software, as a security key is one: with keys, a counter and a user."""
+"""A software authenticator that acts as a security key: with keys, a counter and a user."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def b64(raw: bytes) -> str:
 
 @dataclass
 class Authenticator:
-    """One passkey, and the lies that its answers may tell.
+    """One passkey; its answers can be made false.
 
     Attributes:
-        origin: Where the browser says that it is.
-        host: What the answer is bound to.
-        verifies: Whether the user gives a finger or a PIN.
-        counts: By how much the counter grows.
+        origin: The origin that the browser reports.
+        host: The host that the answer is bound to.
+        verifies: Whether the user gives a fingerprint or a PIN.
+        counts: How much the counter grows each time.
     """
 
     origin: str
@@ -44,7 +44,7 @@ class Authenticator:
     )
 
     def make(self, offer: dict[str, Any]) -> str:
-        """Return what a browser answers to an offer to make a passkey."""
+        """Return the browser's response to a request to create a passkey."""
         numbers = self.key.public_key().public_numbers()
         public = {1: 2, 3: -7, -1: 1, -2: numbers.x.to_bytes(32), -3: numbers.y.to_bytes(32)}
         attested = bytes(16) + struct.pack(">H", len(self.id)) + self.id + cbor2.dumps(public)
@@ -54,7 +54,7 @@ class Authenticator:
         return self._written({"clientDataJSON": b64(client), "attestationObject": b64(statement)})
 
     def sign(self, offer: dict[str, Any]) -> str:
-        """Return what a browser answers to an offer to sign."""
+        """Return the browser's response to a request to sign."""
         data, client = self._data(0), self._client("webauthn.get", offer)
         signed = data + hashlib.sha256(client).digest()
         signature = self.key.sign(signed, ec.ECDSA(hashes.SHA256()))

@@ -1,4 +1,4 @@
-"""Values and ledger states that many tests begin with."""
+"""Values and ledger states that many tests start with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.policy import OnTimeout, Terms
 
 OF_PEOPLE = frozenset({*Scope} - {Scope.ADMIN, Scope.REQUESTS_SUBMIT})
-"""What a person's token may be good for; an instance's credential has a scope of its own."""
+"""The scopes of a person's token; an instance's credential has a scope of its own."""
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 
 MARA = Person(
@@ -35,34 +35,34 @@ T = TypeVar("T")
 
 
 def present(value: T | None) -> T:
-    """Return what has to be there: a decision, a deadline, a part of a mail."""
+    """Return a value that must not be None: a decision, a deadline, a part of a mail."""
     assert value is not None
     return value
 
 
 def proof_of(event: Event) -> dict[str, JsonValue]:
-    """Return what an event says about how it was proven who wrote the mail."""
+    """Return how an event says that a mail's author was verified."""
     proof = event.more["proof"]
     assert isinstance(proof, dict)
     return proof
 
 
 Snapshot = Callable[[], Awaitable[dict[bytes, bytes]]]
-"""What the fixture `snapshot` returns: a function that reads all keys of the ledger."""
+"""The type of the fixture `snapshot`: a function that reads all keys of the ledger."""
 
 
 def people() -> Directory:
-    """Return Mara and Cleo, who approve, and Riley, who asks."""
+    """Return Mara and Cleo, who approve, and Riley, the requester."""
     return Directory([MARA, CLEO, RILEY])
 
 
 def make_call(tool: str = "reimburse", call_id: str = "fc-1", /, **args: JsonValue) -> ToolCall:
-    """Return a call that waits; without arguments, a reimbursement of 2500."""
+    """Return a pending call; without arguments, a reimbursement of 2500."""
     return ToolCall(id=call_id, name=tool, args=args or {"amount": 2500, "purpose": "conference"})
 
 
 def make_origin(**parts: str) -> Origin:
-    """Return where a call comes from: a run of Riley's, unless a part says otherwise."""
+    """Return the origin of a call: a run of Riley's, unless a part says otherwise."""
     usual = {
         "run": "run_1",
         "app": "finance",
@@ -83,7 +83,7 @@ def make_approval(
     hint: str = "",
     now: datetime = NOON,
 ) -> Approval:
-    """Return an approval that was opened and not routed yet."""
+    """Return an approval before it is routed."""
     approval, _ = Approval.open(
         origin or make_origin(), call or make_call(), hint=hint, template=template, now=now
     )
@@ -98,7 +98,7 @@ def ask(
     on_timeout: OnTimeout = OnTimeout.REJECT,
     second_step: bool = False,
 ) -> Approval:
-    """Return the approval with these people asked by email; Mara and Cleo, unless it says whom.
+    """Return the approval after these people were asked by email; by default Mara and Cleo.
 
     Their cards show all of the call.
     """
@@ -118,7 +118,7 @@ def ask(
 
 
 def asked_approval(**parts: Any) -> Approval:
-    """Return an approval that Mara and Cleo are asked about; `parts` go to `make_approval`."""
+    """Return an approval that asks Mara and Cleo; `parts` go to `make_approval`."""
     return ask(make_approval(**parts))
 
 
@@ -132,10 +132,10 @@ async def paused(
     on_timeout: OnTimeout = OnTimeout.REJECT,
     session: str = "",
 ) -> tuple[Run, list[Approval]]:
-    """Bring a run of Riley's to its first pause, and route what it asks for.
+    """Bring a run of Riley's to its first pause, and route its approvals.
 
     Returns:
-        The run and its approvals, as they stand in the ledger.
+        The run and its approvals, as the ledger has them.
     """
     run = await Decider(ledger, people()).submit(
         "finance", "Reimburse me $2500", user="riley", session=session

@@ -1,4 +1,4 @@
-"""A headless Chromium of one's own, driven over its DevTools protocol as a person would use it."""
+"""A headless Chromium for tests, driven over its DevTools protocol as a person uses it."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ _PLACE = """
   const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
   return element.contains(document.elementFromPoint(x, y)) ? {{x, y}} : null;
 }})()"""
-"""The middle of an element, nothing while something covers it."""
+"""The middle of an element, or nothing while another element covers it."""
 
 
 class Tab:
     """One tab.
 
     Attributes:
-        told: What the browser has told of requests, errors and dialogs since `listen`.
+        told: The browser's events about requests, errors and dialogs since `listen`.
     """
 
     def __init__(self, socket: websockets.asyncio.client.ClientConnection) -> None:
@@ -73,7 +73,7 @@ class Tab:
         self.told: list[dict[str, Any]] = []
 
     async def do(self, method: str, **params: Any) -> dict[str, Any]:
-        """Send a command and return its result; page loads meanwhile are counted."""
+        """Send a command and return its result; count the page loads meanwhile."""
         self._sent += 1
         mine = self._sent
         await self._socket.send(json.dumps({"id": mine, "method": method, "params": params}))
@@ -84,27 +84,27 @@ class Tab:
                 return dict(message["result"])
 
     async def listen(self) -> None:
-        """Have the browser tell of each request, of each error, and of what a policy has blocked.
+        """Receive an event for each request, each error, and each violation of a content policy.
 
-        Chromium says the latter in its log, as it does for users who open the developer tools.
+        Chromium logs the violations, as it does for users who open the developer tools.
         """
         for domain in ("Log", "Runtime", "Network"):
             await self.do(f"{domain}.enable")
 
     def news(self, method: str) -> list[dict[str, Any]]:
-        """Return what was told by events of one kind."""
+        """Return the events of one kind."""
         return [one["params"] for one in self.told if one["method"] == method]
 
     async def open(self, url: str) -> None:
-        """Go to an address and wait until it is there."""
+        """Open an address, and wait until the page has loaded."""
         before = self._loads
         await self.do("Page.navigate", url=url)
         await self._loaded(before)
 
     async def look(self, expression: str) -> Any:
-        """Return what an expression says about the page, or what its promise brings.
+        """Return the value of an expression on the page, or of the promise that it returns.
 
-        Where the page's own scripts are off they stay off; then there are no promises either.
+        If the page's own scripts are off, they stay off; then promises do not work either.
         """
         result = await self.do(
             "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
@@ -117,16 +117,16 @@ class Tab:
         return str(await self.look("document.body.innerText"))
 
     async def find(self, selector: str, text: str = "") -> None:
-        """Wait for an element that is shown, by CSS and by what it says."""
+        """Wait for a visible element with this CSS selector and text."""
         await self._wait_for(f"!!{_find(selector, text)}", f"{selector} that says {text!r}")
 
     async def focus_on(self, element: str) -> None:
-        """Wait until the element of an id has the focus: `autofocus` acts behind the loading."""
+        """Wait until the element with an id has the focus: `autofocus` works after loading."""
         has_it = f"document.activeElement?.id === {json.dumps(element)}"
         await self._wait_for(has_it, f"focus on #{element}")
 
     async def click(self, selector: str, text: str = "") -> None:
-        """Wait for such an element, and click it; what covers it for a moment is waited for."""
+        """Wait for a visible element that nothing covers, and click it."""
         place = _PLACE.format(find=_find(selector, text))
         middle = await self._wait_for(place, f"{selector} that says {text!r} and can be clicked")
         mouse = {**middle, "button": "left", "clickCount": 1}
@@ -136,7 +136,7 @@ class Tab:
     async def write(self, selector: str, text: str) -> None:
         """Wait for a field, click it, and type into it.
 
-        A page that draws itself anew meanwhile forgets what was typed: it is typed again.
+        If the page redraws meanwhile and loses the text, type it again.
         """
         has_it = f"(document.activeElement?.value ?? '').includes({json.dumps(text)})"
         end = time.monotonic() + _PATIENCE
@@ -150,7 +150,7 @@ class Tab:
         raise AssertionError(f"{selector} does not keep {text!r}. There is: {await self.text()}")
 
     async def tab_to(self, selector: str, *, most: int = 40) -> None:
-        """Press Tab until what is wanted has the focus."""
+        """Press Tab until the wanted element has the focus."""
         for _ in range(most):
             await self.key("Tab")
             if await self.look(f"document.activeElement.matches({json.dumps(selector)})"):
@@ -158,11 +158,11 @@ class Tab:
         raise AssertionError(f"{selector} is not reached by {most} tabs")
 
     async def type(self, text: str) -> None:
-        """Type into what has the focus."""
+        """Type into the focused element."""
         await self.do("Input.insertText", text=text)
 
     async def enter(self) -> None:
-        """Press Enter, and wait for the page to which it leads."""
+        """Press Enter, and wait for the next page."""
         before = self._loads
         await self.key("Enter")
         await self._loaded(before)
@@ -181,14 +181,14 @@ class Tab:
         await self.do("Input.dispatchKeyEvent", type="keyUp", **about)
 
     async def shape(self, width: int, height: int, *, dark: bool) -> None:
-        """Be a screen of this size, for somebody who likes it light or dark."""
+        """Set the size of the screen and the colour scheme."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         await self.do("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.do("Emulation.setEmulatedMedia", features=[scheme])
 
     async def picture(self, *, most: int = 4_000) -> bytes:
-        """Return a picture of the page, as WebP; of a long one its beginning, `most` pixels."""
+        """Return a WebP picture of the page, at most `most` pixels high."""
         size = (await self.do("Page.getLayoutMetrics"))["cssContentSize"]
         part = {"x": 0, "y": 0, "width": size["width"], "scale": 1}
         shot = await self.do(
@@ -201,7 +201,7 @@ class Tab:
         return base64.b64decode(shot["data"])
 
     async def _wait_for(self, expression: str, what: str) -> Any:
-        # Pages say by no event that they have drawn something, so it is looked for again and again.
+        # No event announces that a page has drawn something, so look again and again.
         end = time.monotonic() + _PATIENCE
         while time.monotonic() < end:
             if found := await self.look(expression):
@@ -229,7 +229,7 @@ def _find(selector: str, text: str) -> str:
 
 @asynccontextmanager
 async def chromium(folder: Path, *, scripts: bool) -> AsyncIterator[Tab]:
-    """Start a browser and yield a tab of it; say whether its pages may run scripts."""
+    """Start a browser and yield a tab of it; `scripts` says if its pages may run scripts."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         missing("chromium", "apt-get install chromium")
@@ -246,7 +246,7 @@ async def chromium(folder: Path, *, scripts: bool) -> AsyncIterator[Tab]:
     try:
         file = folder / "profile" / "DevToolsActivePort"
         port = await asyncio.to_thread(_port, file, process)
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=60) as http:
             pages = (await http.get(f"http://127.0.0.1:{port}/json/list")).json()
         url = next(one["webSocketDebuggerUrl"] for one in pages if one["type"] == "page")
         async with websockets.asyncio.client.connect(url, max_size=1 << 26, proxy=None) as socket:
@@ -256,13 +256,13 @@ async def chromium(folder: Path, *, scripts: bool) -> AsyncIterator[Tab]:
             yield tab
     finally:
         if process.returncode is None:
-            # The leader of a group that it alone has made: its helpers end with it.
+            # The browser leads a process group of its own: its helpers end with it.
             process.send_signal(signal.SIGTERM)
         await process.wait()
 
 
 def _port(file: Path, process: asyncio.subprocess.Process) -> int:
-    """Wait until the browser says where it listens: it writes this file, and gives no other."""
+    """Wait for the browser's port, which it only writes into this file."""
     deadline = time.monotonic() + _PATIENCE
     while process.returncode is None and time.monotonic() < deadline:
         text = file.read_text() if file.exists() else ""

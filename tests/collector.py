@@ -1,4 +1,4 @@
-"""A collector of OpenTelemetry: takes spans by OTLP over HTTP, from any process."""
+"""An OpenTelemetry collector: it takes spans by OTLP over HTTP from any process."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
 class Collector:
-    """What has come in.
+    """The received spans.
 
     Attributes:
-        url: Where it listens.
+        url: The address of the collector.
     """
 
     def __init__(self, url: str) -> None:
@@ -26,7 +26,7 @@ class Collector:
         self._came = threading.Condition()
 
     def take(self, body: bytes) -> None:
-        """Take what a process sends."""
+        """Take the spans of a process."""
         request = ExportTraceServiceRequest.FromString(body)
         with self._came:
             for resource in request.resource_spans:
@@ -38,7 +38,7 @@ class Collector:
             self._came.notify_all()
 
     def wait_for(self, *names: str, within: float) -> list[tuple[str, Span]]:
-        """Wait until there are spans of all these names; return all that came, by service."""
+        """Wait until each of these names has a span; return all received spans by service."""
 
         def there() -> bool:
             return {one.name for _, one in self._spans} >= set(names)
@@ -64,8 +64,8 @@ def collecting() -> Iterator[Collector]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- as the base has it
-            """Write nothing."""
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the base class names it so
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     collector = Collector(f"http://127.0.0.1:{server.server_address[1]}")

@@ -1,4 +1,4 @@
-"""compose.yaml as `docker compose` reads it: with further files merged in, and variables filled."""
+"""Reads compose.yaml as `docker compose` does: merged with further files, variables filled in."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from signoff.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "examples" / "deploy" / "compose"
-OVERLAYS = ("mailbox", "mail", "slack", "adk-api")
-"""The files that extend compose.yaml, without their suffix."""
+OVERLAYS = ("mailbox", "mail", "slack", "push", "adk-api")
+"""The names of the files that extend compose.yaml, without their suffix."""
 
 _VARIABLE = re.compile(r"\$(?:\$|\{(\w+)(?::-([^}]*))?\})")
 
 
 @cache
 def composed(*overlays: str) -> dict[str, Any]:
-    """Return compose.yaml with some of the files merged in that extend it.
+    """Return compose.yaml, merged with some of the files that extend it.
 
-    Variables have their defaults, except for those that are given a value here.
+    A variable has its default unless a value is given here.
     """
     found: dict[str, Any] = {}
     files = [ROOT / "compose.yaml", *(FOLDER / f"{one}.yaml" for one in overlays)]
@@ -49,23 +49,23 @@ def ours(compose: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def line_of(service: dict[str, Any]) -> list[str]:
-    """Return what a service runs."""
+    """Return the command line of a service."""
     return [*service.get("entrypoint", ()), *service["command"]]
 
 
 def kind_of(service: dict[str, Any]) -> str:
-    """Return the kind of process that a service of ours is, "" for a command of a person."""
+    """Return the kind of process that a service runs; "" for a command of a person."""
     word = line_of(service)[1]
     return word if word in {"worker", "channels", "gateway", "mailbox"} else ""
 
 
 def secret_files(compose: dict[str, Any], service: dict[str, Any], folder: Path) -> dict[str, Path]:
-    """Return the files of the secrets that a service gets, by where they are in its container.
+    """Return the files of the secrets of a service, by their paths in its container.
 
     Args:
-        compose: All of it.
+        compose: The merged content.
         service: One of its services.
-        folder: What stands for ./secrets.
+        folder: The replacement of ./secrets.
     """
     return {
         f"/run/secrets/{name}": folder / Path(compose["secrets"][name]["file"]).name
@@ -83,9 +83,9 @@ def settings_of(
     """Return the settings of a process, checked as at its start.
 
     Args:
-        kind: Of process; "" is a command of a person.
-        environment: Its environment; what has no value is not set.
-        files: Its secrets, by where they are for it.
+        kind: The kind of process; "" is a command of a person.
+        environment: Its environment; a variable without a value is not set.
+        files: Its secrets, by their paths in the container.
         monkeypatch: Sets the environment.
         file: Its settings file.
     """
@@ -98,7 +98,7 @@ def settings_of(
 
 
 def command(words: list[str]) -> TyperCommand:
-    """Walk the words of a command line down the tree of commands, options left out."""
+    """Find the command of a command line in the tree of commands, ignoring options."""
     here: object = typer.main.get_command(app)
     for word in words:
         if word.startswith("-") or not isinstance(here, TyperGroup):

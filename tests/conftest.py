@@ -1,4 +1,4 @@
-"""Fixtures that all tests share: a real Redis, a ledger of one's own in it, and the people."""
+"""Fixtures that all tests share: a real Redis, a ledger in it, and the people."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import signal
 import warnings
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -24,7 +25,7 @@ from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.core.directory.people import Directory
 from signoff.testing import VirtualClock
 
-# The renderer with colours draws the locals of each frame: seconds for an error of a deep stack.
+# The coloured renderer prints the locals of each frame, which takes seconds for a deep stack.
 structlog.configure(
     processors=[
         structlog.processors.add_log_level,
@@ -35,15 +36,15 @@ structlog.configure(
     ]
 )
 
-# A busy machine is no counterexample. `make soak` tries more, by --hypothesis-profile=soak.
+# No deadline: a slow example on a busy machine is not a failure. `make soak` uses the profile soak.
 hypothesis.settings.register_profile("signoff", deadline=None, max_examples=40)
 hypothesis.settings.register_profile("soak", deadline=None, max_examples=200)
 hypothesis.settings.load_profile("signoff")
 
-# Collecting makes much and drops little; `pytest_collection_finish` has it collected again.
+# Collecting tests makes little garbage. `pytest_collection_finish` enables it again.
 gc.disable()
 
-# Tests that are started in the background ignore it, and so would every process that they start.
+# Tests that run in the background ignore SIGINT, and their child processes would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LONG = (
@@ -57,29 +58,48 @@ LONG = (
     "broker",
     "cli",
 )
-"""The files and folders that take longest, beginning with the longest files of the soak."""
+"""The slowest files and folders; the longest files of the soak come first."""
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """One more than there are cores: many a test waits for a process or a timer."""
+    """Use one process more than cores, because many tests wait for a process or a timer."""
     return (yield) + ("PYTEST_XDIST_AUTO_NUM_WORKERS" not in os.environ)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Let each xdist process start to collect a folder at another position.
+
+    Then one of them compiles a module, and the others read the cached bytecode.
+    """
+    report = yield
+    if isinstance(collector, pytest.Dir):
+        found = report.result or []
+        mine: dict[str, Any] = getattr(collector.config, "workerinput", {})
+        number = int(str(mine.get("workerid", "gw0")).removeprefix("gw"))
+        start = len(found) * number // int(mine.get("workercount", 1))
+        report.result = found[start:] + found[:start]
+    return report
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put first what takes long: a long file that comes last has one core to itself."""
+    """Move long files to the front: a long file at the end would run alone on one core."""
     order, root = {name: place for place, name in enumerate(LONG)}, Path(__file__).parent
 
-    def place(item: pytest.Item) -> int:
+    def place(item: pytest.Item) -> tuple[int, Path]:
         path = item.path.relative_to(root)
-        return min(order.get(one, len(LONG)) for one in (path.as_posix(), path.parts[0]))
+        first = min(order.get(one, len(LONG)) for one in (path.as_posix(), path.parts[0]))
+        return first, path
 
     items.sort(key=place)
 
 
 @pytest.fixture(scope="session")
 def made_secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder of secrets as examples/deploy/make-secrets makes it; nobody changes it."""
+    """Return a folder of secrets from examples/deploy/make-secrets; no test changes it."""
     from composed import make_secrets
 
     folder = tmp_path_factory.mktemp("installation") / "secrets"
@@ -89,7 +109,7 @@ def made_secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def restored_log() -> Iterator[None]:
-    """The log of the tests as it was: commands configure it for the whole process."""
+    """Restore the tests' logging configuration, because commands configure the whole process."""
     root = logging.getLogger()
     handlers, level, show = list(root.handlers), root.level, warnings.showwarning
     before = structlog.get_config()
@@ -104,20 +124,20 @@ def restored_log() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of the one Redis server of this test session."""
+    """Return the URL of the only Redis server of this test session."""
     with EmbeddedRedis(tmp_path_factory.mktemp("redis"), fsync="everysec") as server:
         yield server.url
 
 
 @pytest.fixture
 def prefix() -> str:
-    """A key prefix that no other test has."""
+    """Return a key prefix that no other test has."""
     return f"{{test-{secrets.token_hex(4)}}}:"
 
 
 @pytest.fixture
 async def ledger(redis_url: str, prefix: str) -> AsyncIterator[Ledger]:
-    """An empty ledger on the clock of the Redis server."""
+    """Return an empty ledger on the clock of the Redis server."""
     ledger = Ledger(Store.open(redis_url, prefix=prefix))
     yield ledger
     await ledger.close()
@@ -125,13 +145,13 @@ async def ledger(redis_url: str, prefix: str) -> AsyncIterator[Ledger]:
 
 @pytest.fixture
 def clock() -> VirtualClock:
-    """A clock that stands at noon until it is told to go on."""
+    """Return a clock that stays at noon until a test advances it."""
     return VirtualClock(NOON)
 
 
 @pytest.fixture
 async def still_ledger(redis_url: str, prefix: str, clock: VirtualClock) -> AsyncIterator[Ledger]:
-    """An empty ledger on the virtual clock; it shares its keys with `ledger`."""
+    """Return an empty ledger on the virtual clock; it shares its keys with `ledger`."""
     ledger = Ledger(Store.open(redis_url, prefix=prefix, clock=clock))
     yield ledger
     await ledger.close()
@@ -139,25 +159,25 @@ async def still_ledger(redis_url: str, prefix: str, clock: VirtualClock) -> Asyn
 
 @pytest.fixture
 def directory() -> Directory:
-    """Mara and Cleo, who approve, and Riley, who asks."""
+    """Return Mara and Cleo, who approve, and Riley, the requester."""
     return people()
 
 
 @pytest.fixture
 def decider(ledger: Ledger, directory: Directory) -> Decider:
-    """The decisions of `ledger`."""
+    """Return the decisions of `ledger`."""
     return Decider(ledger, directory)
 
 
 @pytest.fixture
 def still_decider(still_ledger: Ledger, directory: Directory) -> Decider:
-    """The decisions of `still_ledger`."""
+    """Return the decisions of `still_ledger`."""
     return Decider(still_ledger, directory)
 
 
 @pytest.fixture
 def snapshot(redis_url: str, prefix: str) -> Iterator[Snapshot]:
-    """A function that returns every key of the ledger with what it holds, byte for byte."""
+    """Return a function that returns every key of the ledger and its content, byte for byte."""
     client = redis.Redis.from_url(redis_url)
 
     async def read() -> dict[bytes, bytes]:
@@ -169,7 +189,7 @@ def snapshot(redis_url: str, prefix: str) -> Iterator[Snapshot]:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what is loaded by now out of every garbage collection: it is large, and stays."""
+    """Exclude all loaded objects from garbage collection, because they are many and stay."""
     gc.enable()
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""`Decisions` with a method for each move, as tests say what happens."""
+"""`Decisions` with one method per move, so that tests read well."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from signoff.core.grants.moves import GiveGrant
 
 
 class Decider(Decisions):
-    """Makes moves by one call each; a refusal is raised."""
+    """Makes each move with one call; a refusal is raised."""
 
     def __init__(self, ledger: Ledger, directory: Directory) -> None:
         super().__init__(ledger, directory)
@@ -78,7 +78,7 @@ class Decider(Decisions):
         return await self.made(approval, move, who, channel=channel, also=also)
 
     async def confirm(self, approval: str, who: Person, *, channel: str, mark: str) -> Approval:
-        """Take the second step."""
+        """Confirm the second step."""
         return await self.made(approval, moves.Confirm(mark=mark), who, channel=channel)
 
     async def withdraw(
@@ -131,7 +131,7 @@ class Decider(Decisions):
         )
 
     async def time_out(self, approval_id: str) -> Approval | None:
-        """Do what is due of one approval, as the timers do; None where nothing is."""
+        """Do what is due for one approval, as the timers do; return None if nothing is due."""
 
         async def attempt() -> Approval | None:
             await self.roster.refresh()
@@ -146,5 +146,5 @@ class Decider(Decisions):
 
 
 def over(decisions: Decisions) -> Decider:
-    """Return the same decisions, with a method for each move."""
+    """Return the same decisions with one method per move."""
     return Decider(decisions.ledger, decisions.directory)

@@ -1,4 +1,4 @@
-"""A real Dovecot of one's own: IMAP and LMTP on loopback, in a folder that ends with the test."""
+"""A real Dovecot for tests: IMAP and LMTP on loopback, in a folder that the test removes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from typing import Final
 
 import pytest
 
+from ports import free_port
 from services import missing
-from signoff.broker.server.embedded import free_port
 
 PASSWORD: Final = "secret"
 KEY: Final = b"a key that only the tests and their Dovecot know"
@@ -110,14 +110,14 @@ username_attribute = email
 
 @dataclass
 class Dovecot:
-    """A Dovecot that runs, or that was stopped.
+    """A Dovecot that runs or was stopped.
 
-    Every name is a mailbox, and ``PASSWORD`` its password. ``name+detail`` is delivered to it.
+    Every name is a mailbox with the password ``PASSWORD``. It also gets mail for ``name+detail``.
 
     Attributes:
-        folder: Where it keeps everything.
+        folder: The folder of all its files.
         imap: The port of IMAP, without TLS or with STARTTLS.
-        imaps: The port of IMAP over TLS, where there is a certificate.
+        imaps: The port of IMAP over TLS, if there is a certificate.
         lmtp: The port of LMTP.
     """
 
@@ -128,7 +128,7 @@ class Dovecot:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, and wait until it greets."""
+        """Start it, and wait for its greeting."""
         program = _program()
         with (self.folder / "output").open("ab") as output:
             self.process = subprocess.Popen(
@@ -141,11 +141,11 @@ class Dovecot:
             self._wait_for(port)
 
     def stop(self) -> None:
-        """Stop it and everything that it started: all connections are cut."""
+        """Stop it and all its children, which closes all connections."""
         process, self.process = self.process, None
         if process is None:
             return
-        # Its children have process groups of their own, so they are asked to go, by their parent.
+        # Its children have process groups of their own, so find them by their parent.
         children = _children(process.pid)
         process.send_signal(signal.SIGTERM)
         try:
@@ -162,7 +162,7 @@ class Dovecot:
         self.start()
 
     def cut(self) -> None:
-        """Cut the connections of those who are logged in, and go on serving."""
+        """Close the connections of logged-in clients, and continue to serve."""
         assert self.process is not None
         for child in _children(self.process.pid):
             if _command(child).startswith("dovecot/imap") and "login" not in _command(child):
@@ -173,7 +173,7 @@ class Dovecot:
         return self.folder / "mail" / name
 
     def renumber(self, name: str) -> None:
-        """Let all messages of a mailbox have other UIDs, as after a restore: a new UIDVALIDITY."""
+        """Give all messages of a mailbox new UIDs and a new UIDVALIDITY, as a restore does."""
         self.stop()
         listed = self.mailbox(name) / "dovecot-uidlist"
         head, _, rest = listed.read_text().partition("\n")
@@ -184,7 +184,7 @@ class Dovecot:
         self.start()
 
     def log(self) -> str:
-        """Return what it has logged."""
+        """Return its log."""
         return (self.folder / "log").read_text()
 
     def _wait_for(self, port: int) -> None:
@@ -206,14 +206,14 @@ class Dovecot:
 
 @contextmanager
 def dovecot(*, capability: str = "", certificate: Path | None = None) -> Iterator[Dovecot]:
-    """Start a Dovecot, and end it with everything that it started.
+    """Start a Dovecot, and stop it with all its children.
 
     Args:
-        capability: What it says that it can do, instead of everything that it can.
+        capability: The capabilities that it announces, instead of all its capabilities.
         certificate: A file with certificate and key; TLS and STARTTLS are served with it.
     """
     _program()
-    # pytest's folders are closed to others, and Dovecot's helpers are not root.
+    # Other users cannot enter pytest's folders, and Dovecot's helpers are not root.
     with tempfile.TemporaryDirectory(prefix="dovecot-", dir="/tmp") as name:
         folder = Path(name)
         user, group = ("nobody", "nogroup") if os.geteuid() == 0 else _ourselves()
@@ -253,12 +253,12 @@ def dovecot(*, capability: str = "", certificate: Path | None = None) -> Iterato
 
 
 def jwt(mailbox: str, *, expires: float, key: bytes = KEY) -> str:
-    """Return an access token that Dovecot takes for a mailbox until it expires (RFC 7519, HS256).
+    """Return an access token that Dovecot accepts for a mailbox (RFC 7519, HS256).
 
     Args:
-        mailbox: Whose.
-        expires: When, in seconds since the epoch.
-        key: What it is signed with.
+        mailbox: The mailbox of the token.
+        expires: The time of its expiry, in seconds since the epoch.
+        key: The key that signs it.
     """
     parts = [
         {"alg": "HS256", "typ": "JWT"},

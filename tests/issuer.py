@@ -1,4 +1,4 @@
-"""A small issuer of OAuth tokens, over real HTTP."""
+"""A small issuer of OAuth tokens over real HTTP."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Answer = Callable[[dict[str, str]], tuple[int, Any]]
 
 @dataclass
 class Issuer:
-    """Issues tokens for one mailbox, as `answer` says; it remembers what it was asked.
+    """Issues tokens for one mailbox, as `answer` says, and remembers the requests.
 
     Attributes:
-        mailbox: Whose mailbox the tokens are for.
-        url: Where it is asked.
+        mailbox: The mailbox that the tokens are for.
+        url: The address of the issuer.
         asked: The forms that were posted.
         answer: Returns status and JSON (or bytes) for a form.
     """
@@ -34,13 +34,13 @@ class Issuer:
     answer: Answer | None = None
 
     def good(self, form: dict[str, str] | None = None, **more: Any) -> tuple[int, Any]:
-        """Issue a token that is good for an hour."""
+        """Issue a token that is valid for an hour."""
         del form
         token = jwt(self.mailbox, expires=time.time() + 3600)
         return 200, {"access_token": token, "token_type": "Bearer", "expires_in": 3600} | more
 
     def expired(self, form: dict[str, str] | None = None) -> tuple[int, Any]:
-        """Issue a token that was good an hour ago, and say that it is good now."""
+        """Issue a token that expired an hour ago, and claim that it is valid."""
         del form
         return 200, {
             "access_token": jwt(self.mailbox, expires=time.time() - 3600),

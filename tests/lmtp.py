@@ -1,4 +1,4 @@
-"""A client of LMTP (RFC 2033): SMTP with another greeting, as mail servers deliver by it."""
+"""A client of LMTP (RFC 2033): the SMTP variant that mail servers use for delivery."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import aiosmtplib
 
 
 class Lmtp(aiosmtplib.SMTP):
-    """aiosmtplib's client, which says LHLO where it would say EHLO.
+    """The client of aiosmtplib, with LHLO instead of EHLO.
 
-    With one recipient the rest is the same; with more there would be an answer for each.
+    With one recipient the rest is the same; with several, there would be a reply for each.
     """
 
     async def execute_command(self, *args: bytes, **options: Any) -> aiosmtplib.SMTPResponse:

@@ -1,6 +1,6 @@
-"""A model on this machine that speaks as OpenAI's, Anthropic's and Google's APIs do.
+"""A model on this machine with the APIs of OpenAI, Anthropic and Google.
 
-It asks for one refund, and repeats what the tool has said.
+It asks for one refund, and repeats the result of the tool.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _tool(names: Iterator[str]) -> str:
 
 
 async def _chat(request: web.Request) -> web.Response:
-    """POST /v1/chat/completions."""
+    """Answer POST /v1/chat/completions."""
     body = await request.json()
     said = [_text(one["content"]) for one in body["messages"] if one["role"] == "tool"]
     tool = _tool(one["function"]["name"] for one in body.get("tools", []))
@@ -48,7 +48,7 @@ async def _chat(request: web.Request) -> web.Response:
 
 
 async def _responses(request: web.Request) -> web.Response:
-    """POST /v1/responses."""
+    """Answer POST /v1/responses."""
     body = await request.json()
     given = body["input"] if isinstance(body["input"], list) else []
     said = [_text(one["output"]) for one in given if one.get("type") == "function_call_output"]
@@ -94,7 +94,7 @@ async def _responses(request: web.Request) -> web.Response:
 
 
 async def _gemini(request: web.Request) -> web.Response:
-    """POST /v1beta/models/MODEL:generateContent."""
+    """Answer POST /v1beta/models/MODEL:generateContent."""
     body = await request.json()
     parts = [part for one in body["contents"] for part in one.get("parts", [])]
     said = [
@@ -110,7 +110,7 @@ async def _gemini(request: web.Request) -> web.Response:
 
 
 async def _messages(request: web.Request) -> web.StreamResponse:
-    """POST /v1/messages, streamed or not."""
+    """Answer POST /v1/messages, streamed or not."""
     body = await request.json()
     blocks = [
         part
@@ -167,7 +167,7 @@ async def _messages(request: web.Request) -> web.StreamResponse:
 
 @asynccontextmanager
 async def model() -> AsyncIterator[dict[str, str]]:
-    """Serve the model; yield the variables by which the clients of all three find it."""
+    """Serve the model; yield the variables that lead the clients of all three APIs to it."""
     app = web.Application(client_max_size=2**24)
     app.router.add_post("/v1/chat/completions", _chat)
     app.router.add_post("/v1/responses", _responses)

@@ -1,4 +1,4 @@
-"""Packages from npm for tests, which no package of ours brings."""
+"""Packages from npm that only tests use."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ _INSTALL = 240.0
 def packages(project: bytes) -> Path:
     """Return the folder ``node_modules`` of a project, installed once into a cache.
 
-    The packages outlive the tests: those of ADK for TypeScript are 290 MB. Where they cannot be
-    had, the tests are skipped, in CI too: no Debian brings them, and the way to npm may be closed.
+    The packages outlive the tests: those of ADK for TypeScript are 290 MB. If they cannot be
+    installed, the tests are skipped, even in CI, because Debian does not have the packages and npm
+    may be unreachable.
 
     Args:
         project: The content of its ``package.json``.
@@ -44,7 +45,7 @@ def _install(npm: str, folder: Path, project: bytes) -> None:
     quiet = ["--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
     try:
         subprocess.run(
-            # No package's own scripts: what they would build is not needed here.
+            # Do not run the packages' own scripts: the tests do not need what they build.
             [npm, "install", *quiet, "--ignore-scripts", "--prefer-offline"],
             cwd=fresh,
             check=True,

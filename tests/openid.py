@@ -1,4 +1,4 @@
-"""A small provider of OpenID Connect, over real HTTP, that can be made to lie."""
+"""A small OpenID Connect provider over real HTTP; a test can make its answers false."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from joserfc.jwk import ECKey
 CLIENT, SECRET = "signoff", "a secret: with%20odd+characters"
 
 Token = Callable[[dict[str, Any]], str]
-"""Makes an ID token of its claims."""
+"""Makes an ID token from its claims."""
 
 
 @dataclass
 class Provider:
-    """Lets everybody in as `person`, and answers what it should, unless told otherwise.
+    """Signs in everybody as `person` and answers correctly, unless a field changes that.
 
     Attributes:
-        issuer: What it calls itself.
+        issuer: Its name for itself.
         person: Claims about the person who signs in.
-        lies: Claims that stand in the place of the right ones; None takes one out.
-        about: Metadata in the place of the right ones; None takes one out.
+        lies: Claims that replace the correct ones; None removes one.
+        about: Metadata that replaces the correct values; None removes one.
         sign: Makes the ID tokens, instead of `signed`.
-        token: What the token endpoint answers instead of the right answer: status and JSON.
-        userinfo: What the userinfo endpoint answers.
+        token: The response of the token endpoint instead of the correct one: status and JSON.
+        userinfo: The response of the userinfo endpoint.
         refuses: The error with which it sends people back, "" for none.
-        asked: The paths that were asked for.
+        asked: The requested paths.
     """
 
     issuer: str = ""
@@ -54,7 +54,7 @@ class Provider:
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def rotate(self) -> None:
-        """Sign with another key from now on, and publish it alone."""
+        """Sign with another key from now on, and publish only that key."""
         self.key = _key(secrets.token_hex(4))
 
     def signed(self, claims: dict[str, Any]) -> str:
@@ -62,7 +62,7 @@ class Provider:
         return jwt.encode({"alg": "ES256", "kid": self.key.kid}, claims, self.key)
 
     def metadata(self) -> dict[str, Any]:
-        """Return what it says about itself (OpenID Connect Discovery 1.0, section 3)."""
+        """Return its metadata (OpenID Connect Discovery 1.0, section 3)."""
         right = {
             "issuer": self.issuer,
             "authorization_endpoint": f"{self.issuer}/authorize",
@@ -76,7 +76,7 @@ class Provider:
         return {name: one for name, one in (right | self.about).items() if one is not None}
 
     def authorize(self, query: dict[str, str]) -> str:
-        """Return the address to send somebody back to."""
+        """Return the address that the browser is sent back to."""
         assert query["client_id"] == CLIENT
         assert query["code_challenge_method"] == "S256"
         back = {"state": query["state"], "iss": self.issuer}
@@ -87,7 +87,7 @@ class Provider:
         return f"{query['redirect_uri']}?{urlencode(back | {'code': code})}"
 
     def exchange(self, form: dict[str, str], login: tuple[str, str]) -> tuple[int, Any]:
-        """Return the tokens for a code, once, to a client with the verifier and the secret."""
+        """Exchange a code, once, for tokens if the client has the verifier and the secret."""
         query = self.codes.pop(form.get("code", ""), None)
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
@@ -164,7 +164,7 @@ def _handler(made: Provider) -> type[BaseHTTPRequestHandler]:
 
 @contextmanager
 def provider(**person: Any) -> Iterator[Provider]:
-    """Run a provider on loopback, which lets this person in."""
+    """Run a provider on loopback that signs in this person."""
     made = Provider(person=person)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(made))
     made.issuer = f"http://127.0.0.1:{server.server_address[1]}"

@@ -1,4 +1,4 @@
-"""A real Postfix of one's own, OpenDKIM as its filter, and swaks as the mail program."""
+"""A real Postfix for tests, with OpenDKIM as its filter and swaks as the mail program."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Final
 
 import pytest
 
+from ports import free_port
 from services import missing
-from signoff.broker.server.embedded import free_port
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="Postfix is started by root alone")
 
@@ -59,7 +59,7 @@ recipient_delimiter = +
 
 @asynccontextmanager
 async def postfix(settings: str) -> AsyncIterator[int]:
-    """Run a Postfix for signoff.example with more of main.cf; yield its port."""
+    """Run a Postfix for signoff.example with these additions to main.cf; yield its port."""
     for program in ("postfix", "swaks"):
         _find(program, package=program)
     port = free_port()
@@ -76,13 +76,13 @@ async def postfix(settings: str) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def opendkim(settings: str) -> AsyncIterator[str]:
-    """Run an OpenDKIM with these settings; yield what names it in ``smtpd_milters``."""
+    """Run an OpenDKIM with these settings; yield its address for ``smtpd_milters``."""
     port = free_port()
     run = _folder()
     main = f"Socket inet:{port}@127.0.0.1\nUserID root\nRequireSafeKeys no\nSyslog no\n"
     (run / "opendkim.conf").write_text(main + settings)
     command = (_find("opendkim", package="opendkim"), "-f", "-x", str(run / "opendkim.conf"))
-    # It has nothing to lose, and looks for a gentler signal every five seconds only.
+    # It has no data to lose, and checks for SIGTERM only every five seconds.
     async with _running(command, port, run, stop=signal.SIGKILL):
         yield f"inet:127.0.0.1:{port}"
 
@@ -96,7 +96,7 @@ async def swaks(port: int, *options: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=300,
         check=False,
     )
 
@@ -107,7 +107,7 @@ def _find(program: str, *, package: str) -> str:
 
 
 def _folder() -> Path:
-    # Postfix's daemons run as other users, and pytest's folders are closed to them.
+    # Postfix's daemons run as other users, which cannot enter pytest's folders.
     run = Path(tempfile.mkdtemp(prefix="signoff-postfix-"))
     run.chmod(0o755)
     return run
@@ -117,7 +117,7 @@ def _folder() -> Path:
 async def _running(
     command: tuple[str, ...], port: int, run: Path, *, stop: signal.Signals = signal.SIGTERM
 ) -> AsyncIterator[None]:
-    """Run a server until the end, in a folder that ends with it; wait for its port."""
+    """Run a server in a folder that is removed at the end; wait for its port."""
     output = run / "output"
     with output.open("wb") as written:
         process = await asyncio.create_subprocess_exec(*command, stdout=written, stderr=written)

@@ -1,4 +1,4 @@
-"""The inbox page as it is in use: served on a port, an agent at work, mail, and a real browser."""
+"""The inbox page in use: a gateway on a port, an agent, mail, and a real browser."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from builders import CLEO, MARA, RILEY, present
 from channels.conftest import Channels, Sink
 from chromium import Tab, chromium
 from deciding import Decider
+from ports import free_port
 from served import listening
 from signoff.broker import stages
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
-from signoff.broker.server.embedded import free_port
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.factors import Factors
@@ -32,6 +32,8 @@ from signoff.channels.inbox.auth.link_mails import LinkMails
 from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings, PushSettings, page_of
+from signoff.channels.inbox.subscriptions import publish_key
+from signoff.channels.inbox.vapid import public_key
 from signoff.core.approvals.approval import Approval
 from signoff.core.directory.people import Directory, Person, Role
 from signoff.core.directory.queues import Queue
@@ -77,7 +79,7 @@ PUSH = PushSettings(private_key=SecretStr(f"{'B' * 43}="), contact="mailto:ops@e
 
 @dataclass
 class Premises:
-    """All of it."""
+    """A gateway with its ledger, agent, mail and browser."""
 
     office: Channels
     inbox: InboxSettings
@@ -91,11 +93,11 @@ class Premises:
 
     @property
     def ledger(self) -> Ledger:
-        """Where all of it is."""
+        """The ledger of the gateway."""
         return self.office.ledger
 
     async def sweep(self) -> None:
-        """Begin anew: nothing is in the ledger, and nobody is signed in."""
+        """Start again: empty the ledger and sign everybody out."""
         await self.tab.open("about:blank")
         await self.tab.do("Network.clearBrowserCookies")
         await self.tab.do("Emulation.setScriptExecutionDisabled", value=False)
@@ -114,29 +116,29 @@ class Premises:
         return approval
 
     async def amend(self, approval: Approval, **parts: Any) -> Approval:
-        """Let an approval be another one in some parts: what a test has no agent or time for."""
+        """Replace parts of an approval, for states that a test cannot reach with an agent."""
         await self.ledger.commit(Change().put(approval.model_copy(update=parts), was=approval))
         return await self.ledger.approval(approval.id)
 
     async def heap(self, approval: Approval, count: int) -> None:
-        """Have so many copies of an approval wait: the same commit with other ids."""
+        """Add this number of copies of an approval: the same commit with other ids."""
         change = Change().put(approval, was=None)
-        text, own = change.to_json(), approval.id.removeprefix("ap_")
-        for start in range(0, count, _TOGETHER):
-            calls = [
-                (
-                    text.replace(own, secrets.token_hex(len(own))[: len(own)]).replace(
-                        change.mark, secrets.token_hex(len(change.mark))[: len(change.mark)]
-                    ),
-                    0,
-                )
-                for _ in range(min(_TOGETHER, count - start))
+        own = approval.id.removeprefix("ap_")
+
+        def copied() -> list[str | int]:
+            new = {one: secrets.token_hex(len(one))[: len(one)] for one in (own, change.mark)}
+            texts = map(str, change.arguments(0))
+            return [
+                one.replace(own, new[own]).replace(change.mark, new[change.mark]) for one in texts
             ]
+
+        for start in range(0, count, _TOGETHER):
+            calls = [copied() for _ in range(min(_TOGETHER, count - start))]
             replies = await self.ledger.store.scripts("commit", calls)
             assert all(one[0] == "ok" for one in replies)
 
     async def ask_by_agent(self, app: str, message: str) -> Approval:
-        """Have an agent work until its call waits, and ask about it."""
+        """Let an agent work until its call waits, and ask about the call."""
         run = await self.office.decider.submit(app, message, user="riley")
         await self.executor.drain(stages.run(app))
         await self.office.router.drain()
@@ -145,24 +147,24 @@ class Premises:
         return await self.ledger.approval(waiting)
 
     async def come_in(self, person: Person) -> None:
-        """Let the browser have a session of somebody, without the way there."""
+        """Give the browser a person's session without signing in."""
         sessions = Sessions(self.ledger, self.inbox)
         name = await sessions.begin(person.id, how=How.LINK, also=Change())
         cookie = {"name": "signoff", "value": name, "domain": "127.0.0.1", "path": "/"}
         await self.tab.do("Network.setCookie", **cookie)
 
     async def enrol(self, person: Person) -> None:
-        """Give somebody an authenticator app."""
+        """Give a person an authenticator app."""
         factors = Factors(self.ledger, self.inbox.secret_key)
         self.apps[person.id] = pyotp.parse_uri(await factors.enroll(person, by="test"))
 
     async def code(self, person: Person = MARA) -> str:
-        """Return a code that was not used yet."""
+        """Return an unused code."""
         self.used = max(int((await self.ledger.now()).timestamp()) // 30, self.used + 1)
         return str(self.apps[person.id].generate_otp(self.used))
 
     async def mailed(self) -> str:
-        """Have the link mailed that was asked for, and return it as it stands in the mail."""
+        """Return the requested link from its mail."""
         await self.links.drain()
         text = present(self.mails.mails[-1].get_body(("plain",))).get_content()
         return str(re.findall(r"http://\S+", text)[0])
@@ -173,12 +175,12 @@ class Premises:
         await self.tab.open(f"{self.inbox.url}{where}")
 
     async def press(self, selector: str) -> None:
-        """Go to a button or link by Tab, press Enter, and wait for the page behind it."""
+        """Focus a button or link with Tab, press Enter, and wait for the next page."""
         await self.tab.tab_to(selector)
         await self.tab.enter()
 
     async def put(self, selector: str, text: str) -> None:
-        """Go to a field by Tab and type into it, in place of what it holds."""
+        """Focus a field with Tab and replace its content."""
         await self.tab.tab_to(selector)
         await self.tab.look("document.activeElement.select?.()")
         await self.tab.type(text)
@@ -186,12 +188,13 @@ class Premises:
 
 @asynccontextmanager
 async def premises(redis_url: str, folder: Path, prefix: str) -> AsyncIterator[Premises]:
-    """Open them; the journal of the finance agent is ``journal.jsonl`` in the folder."""
+    """Yield premises; the finance agent writes ``journal.jsonl`` in the folder."""
     port = free_port()
     inbox = InboxSettings(url=f"http://127.0.0.1:{port}", secret_key=SecretStr("k" * 32), push=PUSH)
     async with AsyncExitStack() as stack:
         ledger = Ledger(Store.open(redis_url, prefix=prefix))
         stack.push_async_callback(ledger.close)
+        await publish_key(ledger, public_key(PUSH))
         office = Channels(ledger, Decider(ledger, STAFF), STAFF, FakeChannel(), POLICIES)
         office.inbox = inbox
         guard = GuardPlugin(ledger)
@@ -217,7 +220,7 @@ async def _browser(folder: Path) -> AsyncIterator[Tab]:
         try:
             yield tab
         finally:
-            # What a page listens to ends before the server does.
+            # The page's event streams end before the server does.
             await tab.do("Page.navigate", url="about:blank")
 
 

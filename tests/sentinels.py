@@ -15,17 +15,19 @@ import redis
 from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
-from signoff.broker.server.embedded import find_server, free_port
+from ports import free_port
+from services import wait_for_redis
+from signoff.broker.server.embedded import find_server
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 NAME = "ledger"
 
 
 class Server:
-    """One Redis server, which can be killed and started anew on its own data."""
+    """A Redis server that can be killed and started again with its data."""
 
     def __init__(self, folder: Path, program: Path, *arguments: str, **settings: str) -> None:
-        self.port = free_port()
+        self.port = int(settings.get("port", free_port()))
         self.file = folder / f"{self.port}.conf"
         self._program = program
         self._arguments = arguments
@@ -47,20 +49,20 @@ class Server:
         )
 
     def start(self) -> None:
-        """Start it and return when it answers."""
+        """Start it, and wait until it answers."""
         command = [str(self._program), str(self.file), *self._arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        self.client.ping()
+        wait_for_redis(f"redis://127.0.0.1:{self.port}")
 
     def signal(self, number: int) -> None:
-        """Send it a signal; after SIGKILL it is gone."""
+        """Send it a signal; after SIGKILL, wait until it has ended."""
         assert self.process is not None
         self.process.send_signal(number)
         if number == signal.SIGKILL:
             self.process.wait()
 
     def stop(self) -> None:
-        """End it, whatever it does."""
+        """Kill it."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
@@ -68,14 +70,14 @@ class Server:
 
 
 def following(server: Server) -> int:
-    """Return how many replicas have all that a primary has, and follow it."""
+    """Return how many replicas are in sync with a server; 0 if it is not a primary."""
     about: Any = server.client.info("replication")
     rows = [one for name, one in about.items() if name[:5] == "slave" and isinstance(one, dict)]
     return sum(one["state"] == "online" for one in rows) if about["role"] == "master" else 0
 
 
 class Group:
-    """Servers of which one is the primary, and Sentinels that watch them, if there are any."""
+    """A primary, its replicas, and optional Sentinels that watch them."""
 
     def __init__(self, servers: Sequence[Server], sentinels: Sequence[Server]) -> None:
         self.servers = servers
@@ -84,12 +86,12 @@ class Group:
 
     @property
     def url(self) -> str:
-        """The URL by which Signoff finds the present primary."""
+        """The URL that Signoff uses to find the current primary."""
         hosts = ",".join(f"127.0.0.1:{one.port}" for one in self.sentinels)
         return f"sentinel://{hosts}/0?master={NAME}"
 
     def primary(self) -> Server:
-        """Return the server that the Sentinels call the primary."""
+        """Return the server that the Sentinels name as the primary."""
         row: Any = self.sentinels[0].client.sentinel_get_master_addr_by_name(NAME)
         return next(one for one in self.servers if one.port == int(row[1]))
 
@@ -98,7 +100,7 @@ class Group:
         return following(self.servers[0])
 
     async def fail_over(self) -> None:
-        """Kill the primary, and wait for another one that has a replica."""
+        """Kill the primary, and wait until another one is named and has a replica."""
         old = self.primary()
         old.signal(signal.SIGKILL)
         await self._until(lambda: self.primary() is not old)
@@ -107,11 +109,11 @@ class Group:
         self._dead = old
 
     def restart(self) -> None:
-        """Start the one that was killed anew; it takes itself for the primary, for some seconds."""
+        """Restart the killed server; for some seconds it still acts as the primary."""
         self._dead.start()
 
     async def recover(self) -> None:
-        """Start the one that was killed anew, and wait until it follows the present primary."""
+        """Restart the killed server, and wait until it replicates the new primary."""
         self.restart()
         await self._until(lambda: following(self.primary()) == len(self.servers) - 1)
 
@@ -126,7 +128,7 @@ class Group:
 def replicated(
     folder: Path, *, replicas: int = 1, sentinels: int = 0, program: Path | None = None
 ) -> Iterator[Group]:
-    """Start a primary, its replicas and Sentinels; yield them when all follow the primary."""
+    """Start a primary, replicas and Sentinels; yield them when the replicas are in sync."""
     program = program or find_server()
     kept = {
         "appendonly": "yes",
@@ -140,7 +142,7 @@ def replicated(
     servers += [Server(folder, program, **kept, **follow) for _ in range(replicas)]
     watching = [Server(folder, program, "--sentinel") for _ in range(sentinels)]
     for one in watching:
-        # Sentinels connect to a new primary within a second: with less they take it for dead.
+        # Sentinels take a second to connect to a new primary; they must not consider it dead.
         rules = (
             f"monitor {NAME} 127.0.0.1 {first} {sentinels // 2 + 1}",
             f"down-after-milliseconds {NAME} 2000",
@@ -159,7 +161,7 @@ def replicated(
         for one in watching:
             one.start()
             with suppress(redis.ResponseError):  # before Redis 7
-                # They let a server that comes back follow after 2 s, and not after 10.
+                # A restarted server becomes a replica after 2 s instead of 10.
                 periods = ("publish-period", 500, "info-period", 1000)
                 one.client.execute_command("SENTINEL DEBUG", *periods)  # type: ignore[no-untyped-call]
         while any(not _knows(one, replicas, sentinels) for one in watching):

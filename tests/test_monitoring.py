@@ -1,4 +1,4 @@
-"""The monitoring examples: rules, dashboard and scrape configuration fit the metrics."""
+"""The monitoring examples use the metrics correctly: rules, dashboard and scrape configuration."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SELECTOR = re.compile(r"\b(signoff_[a-z_]+)\{([^}]*)\}")
 
 
 def promtool(*words: str, text: str = "") -> str:
-    """Run promtool in the folder of the examples, and return what it says."""
+    """Run promtool in the folder of the examples, and return its output."""
     done = subprocess.run(
         [program("promtool", "prometheus"), *words],
         cwd=FOLDER,
@@ -46,7 +46,7 @@ def rules() -> list[dict[str, Any]]:
 
 
 def panels() -> list[dict[str, Any]]:
-    """Return the panels of the dashboard that show something."""
+    """Return the panels of the dashboard that have queries."""
     dashboard = json.loads((FOLDER / "dashboard.json").read_text())
     return [one for one in dashboard["panels"] if one["type"] != "row"]
 
@@ -68,7 +68,7 @@ def series() -> set[str]:
 
 @pytest.mark.parametrize("expression", sorted(set(expressions())))
 def test_rules_and_dashboard_use_metrics_and_labels_that_exist(expression: str) -> None:
-    """A renamed metric would leave an alert silent for ever."""
+    """A renamed metric would silence an alert for ever."""
     assert set(_NAME.findall(expression)) - {"signoff_job"} <= series()
     for name, selector in _SELECTOR.findall(expression):
         metric = METRICS[re.sub(r"_(bucket|sum|count)$", "", name)]
@@ -77,7 +77,7 @@ def test_rules_and_dashboard_use_metrics_and_labels_that_exist(expression: str) 
 
 
 def test_the_dashboard_shows_every_metric() -> None:
-    """What is exported and shown nowhere is not looked at by anybody."""
+    """Nobody would see an exported metric that is not on the dashboard."""
     used = {
         re.sub(r"_(bucket|sum|count)$", "", name)
         for panel in panels()
@@ -88,7 +88,7 @@ def test_the_dashboard_shows_every_metric() -> None:
 
 
 def test_the_panels_of_the_dashboard_do_not_overlap() -> None:
-    """Each place of the grid is taken once, and each panel has an id of its own."""
+    """Each cell of the grid is used once, and each panel has its own id."""
     taken: set[tuple[int, int]] = set()
     for panel in panels():
         place = panel["gridPos"]
@@ -103,7 +103,7 @@ def test_the_panels_of_the_dashboard_do_not_overlap() -> None:
 
 
 def test_every_rule_is_tested() -> None:
-    """Each alert has a case in which it fires, which promtool runs."""
+    """For each alert, promtool runs a case in which it fires."""
     cases = yaml.safe_load((FOLDER / "alerts.test.yml").read_text())["tests"]
     fires = {
         check["alertname"]
@@ -115,7 +115,7 @@ def test_every_rule_is_tested() -> None:
 
 
 def test_every_alert_names_a_command() -> None:
-    """The person who is woken up by it knows what to type; the command exists."""
+    """The person who is paged reads which command to run; the command exists."""
     known = dict(generator().commands())
     for rule in rules():
         words = rule["annotations"]["command"].split()
@@ -125,14 +125,14 @@ def test_every_alert_names_a_command() -> None:
 
 
 def test_the_rules_fire_as_they_should() -> None:
-    """Promtool runs the cases, and reads the rules and the configuration."""
+    """The cases pass in promtool, and the rules and the configuration are valid."""
     assert "SUCCESS" in promtool("test", "rules", "alerts.test.yml")
     promtool("check", "rules", "alerts.yml")
     promtool("check", "config", "prometheus.yml")
 
 
 def test_the_exposition_passes_the_linter_of_prometheus() -> None:
-    """Names, help texts and units, for every metric of every kind of process."""
+    """Names, help texts and units are valid for the metrics of every kind of process."""
     for kind in ("worker", "channels", "gateway"):
         found = Metrics(kind)
         for one in METRICS.values():

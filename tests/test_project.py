@@ -1,4 +1,4 @@
-"""What holds for the project as a whole: its shape, its layers, its errors, its names."""
+"""Rules for the whole project: its packages, layers, errors and names."""
 
 from __future__ import annotations
 
@@ -23,30 +23,29 @@ from signoff.core.base import errors
 ROOT = Path(__file__).parents[1]
 ROOTS = [ROOT / name / "signoff" for name in ("core", "channels", "worker", "cli")]
 SOURCES = sorted(path for root in ROOTS for path in root.rglob("*.py"))
-TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
 
 
 def relative(path: Path) -> str:
-    """Return a path as people name it."""
+    """Return a path relative to the repository."""
     return str(path.relative_to(ROOT))
 
 
 def test_signoff_is_a_namespace() -> None:
-    """An `__init__.py` in one of the roots would hide the packages of the others."""
+    """An `__init__.py` in one root would hide the packages of the others."""
     assert [relative(root) for root in ROOTS if (root / "__init__.py").exists()] == []
     assert signoff.__file__ is None
     assert set(signoff.__path__) >= {str(root) for root in ROOTS}
 
 
 def test_every_package_has_an_init() -> None:
-    """Below the namespace, folders are ordinary packages that say what they are."""
+    """Below the namespace, folders are ordinary packages with docstrings."""
     for source in SOURCES:
         init = source.with_name("__init__.py")
         assert init.exists(), relative(init)
 
 
 def test_the_layers_hold() -> None:
-    """The contracts of import-linter are kept."""
+    """import-linter's contracts hold."""
     done = subprocess.run(
         [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
         cwd=ROOT,
@@ -59,9 +58,9 @@ def test_the_layers_hold() -> None:
 
 
 def test_nothing_sends_mail_by_smtplib() -> None:
-    """Mail goes out through aiosmtplib, in tests, examples and measurements as well.
+    """All code sends mail through aiosmtplib, including tests, examples and benchmarks.
 
-    Text that is run as a program is looked at too: it imports what it likes.
+    Text that runs as a program is checked too, because it can import anything.
     """
     folders = ("core", "channels", "worker", "cli", "tests", "benchmarks", "examples", "docs")
     sources = [path for name in folders for path in (ROOT / name).rglob("*.py")]
@@ -76,14 +75,14 @@ def test_nothing_sends_mail_by_smtplib() -> None:
 
 
 def tree() -> list[str]:
-    """Return the errors as their module's docstring draws them, without the remarks."""
+    """Return the error tree as its module's docstring shows it, without the remarks."""
     return [f"{indent}{kind.__name__}" for indent, kind in branches(errors.SignoffError, "", "")]
 
 
 def branches(
     kind: type[Exception], first: str, others: str
 ) -> Iterator[tuple[str, type[Exception]]]:
-    """Yield each class of a branch with what stands before it."""
+    """Yield each class of a branch with its prefix in the tree."""
     yield first, kind
     below = sorted(kind.__subclasses__(), key=lambda one: inspect.getsourcelines(one)[1])
     below = [one for one in below if one.__module__ == errors.__name__]
@@ -95,7 +94,7 @@ def branches(
 
 
 def test_the_error_tree_is_drawn_as_it_is() -> None:
-    """The tree on top of core/errors.py is that of the classes, in their order."""
+    """The tree in the docstring of core/errors.py has the classes in their order."""
     drawn = [
         line
         for line in (errors.__doc__ or "").splitlines()
@@ -108,7 +107,7 @@ def test_the_error_tree_is_drawn_as_it_is() -> None:
 
 
 def test_every_error_is_in_the_tree() -> None:
-    """Whatever the project raises on its own account is below SignoffError, and documented."""
+    """Every error that the project raises derives from SignoffError and has a docstring."""
     for name, kind in vars(errors).items():
         if isinstance(kind, type) and issubclass(kind, BaseException):
             assert issubclass(kind, errors.SignoffError), name
@@ -116,7 +115,7 @@ def test_every_error_is_in_the_tree() -> None:
 
 
 def modules() -> list[ModuleType]:
-    """Import every module of core and broker, in all of their rooms."""
+    """Import every module of core and broker."""
     return [
         importlib.import_module(info.name)
         for package in ("core", "broker")
@@ -128,7 +127,7 @@ def modules() -> list[ModuleType]:
 
 @pytest.mark.parametrize("module", modules(), ids=lambda module: module.__name__)
 def test_public_names_say_what_they_are(module: ModuleType) -> None:
-    """Every module, and every public class and function in it, has a docstring; `__all__` holds."""
+    """Every module, public class and public function has a docstring; `__all__` is correct."""
     assert module.__doc__
     for name in getattr(module, "__all__", ()):
         assert hasattr(module, name), name
@@ -167,27 +166,20 @@ PUBLIC = {
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_the_names_that_others_build_on(name: str) -> None:
-    """They are there; taking one away is a change that a reader of the changelog must find."""
+    """They exist; removing one is a change that needs an entry in the change log."""
     module = importlib.import_module(name)
     assert [one for one in PUBLIC[name].split() if not hasattr(module, one)] == []
 
 
-@pytest.mark.parametrize("test", TESTS, ids=relative)
-def test_every_test_says_what_it_shows(test: Path) -> None:
-    """A test without a sentence is a riddle when it fails."""
-    for node in ast.walk(ast.parse(test.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith(
-            "test_"
-        ):
-            assert ast.get_docstring(node), f"{relative(test)}: {node.name}"
-
-
 def test_every_context_cleans_up_also_after_an_error() -> None:
-    """What follows a bare `yield` is skipped when the body raises, a skipped test included."""
+    """Code after a bare `yield` does not run if the body raises, for example in a skipped test."""
+    sources = [*SOURCES, *(ROOT / "tests").rglob("*.py")]
+    texts = {one: one.read_text(encoding="utf-8") for one in sources}
     found = [
         f"{relative(source)}: {node.name}"
-        for source in [*SOURCES, *(ROOT / "tests").rglob("*.py")]
-        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
+        for source, text in texts.items()
+        if "contextmanager" in text
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and any(ast.unparse(one).endswith("contextmanager") for one in node.decorator_list)
         and list(unguarded(node))
@@ -196,7 +188,7 @@ def test_every_context_cleans_up_also_after_an_error() -> None:
 
 
 def unguarded(block: ast.AST) -> Iterator[int]:
-    """Yield the line of each `yield` that has something behind it in its own block."""
+    """Yield the line of each `yield` that has code after it in its own block."""
     for name in ("body", "orelse", "finalbody"):
         lines = getattr(block, name, None)
         if not isinstance(lines, list):
@@ -212,7 +204,7 @@ def unguarded(block: ast.AST) -> Iterator[int]:
 
 
 def hook() -> ModuleType:
-    """Load hatch_build.py, which only the build imports."""
+    """Load hatch_build.py, which otherwise only the build imports."""
     spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
     assert spec is not None
     assert spec.loader is not None
@@ -234,7 +226,7 @@ def hook() -> ModuleType:
 def test_the_package_names_the_repository_it_is_built_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remote: str, address: str
 ) -> None:
-    """Each link of the README to a file leads there, and there are Project-URLs."""
+    """Each README link to a file leads to the repository, and the Project-URLs are set."""
     monkeypatch.delenv("SIGNOFF_REPOSITORY_URL", raising=False)
     for words in (("init", "-q"), ("remote", "add", "origin", remote)):
         subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
@@ -247,7 +239,7 @@ def test_the_package_names_the_repository_it_is_built_from(
 
 
 def test_the_package_carries_what_init_needs() -> None:
-    """The example agent and the first settings stand where `example_files` looks for them."""
+    """The example agent and the first settings are in the folders that `example_files` uses."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     carried = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     assert carried == {

@@ -1,4 +1,4 @@
-"""A browser without scripts for the inbox page, and what its tests begin with."""
+"""A browser without scripts for the inbox page, and fixtures for its tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TWO_STEPS = Policy(name="expenses", ask=("mara", "cleo"), within="4h", second_st
 
 
 class _Forms(HTMLParser):
-    """Reads the forms of a page: the action, and the fields with what they hold."""
+    """Reads the forms of a page: each action, with the fields and their values."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class _Forms(HTMLParser):
         self._open = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Collect forms, and what a browser would send of them."""
+        """Collect forms and the fields that a browser would send."""
         found = {name: value or "" for name, value in attrs}
         if tag == "form":
             self.forms.append((found["action"], {}))
@@ -50,12 +50,12 @@ class _Forms(HTMLParser):
             fields[self._open] = found.get("value", "")
 
     def handle_endtag(self, tag: str) -> None:
-        """Leave a field."""
+        """End a field."""
         if tag in {"select", "textarea"}:
             self._open = ""
 
     def handle_data(self, data: str) -> None:
-        """Take the text of a field; its first line end is the page's own."""
+        """Collect the text of a field without its first line end, as HTML requires."""
         if self._open and self.forms and self.lasttag == "textarea":
             self.forms[-1][1][self._open] += data.removeprefix("\n")
 
@@ -68,7 +68,7 @@ def forms_of(page: httpx.Response) -> dict[str, dict[str, str]]:
 
 
 def totp_of(uri: str) -> pyotp.TOTP:
-    """Return the authenticator app that was enrolled by a URI."""
+    """Return the authenticator app of an enrolment URI."""
     app = pyotp.parse_uri(uri)
     assert isinstance(app, pyotp.TOTP)
     return app
@@ -76,7 +76,7 @@ def totp_of(uri: str) -> pyotp.TOTP:
 
 @dataclass
 class Browser:
-    """A browser at the inbox page; it follows no redirect."""
+    """A browser on the inbox page; it does not follow redirects."""
 
     http: httpx.AsyncClient
     apps: dict[str, pyotp.OTP]
@@ -85,7 +85,7 @@ class Browser:
 
     @property
     def session(self) -> str:
-        """The session's name, as the cookie has it; to set it is to be another browser."""
+        """The session's name in the cookie; setting it makes this another browser."""
         found = (one.value or "" for one in self.http.cookies.jar if one.name == COOKIE)
         return next(found, "")
 
@@ -100,20 +100,20 @@ class Browser:
         return await self.http.get(path)
 
     async def post(self, path: str, fields: dict[str, str], **headers: str) -> httpx.Response:
-        """Send a form, as a browser sends one of this page."""
+        """Send a form with a browser's headers for this page."""
         usual = {"Origin": ORIGIN, "Sec-Fetch-Site": "same-origin"}
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         return await self.http.post(path, data=fields, headers=usual | sent)
 
     async def code(self, person: Person = MARA) -> str:
-        """Return a code that was not used yet: of the present, or of the next half minute."""
+        """Return an unused code, of the current or the next half minute."""
         present = int((await self.ledger.now()).timestamp()) // 30
         step = max(present, self.taken.get(person.id, 0) + 1)
         self.taken[person.id] = step
         return str(self.apps[person.id].generate_otp(step))
 
     async def sign_in(self, person: Person = MARA, to: str = "/inbox/") -> httpx.Response:
-        """Sign in as somebody."""
+        """Sign in as a person."""
         code = await self.code(person)
         form = {"next": to, "address": person.email, "code": code}
         answer = await self.post("/inbox/sign-in", form)
@@ -121,7 +121,7 @@ class Browser:
         return answer
 
     async def press(self, path: str, button: str = "approve", **fields: str) -> httpx.Response:
-        """Look at an approval and press one of its buttons."""
+        """Open an approval and press one of its buttons."""
         page = await self.get(path)
         form = forms_of(page)[f"{path}/approve"]
         return await self.post(f"{path}/{button}", form | fields)

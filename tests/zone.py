@@ -1,4 +1,4 @@
-"""A small real DNS server on loopback, and mail that is signed with keys which it publishes."""
+"""A small DNS server on loopback, and mail signed with the keys that it publishes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,21 @@ import nacl.signing
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from signoff.channels.email.authentication.lookup import Txt
+
 FIELDS = ("from", "to", "cc", "subject", "date", "message-id", "content-type")
 
 
 @dataclass
 class Zone:
-    """What the server says; ``broken`` names get SERVFAIL, ``silent`` ones no answer.
+    """A DNS zone, with the queries that the server received.
 
-    ``asked`` lists the names in the order in which they were asked for.
+    Attributes:
+        records: The TXT records by name.
+        broken: The names that get SERVFAIL.
+        silent: The names that get no answer.
+        asked: The requested names, in order.
+        port: The port of the server.
     """
 
     records: dict[str, list[str]] = field(default_factory=dict)
@@ -40,6 +47,10 @@ class Zone:
     def server(self) -> str:
         """The address for ``nameservers``."""
         return f"127.0.0.1:{self.port}"
+
+    def txt(self) -> Txt:
+        """Return a resolver for this server, with enough time for a busy machine."""
+        return Txt([self.server], timeout=60)
 
     def publish(self, signer: Signer, *, flags: str = "") -> None:
         """Publish the key of a signer."""
@@ -92,7 +103,7 @@ async def serving(zone: Zone) -> AsyncIterator[Zone]:
 
 @dataclass(frozen=True)
 class Signer:
-    """Signs mail for a domain, as its mail server would."""
+    """Signs mail for a domain as its mail server does."""
 
     domain: str
     selector: str = "s1"
@@ -101,17 +112,17 @@ class Signer:
 
     @property
     def record(self) -> str:
-        """The TXT record of its key."""
+        """The TXT record of the key."""
         kind = self.algorithm.partition("-")[0]
         return f"v=DKIM1; k={kind}; p={_keys(kind, self.bits)[1]}"
 
     @property
     def key(self) -> bytes:
-        """Its private key: PEM for RSA, as dkimpy takes it for Ed25519."""
+        """The private key: PEM for RSA, and dkimpy's form for Ed25519."""
         return _keys(self.algorithm.partition("-")[0], self.bits)[0]
 
     def sign(self, raw: bytes, *, fields: tuple[str, ...] = FIELDS, **more: Any) -> bytes:
-        """Return a mail with a signature on top; keyword arguments go to dkimpy."""
+        """Return a mail with a signature above it; keyword arguments go to dkimpy."""
         present = [name.encode() for name in fields if f"\n{name}:" in _head(raw)]
         line = dkim.DKIM(raw, signature_algorithm=self.algorithm.encode()).sign(
             self.selector.encode(),
@@ -130,7 +141,7 @@ def _head(raw: bytes) -> str:
 
 @cache
 def _keys(kind: str, bits: int) -> tuple[bytes, str]:
-    """Return a private key as dkimpy takes it, and the public one as the DNS has it."""
+    """Return a private key in dkimpy's form, and the public key in DNS form."""
     if kind == "ed25519":
         key = nacl.signing.SigningKey.generate()
         public = base64.b64encode(bytes(key.verify_key)).decode()

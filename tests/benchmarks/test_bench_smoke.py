@@ -1,4 +1,4 @@
-"""The benchmarks run to their end and print everything that they are for. No timing is judged."""
+"""The benchmarks run to their end and print all their results. No timing is checked."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PRINTED = {
 
 @pytest.mark.parametrize(("module", "wanted"), PRINTED.items(), ids=PRINTED)
 def test_a_quick_run_prints_every_ratio(module: str, wanted: tuple[str, ...]) -> None:
-    """A small run ends well, and says what the machine was or what it has measured."""
+    """A small run succeeds, and prints the machine or its measurements."""
     done = subprocess.run(
         [sys.executable, "-m", module, "--quick", "--fsync", "everysec"],
         cwd=ROOT,
@@ -59,7 +59,7 @@ def test_a_quick_run_prints_every_ratio(module: str, wanted: tuple[str, ...]) ->
 
 
 def test_a_quick_run_of_peers_that_need_no_installation_prints_the_table() -> None:
-    """Signoff and bare Celery do units, answer at rest, leave requests open, and end."""
+    """Signoff and bare Celery do units, answer at rest, leave requests open, and stop."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.peers", "--quick", "--only", "signoff,celery"],
         cwd=ROOT,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks.peers import installing
 from benchmarks.peers.__main__ import Found, Plan, measure, show
 from benchmarks.peers.contenders import CONTENDERS, Contender
 from benchmarks.peers.installing import Environment, NotInstalled
@@ -13,22 +12,21 @@ from rich.console import Console
 
 
 def contender(driven: str, environment: Environment) -> Contender:
-    """Return a peer that nobody can measure."""
+    """Return a peer that cannot be measured."""
     return Contender("nobody", driven, "no", "nothing", environment)
 
 
 def test_what_cannot_be_installed_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing program is named; nothing is taken for installed."""
-    monkeypatch.setattr(installing, "FOLDER", tmp_path)
+    """A missing program is named, and does not count as installed."""
     monkeypatch.setattr("sys.executable", str(tmp_path / "no-python"))
-    environment = Environment(name="nobody", python=("nothing",))
+    environment = Environment(name="nobody", python=("nothing",), root=tmp_path)
     with pytest.raises(NotInstalled, match="no-python is not installed"):
         environment.install()
     assert not list(tmp_path.rglob(".installed"))
 
 
 async def test_what_does_not_start_is_named_in_the_table(tmp_path: Path) -> None:
-    """Its row says what was wrong, where the others have their figures."""
+    """Its row has the reason, and the other rows have their results."""
     nobody = contender("no_such_module:Peer", Environment(shows=("celery",)))
     with (tmp_path / "table").open("w") as file:
         console = Console(file=file, width=200)
@@ -39,7 +37,7 @@ async def test_what_does_not_start_is_named_in_the_table(tmp_path: Path) -> None
 
 
 def test_every_peer_says_what_its_unit_has_and_what_survives() -> None:
-    """Figures without these mean nothing."""
+    """Results without these descriptions mean nothing."""
     assert len({one.name for one in CONTENDERS}) == len(CONTENDERS)
     for one in CONTENDERS:
         assert one.durable

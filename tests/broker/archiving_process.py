@@ -1,4 +1,4 @@
-"""A process that archives in small steps, to be killed in the middle of it."""
+"""A process that archives in small steps; tests kill it in the middle."""
 
 import asyncio
 import contextlib
@@ -14,14 +14,14 @@ from signoff.core.base.errors import LeaseLost
 
 
 async def main(url: str, prefix: str, folder: str) -> None:
-    """Archive all that has ended; wait for the lease of one that was killed to run out."""
+    """Archive all ended runs; wait until the lease of a killed process runs out."""
     vars(archiving).update(_RUNS=7, _AT_ONCE=1, _LEASE=0.5)
     ledger = Ledger(Store.open(url, prefix=prefix))
     archiver = archiving.Archiver(ledger, ArchiveFiles(Path(folder)), after=timedelta())
     busy = True
     while busy:
-        # Another process, which was killed, may hold the lease still; on a busy machine so short a
-        # lease may be lost as well.
+        # A killed process may still hold the lease; on a busy machine,
+        # this process may also lose so short a lease.
         with contextlib.suppress(LeaseLost):
             busy = (await archiver.once()).busy
         await asyncio.sleep(0.05)

@@ -1,9 +1,9 @@
-"""A Celery worker in a process of its own, which does the work of the stage `route`.
+"""A Celery worker process that works on the stage `route`.
 
 Usage: python stage_worker.py BROKER_URL REDIS_URL PREFIX
 
-What it has done it acknowledges, and pushes onto the list `done`; "ready" comes first.
-With an item called "hold" it says "holding", and works on when something is in the list `go`.
+It pushes "ready" and the ids of the items that it acknowledges onto the list `done`.
+For an item with the id "hold", it says "holding" and continues when the list `go` has an entry.
 """
 
 from __future__ import annotations

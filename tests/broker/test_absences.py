@@ -1,4 +1,4 @@
-"""Absences that people set, and the turns of queues: both in the ledger, for all processes."""
+"""Absences that people set, and the turns of queues: both are in the ledger for all processes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from builders import CLEO, MARA, NOON, RILEY, asked_approval
+from builders import CLEO, MARA, NOON, RILEY, asked_approval, paused, present
+from deciding import Decider
 from signoff.broker.directory.absences import People
 from signoff.broker.directory.rotation import RotationKeeper
+from signoff.broker.freezes import Freezes
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.events import What
-from signoff.core.base.errors import AbsenceRefused, RecordUnreadable
+from signoff.core.base.errors import AbsenceRefused, NotAnApprover, RecordUnreadable
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Pick, Queue
@@ -24,7 +26,7 @@ DAY = timedelta(days=1)
 
 
 async def events(ledger: Ledger) -> list[tuple[str, dict[str, object]]]:
-    """Return what the audit has about people."""
+    """Return the audit's events about people."""
     from signoff.broker.ledger import audit
     from signoff.core.approvals.events import Event
 
@@ -33,25 +35,25 @@ async def events(ledger: Ledger) -> list[tuple[str, dict[str, object]]]:
 
 
 def settings(*absences: Absence) -> Directory:
-    """Return the directory; Mara is away in it on these days."""
+    """Return the directory; its settings say that Mara is away on these days."""
     return Directory([MARA.model_copy(update={"away": absences}), CLEO, RILEY])
 
 
 def days(first: datetime, start: int, end: int, delegate: str = "") -> Absence:
-    """Return an absence, by days from a moment on."""
+    """Return an absence, as numbers of days from a moment."""
     begin = first.date() + start * DAY
     return Absence(start=begin, end=first.date() + end * DAY, delegate=delegate)
 
 
 async def away(people: People, person: Person, now: datetime) -> bool:
-    """Say whether somebody is away at a moment."""
+    """Return whether a person is away at a moment."""
     found = (await people.directory()).get(person.id)
     assert found is not None
     return found.absence(now) is not None
 
 
 async def test_an_absence_is_seen_by_every_process_at_once(ledger: Ledger) -> None:
-    """And what was said is in the audit, with who said it and how."""
+    """The audit has what was said, by whom and in which channel."""
     here, there = People(ledger, settings()), People(ledger, settings())
     now = await ledger.now()
     assert await here.directory() is await here.directory()
@@ -81,7 +83,7 @@ async def test_an_absence_is_seen_by_every_process_at_once(ledger: Ledger) -> No
 
 
 async def test_a_return_counts_more_than_the_settings(ledger: Ledger) -> None:
-    """What has begun by the settings is over; what is still to come there stays."""
+    """A current absence of the settings ends; a later one stays."""
     now = await ledger.now()
     people = People(ledger, settings(days(now, -2, 2), days(now, 9, 9)))
     assert await away(people, MARA, now)
@@ -93,7 +95,7 @@ async def test_a_return_counts_more_than_the_settings(ledger: Ledger) -> None:
 
 
 async def test_what_is_over_is_forgotten(ledger: Ledger) -> None:
-    """The record does not grow with the years; whom the settings do not know is dropped."""
+    """Past absences and unknown people are dropped, so the record does not keep growing."""
     now = await ledger.now()
     people = People(ledger, settings())
     await people.leave(MARA, days(now, 0, 5), by="mara", more={})
@@ -106,10 +108,10 @@ async def test_what_is_over_is_forgotten(ledger: Ledger) -> None:
 
 
 async def test_what_cannot_be_is_refused(ledger: Ledger) -> None:
-    """Over already, unknown delegates, and people who stand in for each other on the same day."""
+    """Past absences, unknown delegates, and two delegates of each other on one day are refused."""
     now = await ledger.now()
     people = People(ledger, settings())
-    with pytest.raises(AbsenceRefused, match="would have ended"):
+    with pytest.raises(AbsenceRefused, match="The absence ends on"):
         await people.leave(MARA, days(now, -3, -1), by="mara", more={})
     with pytest.raises(AbsenceRefused, match="'tom' is not the id"):
         await people.leave(MARA, days(now, 0, 1, "tom"), by="mara", more={})
@@ -122,7 +124,7 @@ async def test_what_cannot_be_is_refused(ledger: Ledger) -> None:
 
 
 async def test_many_at_once_lose_nothing(ledger: Ledger) -> None:
-    """Twenty people leave in the same moment."""
+    """Twenty people set an absence at the same moment."""
     crowd = [Person(id=f"p{at}", email=f"p{at}@example.com") for at in range(20)]
     now = await ledger.now()
     people = People(ledger, Directory(crowd))
@@ -133,14 +135,14 @@ async def test_many_at_once_lose_nothing(ledger: Ledger) -> None:
 
 
 async def test_a_record_of_another_shape_is_an_error(ledger: Ledger) -> None:
-    """Nobody is taken to be here whose absence cannot be read."""
+    """An unreadable record is an error, so that no absence is overlooked."""
     await ledger.commit(Change().put_raw("absences", '{"mara": {"away": "always"}}'))
     with pytest.raises(RecordUnreadable, match="record absences"):
         await People(ledger, settings()).directory()
 
 
 async def test_turns_go_on_over_batches_and_processes(ledger: Ledger) -> None:
-    """Three askings in one batch and three in the next, by another process: two for each member."""
+    """Two processes ask a queue three times each, and each of its three members gets two turns."""
     crowd = [Person(id=one, email=f"{one}@example.com") for one in "abc"]
     queue = Queue(name="q", members=("a", "b", "c"), pick=Pick.ROUND_ROBIN)
     directory = Directory(crowd, queues=[queue, Queue(name="all", members=("a",))])
@@ -161,10 +163,26 @@ async def test_turns_go_on_over_batches_and_processes(ledger: Ledger) -> None:
 
 
 async def test_an_index_entry_needs_a_record(ledger: Ledger) -> None:
-    """Alone it would never be written; beside one it is written with it or not at all."""
+    """An index entry is written together with a record, or not at all."""
     with pytest.raises(ValueError, match="write that first"):
         Change().index("turns:q", "mara", 1)
     approval = asked_approval()
     await ledger.commit(Change().put(approval, was=None).index("turns:q", "mara", 7))
     assert await ledger.store.scored(["turns:q", "turns:x"]) == [{"mara": 7.0}, {}]
     assert await ledger.store.members("waiting") == [approval.id]
+
+
+async def test_people_of_a_reload_count_before_the_ledger_is_read_again(ledger: Ledger) -> None:
+    """Absences and freezes stay after a reload; people who were removed cannot decide."""
+    written = settings()
+    decider = Decider(ledger, written)
+    _, (one,) = await paused(ledger)
+    today = (await ledger.now()).date()
+    await decider.people.leave(CLEO, Absence(start=today, end=today), by="cleo", more={})
+    await Freezes(ledger).freeze(tool="refund", by="ops", why="an incident")
+    await decider.roster.refresh()
+    written.become(Directory([CLEO, RILEY]))
+    assert present(decider.directory.get("cleo")).away
+    assert [freeze.tool for freeze in decider.directory.freezes] == ["refund"]
+    with pytest.raises(NotAnApprover, match="not in the directory any more"):
+        await decider.approve(one.id, MARA, channel="inbox")

@@ -1,12 +1,16 @@
-"""Users of Redis by role: each works under its own, and a worker's password opens little."""
+"""Redis users by role: each process uses its own, and a worker's password gives little access."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import os
 import re
+import shutil
 import signal
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,12 +20,20 @@ import httpx
 import pytest
 import redis
 import redis.exceptions
+from agentapprovalprotocol import AsyncClient
+from mcp import Client, StdioServerParameters
 
 from archiving import seeded
+from builders import MARA
+from channels.aap.conftest import CALL
+from channels.push.device import PushService
 from channels.slack.office import click_on
+from deciding import over
+from ports import free_port
 from promises.plant import Plant, plant
 from promises.slack_office import SlackOffice, slack_office
-from services import plain_redis
+from redis_users import PREFIX, guarded, url_of
+from served import listening
 from signoff.broker.api_tokens import create
 from signoff.broker.heartbeat import states
 from signoff.broker.server.acl import (
@@ -29,9 +41,7 @@ from signoff.broker.server.acl import (
     FAMILIES,
     GATEWAY,
     OPERATOR,
-    ROLES,
     WORKER,
-    users,
 )
 from signoff.broker.submit import submit
 from signoff.channels.inbox.auth.links import make_link
@@ -42,33 +52,26 @@ from signoff.core.access.scopes import Scope
 from signoff.core.approvals.events import What
 from visitor import forms_of
 
-PASSWORDS = {role: f"password-of-{role}" for role in ROLES}
-PREFIX = "{signoff}:"
 PAGE = "http://127.0.0.1:9"
 USE = "/inbox/sign-in/link/use"
-PATIENCE = 120
+PATIENCE = 300
+BANK = Path(__file__).parents[1] / "channels" / "mcp" / "bank.py"
+FURTHER = f"""
+[aap]
+enabled = true
+[inbox]
+url = "{PAGE}"
+secret_key = "a key of thirty-two characters.."
+[inbox.push]
+private_key = "{base64.b64encode(bytes(range(32))).decode()}"
+contact = "mailto:ops@example.com"
+allow_private = true
+"""
 LISTED = Path(__file__).parents[2] / "docs" / "reference" / "redis-keys.md"
 
 
-@contextmanager
-def guarded(folder: Path) -> Iterator[str]:
-    """Start a Redis with these users, and yield its URL with a place for the login."""
-    folder.mkdir(exist_ok=True)
-    lines = [*users(PREFIX, PASSWORDS), "user root on >root allkeys allchannels +@all"]
-    (folder / "users.acl").write_text("\n".join(lines) + "\n")
-    with plain_redis(
-        folder, login="root:root", aclfile=f'"{folder}/users.acl"', appendonly="yes"
-    ) as url:
-        yield url
-
-
-def url_of(url: str, role: str) -> str:
-    """Return the URL with which a role connects."""
-    return url.replace("root:root", f"signoff-{role}:{PASSWORDS[role]}")
-
-
 def test_every_key_of_the_reference_belongs_to_somebody() -> None:
-    """A new kind of key is refused to all until it is said who uses it."""
+    """Redis refuses every user a new kind of key until a role may use it."""
     rows = re.findall(r"^\| `([^`]+)`", LISTED.read_text("utf-8"), re.MULTILINE)
     known = [re.compile(re.escape(one).replace(r"\*", ".*")) for one in FAMILIES]
     names = {re.sub(r"[A-Z…][A-Za-z@/….:]*", "x", row) for row in rows}
@@ -78,10 +81,10 @@ def test_every_key_of_the_reference_belongs_to_somebody() -> None:
 
 @pytest.mark.parametrize("role", [WORKER, CHANNELS, GATEWAY])
 def test_a_password_opens_only_what_its_processes_use(tmp_path: Path, role: str) -> None:
-    """Tried on each kind of key, read and written: what is not the role's is refused."""
+    """Each kind of key is read and written; Redis refuses those that the role does not use."""
     with guarded(tmp_path / "redis") as url, redis.Redis.from_url(url_of(url, role)) as client:
         for family in FAMILIES:
-            # Of a stage that is not a worker's, unless the family names one.
+            # Names a stage that is not a worker's, unless the family names one.
             name = family.replace("*", "intake")
             letters = "".join(FAMILIES[one] for one in FAMILIES if fnmatchcase(name, one))
             reads, writes = role[0] in letters.lower(), role[0].upper() in letters
@@ -97,7 +100,7 @@ def test_a_password_opens_only_what_its_processes_use(tmp_path: Path, role: str)
 
 
 def test_a_script_opens_no_more_for_a_worker(tmp_path: Path) -> None:
-    """Redis checks the keys that a script makes up, not only those that it is given."""
+    """Redis checks the keys that a script computes too, not only its arguments."""
     with guarded(tmp_path / "redis") as url, redis.Redis.from_url(url_of(url, WORKER)) as worker:
         for name in ("factor:mara", "login:x", "passkey:x", "grant:x", "link:x"):
             for call in (f"'GET', KEYS[1] .. '{name}'", f"'SET', KEYS[1] .. '{name}', 'x'"):
@@ -117,7 +120,7 @@ def _allowed(client: redis.Redis, command: str, key: str) -> bool:
 @pytest.mark.soak
 @pytest.mark.promise
 async def test_every_process_works_under_its_own_user(tmp_path: Path) -> None:
-    """From the submission to the last word; Redis has refused nobody anything."""
+    """From the submission to the end of a run, Redis refuses nothing to any process."""
     with guarded(tmp_path / "redis") as url:
         async with plant(tmp_path, redis=url_of(url, OPERATOR)) as here:
             for role in ("worker", "channels", "gateway"):
@@ -131,8 +134,100 @@ async def test_every_process_works_under_its_own_user(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 @pytest.mark.promise
+async def test_programs_and_browsers_work_under_its_own_user(tmp_path: Path) -> None:
+    """Redis refuses nothing for the Agent Approval Protocol, an MCP gate and notifications."""
+    service = PushService(free_port())
+    with guarded(tmp_path / "redis") as url:
+        operator = url_of(url, OPERATOR)
+        async with (
+            listening(service.app, service.port, "127.0.0.1"),
+            plant(tmp_path, redis=operator, gateway=FURTHER) as here,
+        ):
+            for role in ("channels", "gateway"):
+                here.environment["SIGNOFF_REDIS__URL"] = url_of(url, role)
+                await here.start(role)
+            port = here.supervisor.children["gateway"].said["port"]
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
+                device = service.device()
+                await _notifications_on(here, http, device.form)
+
+                def notified() -> set[str]:
+                    return {str(told["tag"]) for _, told in service.to(device)}
+
+                await _asked_by_a_program(here, http, notified)
+                await _asked_by_a_gate(here, notified)
+        with redis.Redis.from_url(url, decode_responses=True) as root:
+            refused = {(one["username"], one["object"]) for one in root.acl_log()}
+            assert refused == set()
+
+
+async def _notifications_on(here: Plant, http: httpx.AsyncClient, form: dict[str, str]) -> None:
+    """Sign Mara in by a link, and turn notifications on in her browser."""
+    link, _ = await make_link(here.parts.ledger, "mara", how=How.LOCAL, to="/inbox/")
+    usual = {"Host": urlsplit(PAGE).netloc, "Origin": PAGE, "Sec-Fetch-Site": "same-origin"}
+    data = forms_of(await http.get(link, headers=usual))[USE]
+    signed_in = await http.post(USE, data=data, headers=usual)
+    usual["Cookie"] = signed_in.headers["set-cookie"].partition(";")[0]
+    page = await http.get("/inbox/notifications", headers=usual)
+    data = forms_of(page)["/inbox/notifications/on"] | form
+    on = await http.post("/inbox/notifications/on", data=data, headers=usual)
+    assert on.status_code == 303, on.text
+
+
+async def _approved(here: Plant, app: str, notified: Callable[[], set[str]]) -> None:
+    """Wait until Mara's browser gets the notification of an app's request, and approve it."""
+    ledger = here.parts.ledger
+
+    async def told() -> bool:
+        return any(one.id in notified() for one in await ledger.pending() if one.origin.app == app)
+
+    await _until(told)
+    (found,) = [one for one in await ledger.pending() if one.origin.app == app]
+    await over(here.parts.decisions).approve(found.id, MARA, channel="inbox")
+
+
+async def _asked_by_a_program(
+    here: Plant, http: httpx.AsyncClient, notified: Callable[[], set[str]]
+) -> None:
+    """Provision an instance, let it ask for an approval, and delete it."""
+    scopes = frozenset({Scope.INSTANCES_MANAGE})
+    token, _ = await create(here.parts.ledger, scopes=scopes, by="test", users=("riley",))
+    keys = {"Authorization": f"Bearer {token}", "Idempotency-Key": "k"}
+    made = await http.post("/aap/v1/instances", json={"instance_name": "codex"}, headers=keys)
+    assert made.status_code == 201, made.text
+    token = made.json()["credential"]["token"]
+    async with aclosing(AsyncClient(f"{http.base_url}/aap", token)) as client:
+        request = await client.create(CALL, "k1")
+        await _approved(here, "codex", notified)
+        async with asyncio.timeout(PATIENCE):
+            while (await client.get(request.id)).status == "pending":  # noqa: ASYNC110 -- no signal announces it
+                await asyncio.sleep(0.1)
+    gone = await http.delete(f"/aap/v1/instances/{made.json()['instance']['id']}", headers=keys)
+    assert gone.status_code in {200, 204}, gone.text
+
+
+async def _asked_by_a_gate(here: Plant, notified: Callable[[], set[str]]) -> None:
+    """Call a tool through a gate that a client starts with the gateway's Redis user."""
+    own = {
+        "SIGNOFF_CONFIG": str(here.folder / "signoff.toml"),
+        "JOURNAL": str(here.folder / "journal"),
+    }
+    env = {**os.environ, **here.environment, **own}
+    shutil.copy(BANK, here.folder / "bank.py")
+    words = ["mcp", "gate", "--name", "bank", "--user", "riley@example.com", "--"]
+    args = ["-m", "signoff.cli", *words, sys.executable, "bank.py"]
+    server = StdioServerParameters(command=sys.executable, args=args, env=env, cwd=here.folder)
+    async with Client(server) as client:
+        calling = asyncio.create_task(client.call_tool("refund", {"amount": 5}))
+        await _approved(here, "mcp", notified)
+        result = await calling
+        assert not result.is_error
+
+
+@pytest.mark.soak
+@pytest.mark.promise
 async def test_every_door_works_under_its_own_user(tmp_path: Path) -> None:
-    """Slack, the page, REST, a freeze, a reload and the archive: Redis has refused nobody."""
+    """Redis refuses nothing for Slack, the page, REST, a freeze, a reload and the archive."""
     with guarded(tmp_path / "redis") as url:
         further = f"""
 [retention]
@@ -150,7 +245,7 @@ secret_key = "a key of thirty-two characters.."
                 await here.start(role)
             token, _ = await create(ledger, scopes=frozenset({Scope.ADMIN}), by="test")
             port = here.supervisor.children["gateway"].said["port"]
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
                 rest = {"Authorization": f"Bearer {token}"}
                 await _frozen_and_pressed(office, http, rest)
                 await _decided_on_the_page(office, http)
@@ -169,7 +264,7 @@ secret_key = "a key of thirty-two characters.."
 async def _frozen_and_pressed(
     office: SlackOffice, http: httpx.AsyncClient, rest: dict[str, str]
 ) -> None:
-    """Freeze a tool, approve its call in Slack, and thaw it: the run goes on."""
+    """Freeze a tool, approve its call in Slack, and unfreeze it: the run continues."""
     body = {"tool": "reimburse", "why": "the bank called"}
     frozen = await http.post("/api/v1/freezes", json=body, headers=rest)
     assert frozen.status_code == 200, frozen.text
@@ -203,7 +298,7 @@ async def _decided_on_the_page(office: SlackOffice, http: httpx.AsyncClient) -> 
 
 
 async def _looked_up(http: httpx.AsyncClient, rest: dict[str, str]) -> None:
-    """Read what the API has, and set and end an absence."""
+    """Call the reading methods of the API, and set and end an absence."""
     for what in ("approvals", "runs", "queues", "figures", "grants", "people", "audit", "freezes"):
         assert (await http.get(f"/api/v1/{what}", headers=rest)).status_code == 200, what
     away = await http.post("/api/v1/people/mara/away", json={"to": "2999-01-01"}, headers=rest)
@@ -213,7 +308,7 @@ async def _looked_up(http: httpx.AsyncClient, rest: dict[str, str]) -> None:
 
 
 async def _reloaded(here: Plant) -> None:
-    """Add somebody to the settings: every process reads them again."""
+    """Add a person to the settings, which every process reloads."""
     settings = here.folder / "signoff.toml"
     settings.write_text(
         settings.read_text() + '[[people]]\nid = "cleo"\nemail = "cleo@example.com"\n'
@@ -236,7 +331,7 @@ async def _until(done: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def _answered(here: Plant) -> None:
-    """Let a run be approved by mail."""
+    """Let a manager approve a run by mail."""
     answering = asyncio.create_task(here.answer_everything(lambda _: "approve"))
     run = await submit(
         here.parts.ledger, "finance", "Reimburse me $2500 for trip 1", user="riley@example.com"

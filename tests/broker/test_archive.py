@@ -1,4 +1,4 @@
-"""What has ended moves into the archive: whole, once, and so that the audit stays verifiable."""
+"""Ended runs move into the archive completely and once, and the audit still verifies."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ from signoff.testing import VirtualClock
 
 @pytest.fixture
 def files(tmp_path: Path) -> ArchiveFiles:
-    """An empty archive."""
+    """Return an empty archive."""
     return ArchiveFiles(tmp_path / "archive")
 
 
 @dataclass
 class Office:
-    """A ledger on a clock that stands still, and its archive."""
+    """A ledger on a virtual clock, and its archive."""
 
     ledger: Ledger
     decider: Decider
@@ -62,12 +62,12 @@ class Office:
 def office(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> Office:
-    """All of them together."""
+    """Return an office with an empty archive."""
     return Office(still_ledger, still_decider, clock, files)
 
 
 async def contents(ledger: Ledger) -> dict[str, Any]:
-    """Return every key without an end that the ledger has, with the number of its members."""
+    """Return each key of the ledger without an expiry, with the number of its members."""
     client, prefix = ledger.store.client, ledger.store.prefix
     found: dict[str, Any] = {}
     counts: dict[str, Callable[[str], Awaitable[Any]]] = {
@@ -97,7 +97,7 @@ async def all_records(ledger: Ledger, files: ArchiveFiles) -> list[str]:
 async def test_what_ended_long_ago_is_in_the_archive_and_nowhere_else(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
-    """Run, approvals and audit are read from the files; Redis has none of it."""
+    """Run, approvals and audit are read from the files, and Redis has none of them."""
     run, approvals = await ended(still_ledger, still_decider, siblings=2)
     head = (await audit.verify(still_ledger.store))[1]
     clock.advance(DAYS + timedelta(seconds=1))
@@ -118,14 +118,14 @@ async def test_what_ended_long_ago_is_in_the_archive_and_nowhere_else(
 async def test_an_ended_run_leaves_no_byte_in_redis(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
-    """However many have ended, Redis has the same keys afterwards, with as many members."""
+    """However many runs have ended, Redis has the same keys with as many members."""
     counted = []
     for count in (1, 4):
         for _ in range(count):
             await ended(still_ledger, still_decider, siblings=2)
         clock.advance(DAYS + timedelta(seconds=1))
         await archiver(still_ledger, files).once()
-        # The note of the archiving before is archived with the next one.
+        # The next archiving also archives the note of this one.
         counted.append(await contents(still_ledger))
     first, second = counted
     for both in counted:
@@ -140,7 +140,7 @@ async def test_an_ended_run_leaves_no_byte_in_redis(
 async def test_nothing_is_archived_for_ever(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
-    """Where only archiving has happened since, nothing is written."""
+    """If nothing but archiving has happened since, nothing is written."""
     await ended(still_ledger, still_decider)
     for _ in range(4):
         clock.advance(DAYS + timedelta(seconds=1))
@@ -151,7 +151,7 @@ async def test_nothing_is_archived_for_ever(
 async def test_what_is_too_young_stays(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
-    """The last event counts: also that of a late answer that was refused."""
+    """The last event counts, even if it is the refusal of a late answer."""
     _, (approval,) = await ended(still_ledger, still_decider)
     clock.advance(DAYS - timedelta(days=1))
     with pytest.raises(AlreadyDecided):
@@ -168,12 +168,12 @@ async def test_what_is_too_young_stays(
 
 
 async def waits(ledger: Ledger, decider: Decider) -> Run:
-    """Nobody has answered yet."""
+    """Make a run that waits for an answer."""
     return (await paused(ledger, within=timedelta(days=200)))[0]
 
 
 async def half_waits(ledger: Ledger, decider: Decider) -> Run:
-    """One of two approvals is answered."""
+    """Make a run of which one of two approvals is answered."""
     run, (first, _) = await paused(ledger, siblings=2, within=timedelta(days=200))
     await decider.approve(first.id, MARA, channel="email")
     await drained(ledger)
@@ -181,12 +181,12 @@ async def half_waits(ledger: Ledger, decider: Decider) -> Run:
 
 
 async def queued(ledger: Ledger, decider: Decider) -> Run:
-    """No worker has begun with it."""
+    """Make a run that waits for a worker."""
     return await decider.submit("finance", "hi", user="riley")
 
 
 async def in_doubt(ledger: Ledger, decider: Decider) -> Run:
-    """A tool was started and not seen to finish."""
+    """Make a run whose tool started and was not seen to finish."""
     run, (approval,) = await paused(ledger)
     await decider.approve(approval.id, MARA, channel="email")
     await drained(ledger)
@@ -196,7 +196,7 @@ async def in_doubt(ledger: Ledger, decider: Decider) -> Run:
 
 
 async def started(ledger: Ledger, decider: Decider) -> Run:
-    """The run failed while its tool was running."""
+    """Make a run that failed while its tool was running."""
     run, (approval,) = await paused(ledger)
     await decider.approve(approval.id, MARA, channel="email")
     await drained(ledger)
@@ -208,7 +208,7 @@ async def started(ledger: Ledger, decider: Decider) -> Run:
 
 
 async def undelivered(ledger: Ledger, decider: Decider) -> Run:
-    """Somebody is still to be told something about it."""
+    """Make a run with an undelivered message."""
     run, (approval,) = await ended(ledger, decider)
     notice = SendNotice(
         channel="email", approval=approval.id, person="mara", headline="Late.", cause="m1"
@@ -218,7 +218,7 @@ async def undelivered(ledger: Ledger, decider: Decider) -> Run:
 
 
 async def granted(ledger: Ledger, decider: Decider) -> Run:
-    """A call of it has given a grant that still covers others."""
+    """Make a run with a grant that still covers other calls."""
     run, (approval,) = await ended(ledger, decider)
     now = await ledger.now()
     scope = Scope(
@@ -257,7 +257,7 @@ async def test_what_is_not_over_stays(
     files: ArchiveFiles,
     still: Callable[[Ledger, Decider], Awaitable[Run]],
 ) -> None:
-    """Its records, its work and its timeline stay; what ended beside it goes."""
+    """Records, work and timeline of the run stay; other ended runs are archived."""
     run = await still(still_ledger, still_decider)
     gone, _ = await ended(still_ledger, still_decider, session="other")
     before = await still_ledger.history(run.id)
@@ -275,7 +275,7 @@ async def test_what_is_not_over_stays(
 async def test_a_run_in_doubt_goes_when_somebody_has_settled_it(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
-    """That is in the audit, and counts as its last event."""
+    """The resolution of the doubt is in the audit, and counts as the run's last event."""
     run = await in_doubt(still_ledger, still_decider)
     now = await still_ledger.now()
     settled = Event(what=What.SETTLED, at=now, run=run.id, by="ops", why="it was not paid")
@@ -289,11 +289,11 @@ async def test_a_run_in_doubt_goes_when_somebody_has_settled_it(
 
 
 class Crash(BaseException):
-    """The end of a process, which no handler sees."""
+    """The end of a process; no handler catches it."""
 
 
 def crashing(real: Any, *, at: int = 1) -> Any:
-    """Return a function that does what another one does, and ends the process at its nth call."""
+    """Return a function that does the same, but ends the process at its nth call."""
     calls = 0
 
     def call(*args: Any, **options: Any) -> Any:
@@ -323,7 +323,7 @@ def crashing(real: Any, *, at: int = 1) -> Any:
 async def test_a_crash_loses_nothing_and_doubles_nothing(
     office: Office, owner: Any, name: str, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever it breaks off, the next time ends with each record in exactly one place."""
+    """After a crash at any step, the next archiving leaves each record in exactly one place."""
     still_ledger, still_decider = office.ledger, office.decider
     clock, files = office.clock, office.files
     kept = [(await ended(still_ledger, still_decider))[0].id for _ in range(5)]
@@ -353,7 +353,7 @@ async def test_what_changes_at_that_moment_stays(
     files: ArchiveFiles,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A record that is written between the file and its removal is in the ledger alone."""
+    """A record that is written between the file and its removal stays in the ledger."""
     run, (approval,) = await ended(still_ledger, still_decider)
     clock.advance(DAYS + timedelta(seconds=1))
     real = archiving._prune
@@ -366,7 +366,7 @@ async def test_what_changes_at_that_moment_stays(
 
     with monkeypatch.context() as patch:
         patch.setattr(archiving, "_prune", prune)
-        # One round: the next one would take it as it is by then.
+        # Only one round: the next one would archive the record in its new form.
         patch.setattr(archiving._Batch, "is_empty", property(lambda one: not one.entries))
         await archiver(still_ledger, files).once()
     assert (await still_ledger.approval(approval.id)).reported
@@ -381,7 +381,7 @@ async def test_what_changes_at_that_moment_stays(
 async def test_one_process_at_a_time(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
-    """Of several that begin together one does it, and the others do nothing."""
+    """Of several that start together, one archives and the others do nothing."""
     for _ in range(3):
         await ended(still_ledger, still_decider)
     clock.advance(DAYS + timedelta(seconds=1))
@@ -393,7 +393,7 @@ async def test_one_process_at_a_time(
 async def test_what_webhooks_have_not_read_stays(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
-    """The archive ends where the feed stands."""
+    """The archive stops at the position of the feed."""
     await ended(still_ledger, still_decider)
     await still_ledger.commit(Change().put_raw("webhooks", await latest(still_ledger.store)))
     await ended(still_ledger, still_decider, session="later")
@@ -403,7 +403,7 @@ async def test_what_webhooks_have_not_read_stays(
 
 
 async def rewritten(files: ArchiveFiles, change: Callable[[str], str], *, sums: bool) -> None:
-    """Change a file of the archive, and with it the checksum in its last line."""
+    """Change a file of the archive and the checksum in its last line."""
     path = files.path(1)
     *lines, _ = change(path.read_text()).splitlines(keepends=True)
     whole = hashlib.sha256("".join(lines).encode()).hexdigest()
@@ -431,7 +431,7 @@ async def rewritten(files: ArchiveFiles, change: Callable[[str], str], *, sums: 
 async def test_a_changed_archive_is_found_out(
     office: Office, change: Callable[[str], str], sums: bool
 ) -> None:
-    """Entries by the chain, records by the checksum that the audit has noted."""
+    """The chain shows changed entries, and the audit's checksums show changed records."""
     await ended(office.ledger, office.decider)
     office.clock.advance(DAYS + timedelta(seconds=1))
     await archiver(office.ledger, office.files).once()
@@ -443,14 +443,14 @@ async def test_a_changed_archive_is_found_out(
 async def test_a_missing_file_stops_archiving(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, tmp_path: Path
 ) -> None:
-    """Another machine without the folder does not go on from nothing, and removes nothing."""
+    """Without the folder, another machine archives nothing and removes nothing."""
     for _ in range(2):
         await ended(still_ledger, still_decider)
         clock.advance(DAYS + timedelta(seconds=1))
         if not (tmp_path / "one").exists():
             await archiver(still_ledger, ArchiveFiles(tmp_path / "one")).once()
     elsewhere = ArchiveFiles(tmp_path / "two")
-    with pytest.raises(ArchiveBroken, match="same folder"):
+    with pytest.raises(ArchiveBroken, match="share one folder"):
         await archiver(still_ledger, elsewhere).once()
     with pytest.raises(ArchiveBroken):
         await reading.verify(still_ledger, elsewhere)
@@ -460,7 +460,7 @@ async def test_a_missing_file_stops_archiving(
 async def test_an_entry_cut_out_of_the_ledger_is_found_out(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
-    """Behind the anchor the chain goes on: what is missing or put in there shows."""
+    """The chain continues after the archive, so missing and inserted entries show."""
     await paused(still_ledger, within=timedelta(days=200))
     await ended(still_ledger, still_decider, session="b")
     clock.advance(DAYS + timedelta(seconds=1))

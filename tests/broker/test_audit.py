@@ -1,4 +1,4 @@
-"""The audit chain, and what it takes to break it unseen."""
+"""The audit chain: which changes it detects."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ async def store(ledger: Ledger, decider: Decider) -> Store:
 
 
 async def rows(store: Store) -> list[tuple[str, dict[str, str]]]:
-    """Return the entries as they are kept."""
+    """Return the stored entries."""
     found: Any = await store.client.xrange(f"{store.prefix}audit")
     return list(found)
 
 
 async def write(store: Store, entries: list[tuple[str, dict[str, str]]]) -> None:
-    """Put these entries in the place of those that are there, under their ids."""
+    """Replace the entries by these, under their ids."""
     await store.client.delete(f"{store.prefix}audit")
     for entry_id, fields in entries:
         await store.client.xadd(
@@ -43,7 +43,7 @@ async def write(store: Store, entries: list[tuple[str, dict[str, str]]]) -> None
 
 
 async def test_a_chain_that_nobody_touched(store: Store) -> None:
-    """It verifies, gives its head, and knows an earlier head again."""
+    """It verifies, returns its head, and accepts an earlier head."""
     count, head = await audit.verify(store)
     assert (count, len(head)) == (8, 40)
     assert await audit.verify(store, expect_head=head) == (8, head)
@@ -52,14 +52,14 @@ async def test_a_chain_that_nobody_touched(store: Store) -> None:
 
 
 async def test_an_empty_chain(ledger: Ledger) -> None:
-    """There is nothing wrong with nothing, unless something was there before."""
+    """An empty chain is valid, unless there were entries before."""
     assert await audit.verify(ledger.store) == (0, "")
     with pytest.raises(AuditBroken, match="not in the chain"):
         await audit.verify(ledger.store, expect_head="0" * 40)
 
 
 async def test_it_is_what_anybody_can_compute(store: Store) -> None:
-    """The links follow from the texts alone, by two hashes."""
+    """Anybody can compute the links from the texts alone, with two hashes."""
     link = ""
     for _, fields in await rows(store):
         inner = hashlib.sha256(fields["e"].encode()).hexdigest()
@@ -68,24 +68,24 @@ async def test_it_is_what_anybody_can_compute(store: Store) -> None:
 
 
 async def change(store: Store) -> None:
-    """Let another person have approved."""
+    """Change the approver."""
     entries = await rows(store)
     entries[2][1]["e"] = entries[2][1]["e"].replace("mara", "cleo").replace("riley", "rilex")
     await write(store, entries)
 
 
 async def remove(store: Store) -> None:
-    """Take one out of the middle."""
+    """Remove an entry from the middle."""
     await store.client.xdel(f"{store.prefix}audit", (await rows(store))[4][0])
 
 
 async def remove_first(store: Store) -> None:
-    """Take the first one out."""
+    """Remove the first entry."""
     await store.client.xdel(f"{store.prefix}audit", (await rows(store))[0][0])
 
 
 async def insert(store: Store) -> None:
-    """Put one into the middle that is like its neighbour."""
+    """Insert a copy of an entry into the middle."""
     entries = await rows(store)
     copy = dict(entries[4][1])
     entries = [(f"{place + 1}-0", fields) for place, (_, fields) in enumerate(entries)]
@@ -93,12 +93,12 @@ async def insert(store: Store) -> None:
 
 
 async def append(store: Store) -> None:
-    """Add one behind the commit script's back, without a link."""
+    """Append an entry without a link and without the commit script."""
     await store.client.xadd(f"{store.prefix}audit", {"e": "{}", "h": "0" * 40})
 
 
 async def swap(store: Store) -> None:
-    """Exchange two entries."""
+    """Swap two entries."""
     entries = await rows(store)
     entries[3], entries[4] = (entries[3][0], entries[4][1]), (entries[4][0], entries[3][1])
     await write(store, entries)
@@ -115,7 +115,7 @@ async def forget_all(store: Store) -> None:
 
 
 async def replace_head(store: Store) -> None:
-    """Let the head be that of an earlier entry."""
+    """Replace the head by that of an earlier entry."""
     await store.client.set(f"{store.prefix}audit:head", (await rows(store))[-2][1]["h"])
 
 
@@ -143,7 +143,7 @@ async def remove_head(store: Store) -> None:
 async def test_what_breaks_the_chain(
     store: Store, tamper: Callable[[Store], Awaitable[None]]
 ) -> None:
-    """An entry that was changed, removed, added or moved is found."""
+    """A changed, removed, added or moved entry is found."""
     await tamper(store)
     with pytest.raises(AuditBroken) as caught:
         await audit.verify(store)
@@ -151,7 +151,7 @@ async def test_what_breaks_the_chain(
 
 
 async def test_the_entry_that_does_not_fit_is_named(store: Store) -> None:
-    """The first broken link leads to the place."""
+    """The problem names the entry after the first broken link."""
     third = (await rows(store))[2][0]
     await change(store)
     with pytest.raises(AuditBroken, match=rf"Entry 3 \({third}\)") as caught:
@@ -160,7 +160,7 @@ async def test_the_entry_that_does_not_fit_is_named(store: Store) -> None:
 
 
 async def test_a_whole_new_chain_needs_a_head_from_elsewhere(store: Store) -> None:
-    """With write access to Redis a fitting chain can be made; a head kept elsewhere shows it."""
+    """Write access to Redis allows a new valid chain; a head that is kept elsewhere reveals it."""
     _, head = await audit.verify(store)
     entries, link = [], ""
     for entry_id, fields in (await rows(store))[:-1]:
@@ -176,7 +176,7 @@ async def test_a_whole_new_chain_needs_a_head_from_elsewhere(store: Store) -> No
 
 
 async def test_verifying_while_others_write(ledger: Ledger, decider: Decider) -> None:
-    """Entries that are appended during the walk are no fault."""
+    """Entries that are appended during the check are not a problem."""
     stop = asyncio.Event()
 
     async def write_on() -> None:
@@ -191,10 +191,9 @@ async def test_verifying_while_others_write(ledger: Ledger, decider: Decider) ->
     assert count >= heads[-1][0] >= heads[0][0]
 
 
-async def test_long_chains_are_read_in_pages(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No entry is lost or doubled between two pages."""
-    monkeypatch.setattr(audit, "_PAGE", 3)
-    found = [entry_id async for entry_id, _, _ in audit.entries(store)]
+@pytest.mark.parametrize("page", [3, 4])
+async def test_long_chains_are_read_in_pages(store: Store, page: int) -> None:
+    """No entry is lost or read twice between two pages, also if the last page is full."""
+    found = [entry_id async for entry_id, _, _ in audit.entries(store, page=page)]
+    assert len(found) == 8
     assert found == [entry_id for entry_id, _ in await rows(store)]
-    monkeypatch.setattr(audit, "_PAGE", 4)
-    assert (await audit.verify(store))[0] == 8

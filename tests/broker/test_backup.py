@@ -1,12 +1,17 @@
-"""A backup is one moment of a ledger at work, and comes back into an empty Redis as it was."""
+"""A backup is one moment of a working ledger, and restores into an empty Redis unchanged."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator
+import hashlib
+import json
+import resource
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -27,7 +32,7 @@ from signoff.core.base.errors import BackupRefused
 
 @pytest.fixture
 async def empty(tmp_path: Path) -> AsyncIterator[Ledger]:
-    """A ledger on a Redis that has nothing."""
+    """Return a ledger on an empty Redis."""
     (tmp_path / "other").mkdir()
     with plain_redis(tmp_path / "other") as url:
         ledger = Ledger(patient_store(url, "{copy}:"))
@@ -36,15 +41,18 @@ async def empty(tmp_path: Path) -> AsyncIterator[Ledger]:
 
 
 async def contents(ledger: Ledger) -> dict[str, str]:
-    """Return every key that lasts, with what shows whether it is the same."""
-    _, keys = await backups._read(ledger.store)
+    """Return each lasting key with a value that changes with its content."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "ledger.backup"
+        await backups.backup(ledger.store, file)
+        _, keys = backups.check(file)
     return {one.name: one.digest for one in keys if one.expires is None}
 
 
 async def test_what_was_backed_up_comes_back(
     ledger: Ledger, decider: Decider, empty: Ledger, tmp_path: Path
 ) -> None:
-    """Every key, with work, leases of work and times of expiry; the audit verifies on."""
+    """Every key is restored, with work, leases and expiry times; the audit still verifies."""
     await seeded(ledger, 5, waiting=3)
     run, (approval,) = await paused(ledger)
     await decider.approve(approval.id, MARA, channel="email", reason="bön\u2028\x00 appétit")
@@ -60,7 +68,7 @@ async def test_what_was_backed_up_comes_back(
     head = (await reading.verify(ledger, ArchiveFiles(tmp_path / "archive"))).head
     found = await reading.verify(empty, ArchiveFiles(tmp_path / "archive"), expect_head=head)
     assert found.entries == done.entries
-    # It goes on from there.
+    # The ledger continues to work.
     other = Decider(empty, people())
     (waiting, *_) = await empty.pending()
     await other.approve(waiting.id, MARA, channel="email")
@@ -69,7 +77,7 @@ async def test_what_was_backed_up_comes_back(
 
 
 async def test_nobody_else_has_the_file_that_is_written(ledger: Ledger, tmp_path: Path) -> None:
-    """A file that waits under the name of the unfinished one, or a link, is not written to."""
+    """A file or link under the name of the unfinished backup is not written to."""
     file, others = tmp_path / "ledger.backup", tmp_path / "others"
     others.write_text("")
     (tmp_path / "ledger.backup.part").symlink_to(others)
@@ -82,7 +90,7 @@ async def test_nobody_else_has_the_file_that_is_written(ledger: Ledger, tmp_path
 async def test_it_is_one_moment_while_others_work(
     ledger: Ledger, decider: Decider, empty: Ledger, tmp_path: Path
 ) -> None:
-    """However much is decided meanwhile, records, work and audit in it belong together."""
+    """Records, work and audit in it agree, however much is decided meanwhile."""
     approvals = [(await paused(ledger, siblings=10))[1] for _ in range(3)]
 
     async def decide() -> None:
@@ -105,14 +113,14 @@ async def test_it_is_one_moment_while_others_work(
     before = await contents(empty)
     await rebuild(empty)
     after = await contents(empty)
-    # A rebuilt record has another version, and is otherwise the same.
+    # A rebuilt record has another version and is otherwise the same.
     assert {*after} == {*before}
 
 
 async def test_into_what_is_not_empty_nothing_is_restored(
     ledger: Ledger, empty: Ledger, tmp_path: Path
 ) -> None:
-    """Whatever it is that is there, it stays as it is."""
+    """The existing data stays as it is."""
     await seeded(ledger, 1)
     file = tmp_path / "ledger.backup"
     await backups.backup(ledger.store, file)
@@ -129,7 +137,7 @@ async def test_into_what_is_not_empty_nothing_is_restored(
 
 
 async def test_a_damaged_backup_is_refused(ledger: Ledger, empty: Ledger, tmp_path: Path) -> None:
-    """Cut off, changed, or none at all: Redis stays empty. A file is never written over."""
+    """A truncated, changed or missing backup leaves Redis empty; no file is overwritten."""
     await seeded(ledger, 2)
     file, broken = tmp_path / "ledger.backup", tmp_path / "broken.backup"
     await backups.backup(ledger.store, file)
@@ -142,6 +150,11 @@ async def test_a_damaged_backup_is_refused(ledger: Ledger, empty: Ledger, tmp_pa
         gzip.compress(lines.replace(b"riley", b"rilex")),
         gzip.compress(b"".join(lines.splitlines(keepends=True)[:-1])),
         gzip.compress(lines + b"{}\n"),
+        gzip.compress(b"5\n"),
+        sealed(b"[]\n"),
+        sealed(b'{"backup": 1}\n'),
+        sealed(b'{"backup": 1, "at": 1}\n{"name": "run:1"}\n'),
+        *(whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :] for at in (12, 40, 200)),
         b"no backup",
         b"",
     ):
@@ -151,9 +164,46 @@ async def test_a_damaged_backup_is_refused(ledger: Ledger, empty: Ledger, tmp_pa
     assert await empty.store.client.dbsize() == 0
 
 
+def sealed(lines: bytes) -> bytes:
+    """Return lines with their checksum, as in a backup."""
+    end = json.dumps({"sha256": hashlib.sha256(lines).hexdigest()}).encode()
+    return gzip.compress(lines + end + b"\n")
+
+
+async def test_on_a_full_disk_no_part_is_left(ledger: Ledger, tmp_path: Path) -> None:
+    """An unfinished backup or archive file is deleted, and the next attempt succeeds."""
+    await seeded(ledger, 100)
+    file, files = tmp_path / "ledger.backup", ArchiveFiles(tmp_path / "archive")
+    with full_disk():
+        with pytest.raises(BackupRefused, match="cannot be written: File too large"):
+            await backups.backup(ledger.store, file)
+        with pytest.raises(OSError, match="File too large"):
+            await archiver(ledger, files, after=timedelta()).once()
+    assert files_in(tmp_path) == []
+    await backups.backup(ledger.store, file)
+    await archiver(ledger, files, after=timedelta()).once()
+    await reading.verify(ledger, files)
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Return the files in a folder and in its subfolders."""
+    return [one for one in folder.rglob("*") if one.is_file()]
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Limit the files of this process to 10,000 bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
 @pytest.mark.soak
 async def test_ten_thousand_approvals(ledger: Ledger, empty: Ledger, tmp_path: Path) -> None:
-    """They are indexed anew, backed up, restored, archived, and leave nothing behind."""
+    """They are indexed again, backed up, restored and archived, and leave nothing behind."""
     await seeded(ledger, 9_000, waiting=1_000)
     store = ledger.store
     indexes = {name: await store.members(name) for name in ("approvals", "waiting", "runs")}
@@ -173,13 +223,13 @@ async def test_ten_thousand_approvals(ledger: Ledger, empty: Ledger, tmp_path: P
 
 @pytest.mark.soak
 async def test_redis_does_not_grow(empty: Ledger, tmp_path: Path) -> None:
-    """Run after run, archived as they end, Redis has the same size: no byte stays of any."""
+    """Runs that end and are archived do not change the size of Redis."""
     files, sizes = ArchiveFiles(tmp_path / "archive"), list[int]()
     client = empty.store.client
     for start in range(0, 5_000, 500):
         await seeded(empty, 500, start=start)
         await archiver(empty, files, after=timedelta()).once()
-        # Keys with an expiry are gone by then, as it would be in the end.
+        # Drop the keys with an expiry; they would expire later.
         for key in await client.keys("*"):
             if await client.pttl(key) >= 0:
                 await client.delete(key)

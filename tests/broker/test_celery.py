@@ -1,8 +1,9 @@
-"""Doorbells through a real Celery worker, over Redis and over RabbitMQ."""
+"""Doorbells reach a real Celery worker, over Redis and over RabbitMQ."""
 
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,11 +18,14 @@ import redis
 from celery import Celery
 
 import services
+from ports import free_port
 from signoff.broker import stages
 from signoff.broker.doorbells.celery import RING_EXPIRES, CeleryBell, make_celery, queues
+from signoff.broker.doorbells.consumer import BellConsumer
+from signoff.broker.doorbells.waiting import WaitingChannel
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.server.embedded import EmbeddedRedis, free_port
+from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.testing import VirtualClock
 
 RunWorker = Callable[[], AbstractContextManager[None]]
@@ -31,23 +35,23 @@ WORKER = Path(__file__).with_name("stage_worker.py")
 
 @pytest.fixture(scope="module")
 def rabbitmq_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a RabbitMQ of this module's own."""
+    """Return the URL of a RabbitMQ for this module."""
     with services.rabbitmq(tmp_path_factory.mktemp("rabbitmq")) as url:
         yield url
 
 
 @pytest.fixture(params=["redis", pytest.param("rabbitmq", marks=pytest.mark.soak)])
 def broker_url(request: pytest.FixtureRequest, redis_url: str) -> str:
-    """The URL of the broker, which is no other setting than this."""
+    """Return the URL of the broker, the only setting that differs."""
     if request.param == "redis":
-        # A database of its own: queues have the same names in every test.
+        # A separate database, because queues have the same names in every test.
         return redis_url.removesuffix("/0") + "/1"
     return str(request.getfixturevalue("rabbitmq_url"))
 
 
 @pytest.fixture
 def celery(broker_url: str) -> Iterator[Celery]:
-    """An app on that broker, whose queues are empty."""
+    """Return an app on that broker with empty queues."""
     app = make_celery(broker_url)
     purge(app)
     yield app
@@ -55,7 +59,7 @@ def celery(broker_url: str) -> Iterator[Celery]:
 
 
 def purge(app: Celery) -> int:
-    """Throw away every doorbell that waits for `route`; return how many there were."""
+    """Drop every waiting doorbell for `route`, and return their number."""
     with app.connection_for_write() as connection:
         queue = queues([stages.ROUTE])[0].bind(connection.default_channel)
         queue.declare()
@@ -64,13 +68,13 @@ def purge(app: Celery) -> int:
 
 @pytest.fixture
 def run_worker(broker_url: str, redis_url: str, prefix: str) -> RunWorker:
-    """A context: a worker in a process of its own, stopped as a service manager would."""
+    """Run a worker process, and stop it as a service manager does."""
     return partial(working, broker_url, redis_url, prefix)
 
 
 @contextmanager
 def working(broker_url: str, redis_url: str, prefix: str) -> Iterator[None]:
-    """Run a worker in a process of its own, and stop it as a service manager would."""
+    """Run a worker process, and stop it as a service manager does."""
     process = subprocess.Popen([sys.executable, WORKER, broker_url, redis_url, prefix])
     try:
         yield
@@ -82,7 +86,7 @@ def working(broker_url: str, redis_url: str, prefix: str) -> Iterator[None]:
 
 
 async def done(ledger: Ledger, count: int) -> set[str]:
-    """Wait until the worker says of so many items that it has done them."""
+    """Wait until the worker reports this number of finished items."""
     found: list[str] = []
     while len(found) < count:
         answer = await asyncio.to_thread(_pop, ledger)
@@ -104,7 +108,7 @@ def _pop(ledger: Ledger) -> str | None:
 async def test_a_worker_hears_the_bell(
     ledger: Ledger, celery: Celery, run_worker: RunWorker
 ) -> None:
-    """Work that a commit puts in is done by a worker process that only heard a doorbell."""
+    """A worker that gets only a doorbell does the work that a commit has added."""
     ledger.bell = CeleryBell(celery)
     with run_worker():
         assert await done(ledger, 1) == {"ready"}
@@ -116,28 +120,70 @@ async def test_a_worker_hears_the_bell(
     assert purge(celery) == 0
 
 
+def test_a_worker_that_was_full_is_woken(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its loop sleeps for seconds and does not listen while its prefetch limit is reached."""
+    woken: list[str] = []
+    monkeypatch.setattr("signoff.broker.doorbells.waiting.wake", lambda: woken.append("woken"))
+    app = make_celery(redis_url.removesuffix("/0") + "/1")
+    purge(app)
+    for stage in ("route", "intake"):
+        CeleryBell(app).ring_now(stage)
+    with app.connection_for_read() as connection:
+        channel = connection.channel()
+        assert isinstance(channel, WaitingChannel)
+        channel.basic_qos(0, 2, False)
+        found = (channel.basic_get(f"signoff.{one}") for one in ("route", "intake"))
+        first, second = (str(one.delivery_tag) for one in found if one is not None)
+        assert not channel.qos.can_consume()
+        channel.basic_ack(first)
+        assert woken == ["woken"]
+        channel.basic_ack(second)
+        assert woken == ["woken"]
+    app.close()
+
+
+def test_a_worker_that_stops_closes_the_sockets_of_its_signals(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later signal does not write into a descriptor that another file may use by then."""
+    monkeypatch.setattr("celery.worker.state.should_stop", None)
+    app = make_celery(redis_url.removesuffix("/0") + "/1")
+    app.conf.task_queues = queues([stages.ROUTE])
+    consumers: list[BellConsumer] = []
+
+    def stop(consumer: BellConsumer) -> None:
+        consumers.append(consumer)
+        monkeypatch.setattr("celery.worker.state.should_stop", 0)
+
+    app.WorkController(pool="solo", ready_callback=stop).start()
+    (consumer,) = consumers
+    assert [one.fileno() for one in consumer.signals] == [-1, -1]
+    assert signal.set_wakeup_fd(-1) == -1
+    app.close()
+
+
 async def test_doorbells_that_are_lost_cost_nothing(
     still_ledger: Ledger,
     clock: VirtualClock,
     celery: Celery,
     run_worker: RunWorker,
 ) -> None:
-    """With every message thrown away, the work is in the ledger, and the reconciler rings again."""
+    """The ledger keeps the work of dropped messages, and the reconciler rings again."""
     still_ledger.bell = CeleryBell(celery)
     await still_ledger.commit(Change().send_raw("route", "a", {}).send_raw("route", "b", {}))
     assert purge(celery) == 1
     with run_worker():
         assert await done(still_ledger, 1) == {"ready"}
-        assert await still_ledger.ring_overdue() == []
+        assert (await still_ledger.look()).rung == []
         clock.advance(timedelta(seconds=1))
-        assert await still_ledger.ring_overdue() == ["route"]
+        assert (await still_ledger.look()).rung == ["route"]
         assert await done(still_ledger, 2) == {"a", "b"}
 
 
 async def test_doorbells_that_are_doubled_cost_nothing(
     ledger: Ledger, celery: Celery, run_worker: RunWorker
 ) -> None:
-    """However often it rings, an item is handed out once."""
+    """An item is handed out once, however often it rings."""
     bell = CeleryBell(celery)
     await ledger.commit(Change().send_raw("route", "a", {}))
     for _ in range(20):
@@ -148,7 +194,7 @@ async def test_doorbells_that_are_doubled_cost_nothing(
 
 
 async def test_a_message_is_only_a_bell(celery: Celery) -> None:
-    """It names the stage and nothing else, expires, and asks for no result."""
+    """The message only names the stage, expires, and asks for no result."""
     CeleryBell(celery).ring_now("route")
     with celery.connection_for_write() as connection:
         queue = queues([stages.ROUTE])[0].bind(connection.default_channel)
@@ -207,18 +253,18 @@ FOREIGN: dict[str, tuple[object, dict[str, Any]]] = {
     ),
     "a compression that is none": (BELL, {"headers": ROUTE | {"compression": "zlib"}}),
 }
-"""What others may put into a queue: the body, and how it is published."""
+"""Foreign messages for a queue: the body, and the options for publishing it."""
 
 RAW = [
     *(b"no JSON", b"[]", b"5", b"{}", b'{"body": "", "properties": {}}', b"\xff", b"[" * 100_000),
     b'{"body": null, "properties": null, "headers": 5}',
     b'{"body": "e30=", "headers": {}, "properties": {"delivery_tag": ["x"], "delivery_info": 7}}',
 ]
-"""What others may put into a list of Redis that is a queue of Celery's."""
+"""Foreign content for a Redis list that Celery uses as a queue."""
 
 
 def publish(app: Celery, body: object, **options: Any) -> None:
-    """Put a message of somebody else's into the queue of `route`."""
+    """Put a foreign message into the queue of `route`."""
     queue = queues([stages.ROUTE])[0]
     with app.connection_for_write() as connection:
         producer = connection.Producer(serializer="json")
@@ -229,7 +275,7 @@ def publish(app: Celery, body: object, **options: Any) -> None:
 async def test_what_others_put_into_a_queue_ends_nothing(
     ledger: Ledger, celery: Celery, broker_url: str, run_worker: RunWorker
 ) -> None:
-    """It is rejected, at once and for good; a worker that starts on it starts as well."""
+    """Foreign messages are rejected for good, also those that wait when a worker starts."""
     ledger.bell = CeleryBell(celery)
     for body, options in FOREIGN.values():
         publish(celery, body, **options)
@@ -255,21 +301,21 @@ async def test_what_others_put_into_a_queue_ends_nothing(
 async def test_a_broker_that_dies_while_doorbells_are_in_hand(
     ledger: Ledger, redis_url: str, prefix: str, tmp_path: Path
 ) -> None:
-    """The worker goes on when it is back, also where it has not acknowledged what it received."""
+    """The worker continues after the restart, even if it had not acknowledged its messages."""
     go = f"{prefix}go"
     with EmbeddedRedis(tmp_path / "broker") as server, redis.Redis.from_url(server.url) as client:
         app = make_celery(server.url)
         with working(server.url, redis_url, prefix):
             await done(ledger, 1)
-            # Whether kombu fails depends on which of two connections is seen to break first.
+            # Whether kombu fails depends on which of its two connections breaks first.
             for _ in range(5):
                 await ledger.commit(Change().send_raw("route", "hold", {}))
                 CeleryBell(app).ring_now("route")
                 assert await done(ledger, 1) == {"holding"}
-                # More than it has threads: two are received and have to wait.
+                # There are more than threads, so two are received and wait.
                 for _ in range(5):
                     CeleryBell(app).ring_now("route")
-                while client.hlen("unacked") < 2:  # noqa: ASYNC110 -- no signal for it
+                while client.hlen("unacked") < 2:  # noqa: ASYNC110 -- no signal announces it
                     await asyncio.sleep(0.02)
                 server.kill()
                 server.start()
@@ -283,7 +329,7 @@ async def test_a_broker_that_dies_while_doorbells_are_in_hand(
 async def test_a_broker_that_is_away(
     ledger: Ledger, scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commit stands, nothing is raised, and the next commits do not try in vain."""
+    """The commit counts, no error is raised, and the next commits do not try to ring."""
     app = make_celery(scheme.format(free_port()))
     ledger.bell = CeleryBell(app)
     await ledger.commit(Change().send_raw("route", "a", {}))
@@ -296,7 +342,7 @@ async def test_a_broker_that_is_away(
 
 
 def test_names() -> None:
-    """Stages are named by what is done, and apps share one task."""
+    """Stages are named for their work, and all apps share one task."""
     assert stages.task(stages.run("finance")) == "signoff.run"
     assert stages.task(stages.resume("finance")) == "signoff.resume"
     assert stages.task(stages.deliver("email")) == "signoff.deliver.email"

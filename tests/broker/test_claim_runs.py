@@ -1,4 +1,4 @@
-"""Runs are claimed with their sessions: one item of a session at a time, none in another's way."""
+"""Claims of runs with their sessions: one item per session at a time."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ RUN = "run.finance"
 async def test_an_item_comes_with_all_that_a_worker_needs(
     still_ledger: Ledger, still_decider: Decider
 ) -> None:
-    """The run, its approvals and the lease of its session, under the token of the item."""
+    """The claim returns the run, its approvals and the session's lease with the item's token."""
     run, (approval,) = await paused(still_ledger)
     approved = await still_decider.approve(approval.id, MARA, channel="email")
     (taken,) = (await claim_runs(still_ledger, "resume.finance", limit=5, lease=10)).taken
-    found, approvals = taken.read()
+    found, approvals = taken.read(still_ledger.recent)
     assert (found.id, found.state) == (run.id, RunState.ANSWERED)
     assert [(one.id, one.state) for one in approvals] == [(approval.id, approved.state)]
     assert taken.lease_key == session_key(run.app, run.user, run.session)
@@ -40,7 +40,7 @@ async def test_an_item_comes_with_all_that_a_worker_needs(
 async def test_a_session_is_not_claimed_twice(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
-    """The second run of a session waits for the first; to be put off is not an attempt."""
+    """The second run of a session waits for the first; the postponement is not an attempt."""
     for _ in range(2):
         await still_decider.submit("finance", "hi", user="riley", session="shared")
     first = await claim_runs(still_ledger, RUN, limit=5, lease=10)
@@ -61,17 +61,17 @@ async def test_a_session_is_not_claimed_twice(
 async def test_a_busy_session_stands_in_nobodys_way(
     still_ledger: Ledger, still_decider: Decider
 ) -> None:
-    """However many of its runs wait first, one of another session is claimed beside them."""
+    """However many of its runs wait first, a run of another session is claimed."""
     for _ in range(20):
         await still_decider.submit("finance", "hi", user="riley", session="busy")
     other = await still_decider.submit("finance", "hi", user="cleo", session="other")
     claim = await claim_runs(still_ledger, RUN, limit=2, lease=10)
-    assert {one.read()[0].session for one in claim.taken} == {"busy", "other"}
+    assert {one.read(still_ledger.recent)[0].session for one in claim.taken} == {"busy", "other"}
     assert other.id in {one.item.id for one in claim.taken}
 
 
 async def test_as_many_as_asked_for(still_ledger: Ledger, still_decider: Decider) -> None:
-    """The rest waits for the next worker, and the claim says how much that is."""
+    """The rest waits for the next worker, and the claim returns its number."""
     for _ in range(5):
         await still_decider.submit("finance", "hi", user="riley")
     first = await claim_runs(still_ledger, RUN, limit=3, lease=10)
@@ -83,7 +83,7 @@ async def test_as_many_as_asked_for(still_ledger: Ledger, still_decider: Decider
 async def test_what_is_broken_says_so_and_stops_nobody(
     still_ledger: Ledger, still_decider: Decider
 ) -> None:
-    """A record that is gone, or is no JSON, or not a run, is told when it is read."""
+    """A missing, invalid or wrong record is reported when it is read."""
     runs = [await still_decider.submit("finance", "hi", user="riley") for _ in range(4)]
     client, prefix = still_ledger.store.client, still_ledger.store.prefix
     await client.delete(f"{prefix}run:{runs[0].id}")
@@ -93,15 +93,17 @@ async def test_what_is_broken_says_so_and_stops_nobody(
     taken = {one.item.id: one for one in claim.taken}
     assert len(taken) == 4
     with pytest.raises(RunNotFound):
-        taken[runs[0].id].read()
+        taken[runs[0].id].read(still_ledger.recent)
     for broken in runs[1:3]:
         with pytest.raises(RecordUnreadable):
-            taken[broken.id].read()
-    assert taken[runs[3].id].read()[0] == runs[3].model_copy(update={"version": 1})
+            taken[broken.id].read(still_ledger.recent)
+    assert taken[runs[3].id].read(still_ledger.recent)[0] == runs[3].model_copy(
+        update={"version": 1}
+    )
 
 
 async def test_what_vanishes_from_the_hash_is_taken_out(still_ledger: Ledger) -> None:
-    """An index entry without an item behind it is dropped, as by any claim."""
+    """An index entry without an item is dropped, as in any claim."""
     client, prefix = still_ledger.store.client, still_ledger.store.prefix
     await client.zadd(f"{prefix}outbox:{RUN}", {"ghost": 1})
     claim = await claim_runs(still_ledger, RUN, limit=9, lease=10)

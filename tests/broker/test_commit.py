@@ -1,4 +1,4 @@
-"""One commit does all of a change or nothing of it, on the real Redis."""
+"""A commit makes all of a change or none of it, on a real Redis."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ EPOCH = datetime(1970, 1, 2, tzinfo=UTC)
 
 
 async def test_a_conflict_leaves_nothing_changed(ledger: Ledger, snapshot: Snapshot) -> None:
-    """Records, indexes, outboxes, leases and audit stay byte for byte as they were."""
+    """Records, indexes, outboxes, leases and audit stay the same, byte for byte."""
     run, (approval,) = await paused(ledger)
     await ledger.commit(Change().send_raw("deliver.email", "kept", {"n": 1}))
     (item,) = (await ledger.claim("deliver.email")).items
@@ -65,7 +65,7 @@ async def test_a_conflict_leaves_nothing_changed(ledger: Ledger, snapshot: Snaps
 
 
 async def test_a_lost_lease_leaves_nothing_changed(ledger: Ledger, snapshot: Snapshot) -> None:
-    """The same for an item that is somebody else's, and for a fence that is."""
+    """The same holds if another claim has the item, and if another process holds the fence."""
     await paused(ledger)
     await ledger.commit(Change().send_raw("deliver.email", "kept", {"n": 1}))
     (item,) = (await ledger.claim("deliver.email")).items
@@ -80,7 +80,7 @@ async def test_a_lost_lease_leaves_nothing_changed(ledger: Ledger, snapshot: Sna
 
 
 async def test_a_batch_of_commits_is_atomic_one_by_one(ledger: Ledger) -> None:
-    """In one round trip, the one that is disturbed does not take the others with it."""
+    """In one round trip, a conflicting commit does not affect the others."""
     problems = await ledger.commit_all(
         [
             Change().put_raw("a", "1"),
@@ -95,7 +95,7 @@ async def test_a_batch_of_commits_is_atomic_one_by_one(ledger: Ledger) -> None:
 
 
 async def test_what_is_committed_together_is_refused_one_by_one(ledger: Ledger) -> None:
-    """Of changes that are one commit, the disturbed one alone is left out, with its work."""
+    """Of changes in one commit, only the conflicting one is left out, with its work."""
     await ledger.commit(Change().put_raw("taken", "1").send_raw("route", "a", {}))
     await ledger.commit(Change().send_raw("route", "b", {}))
     items = (await ledger.claim("route")).items
@@ -117,7 +117,7 @@ async def test_what_is_committed_together_is_refused_one_by_one(ledger: Ledger) 
 
 
 async def test_together_means_one_commit(ledger: Ledger) -> None:
-    """Records of one commit carry its mark, and the audit has all entries in their order."""
+    """The records of one commit carry its mark, and the audit keeps the order of all entries."""
     run, (approval,) = await paused(ledger)
     events = [approval.note(What.DELAYED, now=run.submitted_at, by=str(n)) for n in range(40)]
     changes = [Change().put_raw(f"k{n}", "").note([event]) for n, event in enumerate(events)]
@@ -128,6 +128,30 @@ async def test_together_means_one_commit(ledger: Ledger) -> None:
         str(n) for n in range(40)
     ]
     await audit.verify(ledger.store)
+
+
+async def test_a_change_may_build_on_one_that_is_committed_with_others(ledger: Ledger) -> None:
+    """The answers of one run are applied in order when they are committed with other changes."""
+    run, siblings = await paused(ledger, siblings=3)
+    _, (stranger,) = await paused(ledger)
+    changes, latest = list[Change](), run
+    for sibling in siblings:
+        after = latest.answered(sibling.id, each=False)
+        change = Change().put(after, was=latest)
+        if changes:
+            change.upon(changes[-1], latest)
+        changes.append(change)
+        latest = change.leaves(latest)
+    withdrawn, events = stranger.withdraw(by="riley", reason="enough", now=run.submitted_at)
+    beside = Change().put(withdrawn, was=stranger).note(events)
+    together = [changes[0], beside, *changes[1:]]
+    assert [len(group) for group in groups(together)] == [2, 1, 1]
+    assert await ledger.commit_together(together) == [None] * 4
+    assert (await ledger.run(run.id)).state is RunState.ANSWERED
+    overtaken = Change().put(latest.model_copy(update={"text": "no"}), was=latest)
+    await ledger.commit(Change().put(latest, was=latest))
+    overtaken.upon(changes[-1], latest)
+    assert isinstance((await ledger.commit_all([overtaken]))[0], Conflict)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +170,7 @@ async def test_together_means_one_commit(ledger: Ledger) -> None:
     ids=lambda text: repr(text[:12]),
 )
 async def test_any_text_goes_through_the_outbox(ledger: Ledger, text: str) -> None:
-    """A body comes out as it went in, also after it was put back."""
+    """A body comes out unchanged, also after it was put back."""
     body: dict[str, JsonValue] = {
         "text": text,
         "empty": [],
@@ -165,7 +189,7 @@ async def test_any_text_goes_through_the_outbox(ledger: Ledger, text: str) -> No
 
 
 async def test_any_text_goes_through_a_record(ledger: Ledger) -> None:
-    """Messages and arguments of any kind are read as they were written."""
+    """Any messages and arguments are read as they were written."""
     decider = Decider(ledger, people())
     message = 'Reimburse\n  $2500 – "now" \\ \u2028 {}'
     run = await decider.submit("finance", message, user="riley")
@@ -182,7 +206,7 @@ async def test_any_text_goes_through_a_record(ledger: Ledger) -> None:
 
 
 async def test_raw_records(ledger: Ledger) -> None:
-    """They are versioned, can be deleted, can expire, and keep what UTF-8 has no bytes for."""
+    """They have versions, can be deleted, can expire, and keep text that UTF-8 cannot encode."""
     await ledger.commit(Change().put_raw("r", '"\udcff"'))
     assert await ledger.raw("r") == (1, '"\\udcff"')
     await ledger.commit(Change().put_raw("r", "2", was=1, ttl=timedelta(hours=1)))
@@ -195,7 +219,7 @@ async def test_raw_records(ledger: Ledger) -> None:
 
 
 async def test_one_wins_of_fifty(ledger: Ledger, redis_url: str, prefix: str) -> None:
-    """Of fifty who decide at once, over connections of their own, one is recorded."""
+    """Fifty people decide concurrently over connections of their own; one decision is recorded."""
     _, (approval,) = await paused(ledger)
     stores = [Store.open(redis_url, prefix=prefix, size=13) for _ in range(4)]
     desks = [Decider(Ledger(store), people()) for store in stores]
@@ -247,7 +271,7 @@ async def test_a_pause_resumes_once_when_its_last_is_decided(
 async def test_the_deadline_holds_in_the_decision(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
-    """Before any sweeper has run, an answer at the deadline is too late."""
+    """An answer at the deadline is too late, even if no timer has run yet."""
     _, (first, second) = await paused(still_ledger, siblings=2, within=timedelta(hours=1))
     clock.advance(timedelta(hours=1) - timedelta(microseconds=1))
     await still_decider.approve(first.id, MARA, channel="email")
@@ -263,7 +287,7 @@ async def test_the_deadline_holds_in_the_commit(
     clock: VirtualClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A process that stood still between reading and committing does not decide too late."""
+    """A process that pauses between reading and committing does not decide too late."""
     _, (approval,) = await paused(still_ledger, within=timedelta(hours=1))
     commit_all = Ledger.commit_all
 
@@ -279,7 +303,7 @@ async def test_the_deadline_holds_in_the_commit(
 async def test_a_commit_whose_answer_was_lost_is_known_again(
     ledger: Ledger, snapshot: Snapshot
 ) -> None:
-    """Sent once more, it is not taken for somebody else's, and is not done twice."""
+    """A repeated commit is not a conflict, and is not applied twice."""
     run, (approval,) = await paused(ledger)
     after, events = approval.approve(MARA, people(), channel="email", now=approval.opened_at)
     change = Change().put(after, was=approval).put(run.answered(approval.id), was=run)
@@ -292,10 +316,24 @@ async def test_a_commit_whose_answer_was_lost_is_known_again(
         await ledger.commit(change.copy())
 
 
+async def test_a_commit_that_deletes_one_record_and_writes_another_is_known_again(
+    ledger: Ledger, snapshot: Snapshot
+) -> None:
+    """The deleted record is missing when the commit is repeated, which is not a conflict."""
+    await ledger.commit(Change().put_raw("old", "1"))
+    change = Change().put_raw("old", "", was=1).put_raw("new", "2")
+    await ledger.commit(change)
+    before = await snapshot()
+    await ledger.commit(change)
+    assert await snapshot() == before
+    with pytest.raises(Conflict, match="old was changed"):
+        await ledger.commit(change.copy())
+
+
 async def test_a_commit_that_leaves_no_record_is_known_again(
     ledger: Ledger, snapshot: Snapshot
 ) -> None:
-    """Acknowledging, noting and deleting are not done twice either."""
+    """Acknowledging, noting and deleting are not repeated either."""
     approval = make_approval()
     await ledger.commit(Change().send_raw("route", "a", {}).put_raw("gone", "1"))
     (item,) = (await ledger.claim("route")).items
@@ -310,7 +348,7 @@ async def test_a_commit_that_leaves_no_record_is_known_again(
 
 
 async def test_a_change_does_not_write_one_record_twice() -> None:
-    """Two values for one record, side by side, would lose one of them."""
+    """With two values for one record, one of them would be lost."""
     approval = make_approval()
     other = approval.model_copy(update={"hint": "x"})
     change = Change().put(approval, was=None)
@@ -324,7 +362,7 @@ async def test_a_change_does_not_write_one_record_twice() -> None:
 async def test_refusals_change_nothing(
     ledger: Ledger, decider: Decider, snapshot: Snapshot
 ) -> None:
-    """A person who may not decide leaves an entry in the audit, and nothing else."""
+    """A refusal adds an entry to the audit and changes nothing else."""
     _, (approval,) = await paused(ledger, asked=[MARA, RILEY])
     before = await snapshot()
     stranger = Person(id="mallory", email="mallory@example.com")
@@ -350,7 +388,7 @@ async def test_refusals_change_nothing(
 async def test_what_comes_along_is_committed_with_the_decision(
     ledger: Ledger, decider: Decider
 ) -> None:
-    """The mail that brought an answer is acknowledged by the commit that records it."""
+    """The commit that records an answer also acknowledges its mail."""
     _, (approval,) = await paused(ledger)
     await ledger.commit(Change().send_raw("intake", "mail-1", {}))
     (item,) = (await ledger.claim("intake")).items
@@ -361,7 +399,7 @@ async def test_what_comes_along_is_committed_with_the_decision(
 
 
 async def test_submitting_again_is_the_same_run(ledger: Ledger, decider: Decider) -> None:
-    """An id of the caller's own makes a lost answer harmless."""
+    """With an id of the caller's own, a lost answer does no harm."""
     one = await decider.submit("finance", "hi", user="riley", run_id="mine")
     other = await decider.submit("finance", "hi", user="riley", run_id="mine")
     assert (one.session, other.version) == (other.session, 1)
@@ -371,7 +409,7 @@ async def test_submitting_again_is_the_same_run(ledger: Ledger, decider: Decider
 
 
 async def test_what_cannot_be_submitted(decider: Decider) -> None:
-    """It is refused in the words of Signoff, with the name of the part."""
+    """The error names the invalid part in Signoff's own words."""
     with pytest.raises(InvalidRun, match="message"):
         await decider.submit("finance", "", user="riley")
     with pytest.raises(InvalidRun, match="app"):
@@ -388,7 +426,7 @@ async def test_taking_back(ledger: Ledger, decider: Decider) -> None:
 
 
 async def test_lists(ledger: Ledger, decider: Decider) -> None:
-    """What waits, on whom, and what has ended can be listed, from either end and in part."""
+    """Waiting approvals, also by person, and ended ones are listed from either end and in parts."""
     runs = [(await paused(ledger, within=timedelta(hours=h)))[1][0] for h in (3, 1, 2)]
     three, one, two = (approval.id for approval in runs)
     assert [approval.id for approval in await ledger.pending()] == [one, two, three]
@@ -404,7 +442,7 @@ async def test_lists(ledger: Ledger, decider: Decider) -> None:
 
 
 async def test_a_record_that_cannot_be_read(ledger: Ledger) -> None:
-    """It is named, with what to do, and it does not hide the others."""
+    """The error names it and what to do; the other records are still listed."""
     _, (good,) = await paused(ledger)
     _, (bad,) = await paused(ledger)
     key = f"{ledger.store.prefix}approval:{bad.id}"
@@ -416,7 +454,7 @@ async def test_a_record_that_cannot_be_read(ledger: Ledger) -> None:
 
 
 async def test_history_is_in_order(ledger: Ledger) -> None:
-    """Entries of one millisecond stay in the order in which they were written."""
+    """Entries of one millisecond keep the order in which they were written."""
     approval = make_approval(origin=make_origin(run="run_h"))
     change = Change().put(approval, was=None)
     for number in range(30):
@@ -432,7 +470,7 @@ async def test_history_is_in_order(ledger: Ledger) -> None:
 async def test_an_approval_its_run_and_the_clock_at_once(
     still_ledger: Ledger, clock: VirtualClock
 ) -> None:
-    """Also of a record that somebody has written in another form, which is read in two steps."""
+    """A record that was written in another form is read too, in two steps."""
     run, (approval,) = await paused(still_ledger)
     stands = (await still_ledger.approval(approval.id), await still_ledger.run(run.id))
     assert await still_ledger.current(approval.id) == (*stands, clock.now())

@@ -1,4 +1,4 @@
-"""Deadlines hold in the decision itself: nobody sweeps in any of these tests."""
+"""Deadlines hold in the decision: no timer runs in these tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOUR = timedelta(hours=1)
 
 
 async def asked(ledger: Ledger, **more: Any) -> Approval:
-    """Open a pause whose call is put to Mara for an hour, and then to Cleo for two."""
+    """Open a pause whose call asks Mara for an hour and then Cleo for two hours."""
     levels = (
         Level(ask=("mara",), within=Span(HOUR), remind=(Span(HOUR / 2),)),
         Level(ask=("cleo",), within=Span(2 * HOUR)),
@@ -49,7 +49,7 @@ async def asked(ledger: Ledger, **more: Any) -> Approval:
 async def test_after_the_end_every_answer_is_too_late(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, on_timeout: OnTimeout
 ) -> None:
-    """To the microsecond, whatever the end means; nothing is changed by the answer."""
+    """This holds to the microsecond and for every kind of end; the answer changes nothing."""
     approval = await asked(still_ledger, on_timeout=on_timeout)
     clock.advance(HOUR)
     await still_decider.time_out(approval.id)
@@ -65,7 +65,7 @@ async def test_after_the_end_every_answer_is_too_late(
 async def test_an_answer_is_judged_by_the_level_of_that_moment(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
-    """Mara's hour is over: she is told where it went; Cleo decides, and both steps are recorded."""
+    """Mara's hour is over, so she is refused; Cleo decides, and both steps are recorded."""
     approval = await asked(still_ledger)
     clock.advance(HOUR)
     with pytest.raises(Escalated):
@@ -79,7 +79,7 @@ async def test_an_answer_is_judged_by_the_level_of_that_moment(
 async def test_until_the_last_moment_it_is_in_time(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
-    """A microsecond before the end of her level Mara decides, and nobody after her is asked."""
+    """Mara decides a microsecond before the end of her level, and nobody else is asked."""
     approval = await asked(still_ledger)
     with pytest.raises(SignoffError):
         await still_decider.approve(approval.id, CLEO, channel="cli")
@@ -91,12 +91,12 @@ async def test_until_the_last_moment_it_is_in_time(
 
 
 class Slow(Ledger):
-    """Lets the clock go on between the reading and the commit, once."""
+    """Advances the clock once between reading and committing."""
 
     clock: VirtualClock | None = None
 
     async def current_all(self, ids: Sequence[str]) -> list[Current | SignoffError]:
-        """Read, and then take a while."""
+        """Read, and then advance the clock."""
         found = await super().current_all(ids)
         clock, self.clock = self.clock, None
         if clock is not None:
@@ -107,7 +107,7 @@ class Slow(Ledger):
 async def test_an_answer_that_is_overtaken_by_the_deadline_does_not_count(
     still_ledger: Ledger, clock: VirtualClock
 ) -> None:
-    """It was in time when it was read, and is judged again by the clock of its commit."""
+    """It was in time when it was read; the clock of the commit refuses it."""
     approval = await asked(still_ledger)
     clock.advance(HOUR - timedelta(milliseconds=1))
     slow = Slow(still_ledger.store)
@@ -120,7 +120,7 @@ async def test_an_answer_that_is_overtaken_by_the_deadline_does_not_count(
 async def test_the_sweep_finds_what_the_decisions_have_left(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
-    """It comes for the reminder, for the end of the level, and for the end, at their moments."""
+    """The due index has the reminder, the end of the level and the end at their times."""
     approval = await asked(still_ledger)
     found = []
     for pause in (HOUR / 2, HOUR / 2, 2 * HOUR):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from datetime import timedelta
 
 import pytest
 
 from builders import MARA, paused, people
 from deciding import Decider
+from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.follow import follow
-from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.ledger import Bell, Ledger, Look
+from signoff.broker.ledger.store import Store
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
@@ -25,7 +28,7 @@ HOUR = timedelta(hours=1)
 async def test_what_is_due_is_claimed_once_though_one_dies(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
-    """Of four claimers one dies with its batch; after the lease the others do all of it, once."""
+    """Of four claimers one dies with its batch; after the lease the others do all work once."""
     _, approvals = await paused(still_ledger, siblings=60, within=HOUR)
     clock.advance(HOUR)
     dead = await still_ledger.due(limit=20)
@@ -51,7 +54,7 @@ async def test_what_is_due_is_claimed_once_though_one_dies(
 
 
 async def test_due_is_not_too_early(still_ledger: Ledger, clock: VirtualClock) -> None:
-    """Whatever comes out of the index is late, to the microsecond."""
+    """Each entry that is claimed is past its time, to the microsecond."""
     clock.advance(timedelta(microseconds=700))
     _, (approval,) = await paused(still_ledger, within=HOUR)
     clock.advance(HOUR - timedelta(microseconds=200))
@@ -64,7 +67,7 @@ async def test_due_is_not_too_early(still_ledger: Ledger, clock: VirtualClock) -
 async def test_the_reconciler_ends_what_is_due(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
-    """The call is rejected by the deadline, its run goes on, and the cards are told."""
+    """The deadline rejects the call, its run continues, and the cards are updated."""
     run, (approval,) = await paused(still_ledger, within=HOUR)
     reconciler = Reconciler(still_decider.roster)
     assert await reconciler.once() == 0
@@ -81,7 +84,7 @@ async def test_the_reconciler_ends_what_is_due(
 async def test_what_stays_open_is_marked_once(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
-    """It is overdue in the history, waits without a deadline, and can be approved."""
+    """The history says that it is overdue; it has no more deadline, and can be approved."""
     _, (approval,) = await paused(still_ledger, within=HOUR, on_timeout=OnTimeout.STAY)
     clock.advance(HOUR)
     assert await Reconciler(still_decider.roster).once() == 1
@@ -96,7 +99,7 @@ async def test_what_stays_open_is_marked_once(
 async def test_one_that_cannot_be_ended_does_not_keep_the_others(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
-    """A record that nobody can read is passed over and looked at again later."""
+    """An unreadable record is skipped and tried again later."""
     _, (bad,) = await paused(still_ledger, within=HOUR)
     _, (good,) = await paused(still_ledger, within=HOUR * 2)
     store = still_ledger.store
@@ -111,7 +114,7 @@ async def test_one_that_cannot_be_ended_does_not_keep_the_others(
 async def test_a_decision_and_a_timeout_at_once(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
-    """An approval that was decided in time is not timed out, also when both come together."""
+    """An approval that is decided in time does not time out, even at the same moment."""
     _, (approval,) = await paused(still_ledger, within=HOUR)
     await still_decider.approve(approval.id, MARA, channel="email")
     clock.advance(HOUR)
@@ -120,12 +123,12 @@ async def test_a_decision_and_a_timeout_at_once(
 
 
 class FlakyLedger(Ledger):
-    """Cannot be reached for the first claim."""
+    """A ledger whose first claim fails."""
 
     away = True
 
     async def due(self, *, limit: int = 100, lease: float = 10) -> list[str]:
-        """Fail the first time."""
+        """Fail at the first call."""
         if self.away:
             self.away = False
             raise LedgerUnavailable("gone")
@@ -135,7 +138,7 @@ class FlakyLedger(Ledger):
 async def test_a_ledger_that_is_away_is_waited_for(
     still_ledger: Ledger, clock: VirtualClock
 ) -> None:
-    """The clockwork goes on when Redis is back."""
+    """The timers continue when Redis is back."""
     run, _ = await paused(still_ledger, within=HOUR)
     clock.advance(HOUR)
     running = asyncio.create_task(
@@ -147,3 +150,37 @@ async def test_a_ledger_that_is_away_is_waited_for(
     running.cancel()
     await asyncio.wait([running])
     assert running.cancelled()
+
+
+class WatchedLedger(Ledger):
+    """A ledger that records the result of each look."""
+
+    def __init__(self, store: Store, bell: Bell) -> None:
+        super().__init__(store, bell)
+        self.looks: asyncio.Queue[Look] = asyncio.Queue()
+
+    async def look(self) -> Look:
+        """Look, and record the result."""
+        found = await super().look()
+        self.looks.put_nowait(found)
+        return found
+
+
+async def test_the_reconciler_sleeps_until_there_is_more_to_do(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks after work in its process and when something is due; the tick is disabled here."""
+    monkeypatch.setattr("signoff.broker.timers.reconciler.REST", 1e9)
+    watched = WatchedLedger(ledger.store, ledger.bell)
+    reconciler = Reconciler(Decider(watched, people()).roster, cycle=0)
+    running = asyncio.create_task(reconciler.run_forever())
+    assert await watched.looks.get() == (False, [], math.inf)
+    await watched.commit(Change().send_raw("route", "a", {}, after=0.2))
+    looks = [await watched.looks.get()]
+    while not looks[-1].rung:
+        looks.append(await watched.looks.get())
+    assert looks[-1].rung == ["route"]
+    # If this process paused until the work was due, there is no look before the last one.
+    assert all(one.wait <= 0.2 for one in looks[:-1])
+    running.cancel()
+    await asyncio.wait([running])

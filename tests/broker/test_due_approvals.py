@@ -1,4 +1,4 @@
-"""The batched sweep through the due index, where others are at the same approvals."""
+"""The batched processing of the due index while other processes change the same approvals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOUR = timedelta(hours=1)
 
 
 async def ended(ledger: Ledger) -> Counter[str]:
-    """Return how often each approval was timed out."""
+    """Return how often each approval has timed out."""
     events = [Event.model_validate_json(text) async for _, text, _ in audit.entries(ledger.store)]
     return Counter(event.approval for event in events if event.what is What.TIMED_OUT)
 
@@ -33,7 +33,7 @@ async def ended(ledger: Ledger) -> Counter[str]:
 async def test_many_sweepers_end_each_once(
     still_ledger: Ledger, clock: VirtualClock, siblings: int
 ) -> None:
-    """Four share what is due, also where many approvals are those of one run."""
+    """Four share the due approvals, even if many of them belong to one run."""
     paused_ = [await paused(still_ledger, siblings=siblings, within=HOUR) for _ in range(3)]
     approvals = {one.id for _, opened in paused_ for one in opened}
     clock.advance(HOUR)
@@ -47,12 +47,12 @@ async def test_many_sweepers_end_each_once(
 
 
 class Racing(Ledger):
-    """Lets something happen between the reading of a batch and its commit, once."""
+    """Runs a function once between the reading of a batch and its commit."""
 
     withdraws = ""
 
     async def current_all(self, ids: Sequence[str]) -> list[Current | SignoffError]:
-        """Read, and then let the requester be faster."""
+        """Read, and then let the requester withdraw first."""
         found = await super().current_all(ids)
         if loser := self.withdraws:
             self.withdraws = ""
@@ -61,7 +61,7 @@ class Racing(Ledger):
 
 
 async def test_a_lost_race_is_looked_at_again(still_ledger: Ledger, clock: VirtualClock) -> None:
-    """Who was faster wins, and a sibling that the same commit disturbed is ended all the same."""
+    """The faster change wins; a sibling in the same commit still times out."""
     run, (faster, sibling) = await paused(still_ledger, siblings=2, within=HOUR)
     clock.advance(HOUR)
     racing = Racing(still_ledger.store)
@@ -77,7 +77,7 @@ async def test_a_lost_race_is_looked_at_again(still_ledger: Ledger, clock: Virtu
 async def test_one_that_fails_does_not_keep_the_others(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, text: str
 ) -> None:
-    """The rest of its batch is done, and it is looked at again when its lease is over."""
+    """The rest of its batch is processed; the failed one is tried again after its lease."""
     store = still_ledger.store
     bad, lost, good = [(await paused(still_ledger, within=HOUR))[1][0] for _ in range(3)]
     await store.client.set(f"{store.prefix}approval:{bad.id}", text)

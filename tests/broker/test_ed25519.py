@@ -1,4 +1,4 @@
-"""Signed JSON, held against a library for all of JOSE."""
+"""Signed JSON, compared with a library for all of JOSE."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ THEIRS = OKPKey.import_key({**KEY.jwk(private=True)})
 
 
 def theirs(header: dict[str, Any], payload: str = "{}") -> str:
-    """Return a text that the library signs with the same key."""
+    """Return a text that the library has signed with the same key."""
     signed: str = jws.serialize_compact(header, payload, THEIRS, algorithms=[ALGORITHM])
     return signed
 
 
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
 def test_each_verifies_what_the_other_signs() -> None:
-    """A receipt can be verified by any JOSE library, and one of before still counts."""
+    """Any JOSE library can verify a receipt, and earlier receipts stay valid."""
     signed = KEY.sign('{"said": "yes"}', TYPE)
     found = jws.deserialize_compact(signed, THEIRS, algorithms=[ALGORITHM])
     assert (found.payload, found.headers()["kid"]) == (b'{"said": "yes"}', KEY.kid)
@@ -36,7 +36,7 @@ def test_each_verifies_what_the_other_signs() -> None:
 
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
 def test_what_is_something_else_is_refused() -> None:
-    """Other types, other algorithms, extensions, another key, another text, other characters."""
+    """Other types, algorithms, extensions, keys, texts and characters are refused."""
     good = KEY.sign("{}", TYPE)
     head, body, signature = good.split(".")
     none = urlsafe_b64encode(json.dumps({"alg": "none", "typ": TYPE}).encode()).decode()
@@ -71,6 +71,6 @@ def test_what_is_something_else_is_refused() -> None:
     ],
 )
 def test_what_is_no_key_is_refused(changed: dict[str, Any]) -> None:
-    """Of another kind or length, or with the private key of another one."""
+    """A key of another kind or length, or with a private key that does not match, is refused."""
     with pytest.raises(ValueError, match="it is"):
         Key.read(KEY.jwk(private=True) | changed)

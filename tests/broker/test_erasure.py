@@ -1,9 +1,12 @@
-"""A person's data goes from ledger and archive, and the audit's chain stays verifiable."""
+"""Erasure removes a person from ledger and archive, and the audit still verifies."""
 
 from __future__ import annotations
 
+import base64
 import json
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,15 +20,18 @@ from signoff.broker.archive.erasure import erase
 from signoff.broker.archive.files import ArchiveFiles
 from signoff.broker.archive.redaction import Redaction
 from signoff.broker.ed25519 import Key
+from signoff.broker.freezes import Freezes
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.policy_history import history, note_policies
 from signoff.broker.receipts import Receipts
 from signoff.core.approvals.approval import Approval, Decision, Handoff, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import ArchiveBroken, ErasureRefused
 from signoff.core.directory.people import Person
+from signoff.core.policies.policy import Fallback, Policy
 from signoff.testing import VirtualClock
 
 PLACEHOLDER = "erased-0a1b2c3d"
@@ -33,32 +39,41 @@ PLACEHOLDER = "erased-0a1b2c3d"
 
 @pytest.fixture
 def files(tmp_path: Path) -> ArchiveFiles:
-    """An empty archive."""
+    """Return an empty archive."""
     return ArchiveFiles(tmp_path / "archive")
 
 
 def redaction(person: Person, *also: str) -> Redaction:
-    """Return what erases a person."""
+    """Return the redaction that erases a person."""
     return Redaction(person.names, PLACEHOLDER, also)
 
 
 def text_of(files: ArchiveFiles) -> str:
-    """Return all that is in the archive."""
+    """Return the whole text of the archive."""
     return "".join(one.read_text() for one in sorted(files.folder.iterdir()))
 
 
 async def text_in(ledger: Ledger) -> str:
-    """Return all that is in Redis, keys included."""
-    client, found = ledger.store.client, []
+    """Return the whole text in Redis, with keys; DUMP would compress it."""
+    client, found = ledger.store.client, list[str]()
     for key in await ledger.store.keys(""):
-        found += [key, repr(await client.dump(ledger.store.prefix + key))]
+        full = ledger.store.prefix + key
+        reading: dict[str, Callable[[], Awaitable[object]]] = {
+            "string": partial(client.get, full),
+            "hash": partial(client.hgetall, full),
+            "list": partial(client.lrange, full, 0, -1),
+            "set": partial(client.smembers, full),
+            "zset": partial(client.zrange, full, 0, -1),
+            "stream": partial(client.xrange, full),
+        }
+        found += [key, repr(await reading[str(await client.type(full))]())]
     return "\n".join(found)
 
 
 async def test_who_decided_is_gone_and_what_was_decided_stays(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
-    """Old and new: her name, address and words go; the call, the digest and the chain stay."""
+    """Her name, address and words are erased; the call, the digest and the chain stay."""
     old, (first,) = await ended(still_ledger, still_decider, reason="Mara says hello")
     clock.advance(DAYS + timedelta(seconds=1))
     await archiver(still_ledger, files).once()
@@ -85,7 +100,7 @@ async def test_who_decided_is_gone_and_what_was_decided_stays(
     verified = await reading.verify(still_ledger, files, expect_head=head)
     (last,) = [one async for _, one, _ in audit.entries(still_ledger.store) if "erased" in one]
     assert '"by":"ops"' in last
-    # The lines are verified outside of Redis, too.
+    # The lines also verify outside Redis.
     lines = [one async for one in reading.lines(still_ledger, files)]
     assert audit.verify_lines(lines, expect_head=head) == (verified.entries, verified.head)
 
@@ -93,7 +108,7 @@ async def test_who_decided_is_gone_and_what_was_decided_stays(
 async def test_who_asked_is_gone_with_what_they_asked_for(
     still_ledger: Ledger, still_decider: Decider, files: ArchiveFiles
 ) -> None:
-    """Of their requests there stays what tool was called, how it ended, and when."""
+    """Of their requests, the tool, the end and the time stay."""
     run, (approval,) = await ended(still_ledger, still_decider)
     await erase(still_ledger, files, redaction(RILEY), by="ops", why="asked")
     for text in (text_of(files), await text_in(still_ledger)):
@@ -109,10 +124,68 @@ async def test_who_asked_is_gone_with_what_they_asked_for(
     await reading.verify(still_ledger, files)
 
 
+async def test_what_waits_to_expire_goes_too(
+    still_ledger: Ledger, still_decider: Decider, files: ArchiveFiles
+) -> None:
+    """Records with her name, her quarantined mail and undelivered results of her requests go."""
+    _, (approval,) = await ended(still_ledger, still_decider)
+    mail = base64.b64encode(b"From: Riley <riley@example.com>\r\n\r\nyes").decode()
+    named = {
+        "arguments:1": {"to": "riley@example.com"},
+        "stuck:ap_1": {"problem": "the card for Riley Voss"},
+        "mcp:1": {"approval": approval.id, "answer": "paid 2500"},
+        "dead:route:1": {"stage": "route", "body": {"approval": approval.id, "remarks": "paid"}},
+        "quarantine:1": {"sender": None, "raw": mail},
+        "told:decided:ap_1:riley": {},
+    }
+    others = {
+        "arguments:2": {"to": "cleo@example.com"},
+        "arguments:3": {"approval": {"id": 1}, "raw": 7},
+        "mcp:2": {"approval": "ap_2", "answer": "paid"},
+        "quarantine:2": {"sender": None, "raw": base64.b64encode(b"\xff\xfe").decode()},
+        "told:decided:ap_1:cleo": {},
+    }
+    change, day = Change(), timedelta(days=1)
+    for key, record in (named | others).items():
+        change.put_raw(key, json.dumps(record), ttl=day)
+    await still_ledger.commit(change)
+    await erase(still_ledger, files, redaction(RILEY), by="ops", why="asked")
+    assert [key for key in named if await still_ledger.raw(key)] == []
+    assert [key for key in others if await still_ledger.raw(key)] == [*others]
+
+
+async def test_what_stays_of_the_settings_has_the_placeholder(
+    still_ledger: Ledger, still_decider: Decider, files: ArchiveFiles
+) -> None:
+    """Her name is replaced in earlier policies, freezes and reported seats, which stay readable."""
+    await note_policies(still_ledger, [Policy(name="all", ask=("mara",))], Fallback(), by="mara")
+    fresh = await note_policies(
+        still_ledger, [Policy(name="all", ask=("cleo",))], Fallback(), by="ops"
+    )
+    freezes = Freezes(still_ledger)
+    await freezes.freeze(tool="reimburse", by="mara", why="Mara Lind has seen it twice")
+    await freezes.freeze(tool="deploy", by="ops", why="Ask Mara Lind first")
+    await still_ledger.commit(Change().put_raw("vacancies", '["mara", "queue:finance"]'))
+    await erase(still_ledger, files, redaction(MARA), by="ops", why="asked")
+    text = await text_in(still_ledger)
+    assert "mara" not in text
+    assert "Mara" not in text
+    seen = await history(still_ledger)
+    assert [one.content.get("ask") for one in seen if one.policy == "all"] == [
+        [PLACEHOLDER],
+        ["cleo"],
+    ]
+    assert seen[-1] == fresh[-1]
+    assert [(one.by, one.why) for one in await freezes.all()] == [
+        (PLACEHOLDER, ""),
+        ("ops", f"Ask {PLACEHOLDER} first"),
+    ]
+
+
 async def test_others_stay_as_they_are(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
-    """What does not name them is not touched, and what is young and not theirs is not archived."""
+    """Records without their name do not change, and younger records of others stay unarchived."""
     run, (approval,) = await paused(still_ledger, asked=(CLEO,))
     await still_decider.approve(approval.id, CLEO, channel="email", reason="it will do")
     nobody = Person(id="will", name="Will Fox", email="will@example.com")
@@ -127,10 +200,10 @@ async def test_others_stay_as_they_are(
 async def test_while_something_waits_nothing_is_erased(
     still_ledger: Ledger, still_decider: Decider, files: ArchiveFiles, person: Person
 ) -> None:
-    """It is said what, and neither ledger nor archive are touched."""
+    """The error says what waits; neither the ledger nor the archive changes."""
     _, (approval,) = await paused(still_ledger)
     before = await text_in(still_ledger)
-    with pytest.raises(ErasureRefused, match=rf"{approval.id} waits|not done|has not ended"):
+    with pytest.raises(ErasureRefused, match=rf"{approval.id} waits|not finished|not ended"):
         await erase(still_ledger, files, redaction(person), by="ops", why="asked")
     assert await text_in(still_ledger) == before
     assert not files.folder.exists()
@@ -148,7 +221,7 @@ async def test_an_erasure_that_was_broken_off_is_finished(
     counts: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Before it counts it is as if nothing had been; after that the next archiving finishes it."""
+    """Before its commit nothing has changed; after it, the next archiving finishes the erasure."""
     await ended(still_ledger, still_decider)
     await archiver(still_ledger, files, after=timedelta()).once()
     real = Anchor.put
@@ -182,7 +255,7 @@ async def test_an_erasure_that_was_broken_off_is_finished(
 
 
 def test_a_receipt_that_names_somebody_goes_whole() -> None:
-    """Its text is signed, so nothing of it can be taken out; a receipt of others stays."""
+    """Its signed text cannot be changed, so the whole receipt is deleted; others stay."""
     key = Key.generate()
     signs = Receipts(lambda: [key], lambda: key)
     for person, left in (("mara", 0), ("cleo", 1)):

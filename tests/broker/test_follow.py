@@ -1,24 +1,18 @@
-"""Following the audit as it grows."""
+"""Follow the audit while it grows."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import AbstractAsyncContextManager
-
-import pytest
 
 from builders import paused
 from deciding import Decider
-from signoff.broker.ledger import follow as module
-from signoff.broker.ledger.follow import follow
+from signoff.broker.ledger.follow import batches, follow
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.ledger.redis_types import Commands
-from signoff.broker.ledger.store import Store
 from signoff.core.approvals.events import Event, What
 
 
 async def take(ledger: Ledger, count: int, **how: str) -> list[Event]:
-    """Return so many of the entries that come."""
+    """Return this number of the next entries."""
     found = []
     async for event in follow(ledger.store, **how):
         found.append(event)
@@ -28,7 +22,7 @@ async def take(ledger: Ledger, count: int, **how: str) -> list[Event]:
 
 
 async def test_what_was_and_what_comes(ledger: Ledger, decider: Decider) -> None:
-    """The old entries come first, then each new one, without being asked for."""
+    """The old entries come first, and each new one follows without another request."""
     run, _ = await paused(ledger)
     following = asyncio.create_task(take(ledger, 3))
     await decider.submit("finance", "hi", user="riley")
@@ -40,39 +34,19 @@ async def test_what_was_and_what_comes(ledger: Ledger, decider: Decider) -> None
     assert [event.run for event in await take(ledger, 2, subject=run.id)] == [run.id] * 2
 
 
-@pytest.fixture
-def waits(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> asyncio.Semaphore:
-    """Released each time that something is about to be read; the waits are short."""
-    monkeypatch.setattr(module, "_BLOCK_MS", 1)
-    waits = asyncio.Semaphore(0)
-    lend = type(ledger.store).translated_client
-
-    def counted(self: Store) -> AbstractAsyncContextManager[Commands]:
-        waits.release()
-        return lend(self)
-
-    monkeypatch.setattr(type(ledger.store), "translated_client", counted)
-    return waits
-
-
-async def test_from_now_on_means_from_now_on(
-    ledger: Ledger, decider: Decider, waits: asyncio.Semaphore
-) -> None:
-    """Nothing is missed between two waits that both ended without news."""
+async def test_from_now_on_means_from_now_on(ledger: Ledger, decider: Decider) -> None:
+    """No entry is missed that comes between two reads."""
     await paused(ledger)
-    following = asyncio.create_task(take(ledger, 1, start="$"))
-    for _ in range(4):
-        await waits.acquire()
+    following = batches(ledger.store, start="$", block=1)
+    for _ in range(2):
+        assert await anext(following) == []
     run = await decider.submit("finance", "hi", user="riley")
-    assert [event.run for event in await following] == [run.id]
+    assert [event.run for _, event in await anext(following)] == [run.id]
 
 
-async def test_from_the_beginning_of_nothing(
-    ledger: Ledger, decider: Decider, waits: asyncio.Semaphore
-) -> None:
-    """Where there is no entry yet, the first is the next."""
-    following = asyncio.create_task(take(ledger, 1, start="$"))
-    await waits.acquire()
-    await waits.acquire()
+async def test_from_the_beginning_of_nothing(ledger: Ledger, decider: Decider) -> None:
+    """If there is no entry yet, the first new one is returned."""
+    following = batches(ledger.store, start="$", block=1)
+    assert await anext(following) == []
     run = await decider.submit("finance", "hi", user="riley")
-    assert [event.run for event in await following] == [run.id]
+    assert [event.run for _, event in await anext(following)] == [run.id]

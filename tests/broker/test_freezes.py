@@ -1,4 +1,4 @@
-"""`signoff freeze` in the ledger: audited, shown on cards, and overruled by one person."""
+"""`signoff freeze` in the ledger: it is audited, shown on cards, and may be overridden."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WHY = "the bank called"
 
 
 async def frozen(ledger: Ledger, *, app: str = "", tool: str = "") -> Freezes:
-    """Freeze something, as an operator does."""
+    """Freeze an app, a tool or both, as an operator does."""
     freezes = Freezes(ledger)
     await freezes.freeze(by="ops", why=WHY, app=app, tool=tool)
     return freezes
@@ -50,7 +50,7 @@ async def events(ledger: Ledger, what: What) -> list[Event]:
 
 
 async def with_glass(ledger: Ledger, **terms: object) -> Approval:
-    """Return an approval that Mara and Cleo are asked about, and that Cleo may run alone."""
+    """Return an approval that asks Mara and Cleo; Cleo alone may break the glass."""
     _, (was,) = await paused(ledger)
     assert was.terms is not None
     changed = was.terms.model_copy(update={"break_glass": ("cleo",), **terms})
@@ -60,7 +60,7 @@ async def with_glass(ledger: Ledger, **terms: object) -> Approval:
 
 
 async def start(ledger: Ledger, approval_id: str) -> None:
-    """Note that the call of an approval is started, as the guard does."""
+    """Record the start of an approval's call as the guard does."""
     was = await ledger.approval(approval_id)
     after, noted = was.hand_on(Handoff.STARTED, now=await ledger.now())
     change = Change().put(after, was=was).note(noted)
@@ -69,12 +69,12 @@ async def start(ledger: Ledger, approval_id: str) -> None:
 
 
 def breaking(reason: str = "the plane leaves at noon") -> moves.BreakGlass:
-    """Return the move."""
+    """Return the move to break the glass."""
     return moves.BreakGlass(reason=reason)
 
 
 async def test_a_freeze_and_its_end_are_in_the_audit(ledger: Ledger) -> None:
-    """Both say who, why and what; the chain stays whole."""
+    """Both entries have the person, the reason and the scope; the chain stays valid."""
     freezes = await frozen(ledger, app="finance", tool="reimburse")
     await freezes.thaw(app="finance", tool="reimburse", by="dan", why="all clear")
     (began,), (ended,) = await events(ledger, What.FROZEN), await events(ledger, What.THAWED)
@@ -86,11 +86,11 @@ async def test_a_freeze_and_its_end_are_in_the_audit(ledger: Ledger) -> None:
 
 
 async def test_a_freeze_needs_a_reason_and_is_made_once(ledger: Ledger) -> None:
-    """What is refused says what stands there instead."""
+    """A refused freeze says which freeze exists already."""
     freezes = await frozen(ledger, tool="reimburse")
-    with pytest.raises(FreezeRefused, match="ops has frozen reimburse\\(\\) already: the bank"):
+    with pytest.raises(FreezeRefused, match="ops has already frozen reimburse\\(\\): the bank"):
         await freezes.freeze(tool="reimburse", by="dan", why="again")
-    with pytest.raises(FreezeRefused, match="Say why"):
+    with pytest.raises(FreezeRefused, match="needs a reason"):
         await freezes.freeze(tool="pay", by="dan", why=" ")
     with pytest.raises(FreezeRefused, match=r"everything is not frozen\. Frozen is reimburse"):
         await freezes.thaw(by="dan")
@@ -98,7 +98,7 @@ async def test_a_freeze_needs_a_reason_and_is_made_once(ledger: Ledger) -> None:
 
 
 async def test_an_open_card_says_that_its_tool_is_frozen(ledger: Ledger, decider: Decider) -> None:
-    """Every card is made with the people as they are now, and so with what is frozen."""
+    """A card is always made from the current people and freezes."""
     _, (approval,) = await paused(ledger)
     was = await ledger.approval(approval.id)
     delivered = tuple(one.model_copy(update={"receipt": "r1"}) for one in was.asked)
@@ -120,7 +120,7 @@ async def test_an_open_card_says_that_its_tool_is_frozen(ledger: Ledger, decider
 
 
 async def test_one_person_may_run_a_frozen_call_alone(ledger: Ledger, decider: Decider) -> None:
-    """It starts despite the freezes of that moment, and of no later one."""
+    """It starts despite the current freezes, and not despite later ones."""
     approval = await with_glass(ledger)
     await decider.approve(approval.id, MARA, channel="cli")
     freezes = await frozen(ledger, tool="reimburse")
@@ -140,7 +140,7 @@ async def test_one_person_may_run_a_frozen_call_alone(ledger: Ledger, decider: D
 async def test_one_person_may_run_an_unanswered_call_alone(
     ledger: Ledger, decider: Decider
 ) -> None:
-    """It is approved by them, and everything that is shown of it says how."""
+    """It is approved by them, and every view says how."""
     approval = await with_glass(ledger, quorum=2)
     done = await decider.made(approval.id, breaking(), CLEO, channel="cli")
     assert done.state is State.APPROVED
@@ -154,7 +154,7 @@ async def test_one_person_may_run_an_unanswered_call_alone(
 
 
 async def test_everybody_who_was_asked_gets_the_alarm(ledger: Ledger, decider: Decider) -> None:
-    """All but the one who has done it, once each."""
+    """Everybody who was asked gets one alarm, except the person who broke the glass."""
     approval = await with_glass(ledger)
     done = await decider.made(approval.id, breaking(), CLEO, channel="cli")
     (broken,) = await events(ledger, What.GLASS_BROKEN)
@@ -182,7 +182,7 @@ async def test_everybody_who_was_asked_gets_the_alarm(ledger: Ledger, decider: D
 async def test_nobody_else_breaks_the_glass(
     ledger: Ledger, decider: Decider, actor: Actor, reason: str, error: type[ApprovalError]
 ) -> None:
-    """Not who is asked, nor the requester even if named, nor without a reason, nor by a mail."""
+    """Approvers and the requester cannot, nor can anybody without a reason or by mail."""
     approval = await with_glass(ledger, break_glass=("cleo", "riley"))
     await frozen(ledger)
     outcome = await decider.take(approval.id, breaking(reason), actor)
@@ -195,7 +195,7 @@ async def test_nobody_else_breaks_the_glass(
 async def test_breaking_the_glass_takes_what_an_approval_takes(
     ledger: Ledger, decider: Decider
 ) -> None:
-    """Where a yes takes a second factor so does this, and what is over stays over."""
+    """It needs the approval's second factor, and does not reopen an ended request."""
     approval = await with_glass(ledger, second_step=True)
     with pytest.raises(SecondFactorNeeded):
         await decider.made(approval.id, breaking(), CLEO, channel="inbox")

@@ -1,4 +1,4 @@
-"""How late the timers are, as it is exported."""
+"""The exported delay of the timers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOUR = timedelta(hours=1)
 async def test_the_oldest_counts_until_it_is_done(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
-    """Nothing due is no lag; then it grows with the oldest, and a sweep ends it."""
+    """Without due work the lag is zero; it grows with the oldest entry until that is done."""
     _, (first,) = await paused(still_ledger, within=HOUR, on_timeout=OnTimeout.STAY)
     await paused(still_ledger, within=2 * HOUR)
     assert await lag(still_ledger) == Lag()
@@ -28,7 +28,7 @@ async def test_the_oldest_counts_until_it_is_done(
     clock.advance(HOUR)
     late = await lag(still_ledger)
     assert late == Lag(HOUR + BOUND, first.id)
-    assert f"{first.id} 1h1m ago" in late.problem
+    assert f"{first.id} has been due for 1h1m" in late.problem
     await DueApprovals(still_decider.roster).once()
     assert await lag(still_ledger) == Lag()
 
@@ -36,7 +36,7 @@ async def test_the_oldest_counts_until_it_is_done(
 async def test_what_a_dead_process_has_claimed_is_late(
     still_ledger: Ledger, clock: VirtualClock
 ) -> None:
-    """A claim is no deed; and a record that cannot be read hides nothing."""
+    """A claim does not end the lag, and an unreadable record hides no other."""
     _, (bad,) = await paused(still_ledger, within=HOUR / 2)
     _, (dead,) = await paused(still_ledger, within=HOUR)
     store = still_ledger.store

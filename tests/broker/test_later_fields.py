@@ -1,4 +1,4 @@
-"""Records of a later version: their fields are carried along by everything that this one does."""
+"""Records of a later version: every change in this version keeps their unknown fields."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LATER = st.recursive(
 
 
 def with_later(value: object, dumped: Any, later: object) -> Any:
-    """Return what is stored of a value, with a field that is not known at each of its models."""
+    """Return the stored form of a value with an unknown field in each of its models."""
     if isinstance(value, BaseModel) and isinstance(dumped, dict):
         known = {
             name: with_later(getattr(value, name, None), one, later) for name, one in dumped.items()
@@ -63,14 +63,14 @@ def with_later(value: object, dumped: Any, later: object) -> Any:
 
 
 def later_count(dumped: object) -> int:
-    """Return how many of these fields there are."""
+    """Return the number of these fields."""
     if isinstance(dumped, Mapping):
         return ("later" in dumped) + sum(map(later_count, dumped.values()))
     return sum(map(later_count, dumped)) if isinstance(dumped, list) else 0
 
 
 def stored(record: Record) -> dict[str, Any]:
-    """Return a record as a commit writes it."""
+    """Return a record in the form of a commit."""
     found: dict[str, Any] = json.loads(str(Change().put(record, was=None).writes[0]["data"]))
     return found
 
@@ -79,7 +79,7 @@ def stored(record: Record) -> dict[str, Any]:
 def test_unknown_fields_at_every_depth_are_written_again(
     record: tuple[str, str], later: object
 ) -> None:
-    """What is known reads the same with them as without, and no copy or write loses one."""
+    """Known fields read the same with and without them, and no copy or write loses one."""
     kind, text = record
     plain = READERS[kind](3, text)
     given_ = with_later(plain, stored(plain), later)
@@ -91,7 +91,7 @@ def test_unknown_fields_at_every_depth_are_written_again(
 
 
 async def made_later(ledger: Ledger, *records: Record) -> None:
-    """Give records in the ledger a field that is not known at each of their models."""
+    """Add an unknown field to each model of the ledger's records."""
     for one in records:
         kind = "approval" if isinstance(one, Approval) else "run"
         key = f"{ledger.store.prefix}{kind}:{one.id}"
@@ -112,7 +112,7 @@ async def kept(ledger: Ledger, key: str) -> dict[str, Any]:
 async def test_every_script_and_commit_on_the_way_keeps_them(
     ledger: Ledger, decider: Decider
 ) -> None:
-    """A comment, a claim, an extension, a decision and the resume: none of them loses one."""
+    """A comment, a claim, an extension, a decision and the resume keep all unknown fields."""
     run, (approval,) = await paused(ledger)
     await made_later(ledger, run, approval)
     first = later_count(await kept(ledger, f"approval:{approval.id}"))
@@ -126,9 +126,12 @@ async def test_every_script_and_commit_on_the_way_keeps_them(
     assert after.state is State.APPROVED
     assert later_count(await kept(ledger, f"approval:{approval.id}")) == first
     assert (await kept(ledger, f"run:{run.id}"))["later"] == {"n": 1}
-    # The script that claims a resume reads both.
+    # The script that claims a resume reads both records.
     (taken,) = (await claim_runs(ledger, "resume.finance", limit=1, lease=30)).taken
-    assert (taken.read()[0].id, taken.read()[1][0].id) == (run.id, approval.id)
+    assert (taken.read(ledger.recent)[0].id, taken.read(ledger.recent)[1][0].id) == (
+        run.id,
+        approval.id,
+    )
     was = await ledger.approval(approval.id)
     started, events = was.hand_on(Handoff.STARTED, now=NOON)
     await ledger.commit(Change().put(started, was=was).note(events))
@@ -139,7 +142,7 @@ async def test_every_script_and_commit_on_the_way_keeps_them(
 async def test_a_record_that_needs_later_rules_is_left_alone(
     ledger: Ledger, decider: Decider
 ) -> None:
-    """A later release can keep this one from deciding by rules that it does not know."""
+    """A later release can mark a record, so that this release does not decide it."""
     _, (approval,) = await paused(ledger)
     key = f"{ledger.store.prefix}approval:{approval.id}"
     async with ledger.store.translated_client() as client:
@@ -152,7 +155,7 @@ async def test_a_record_that_needs_later_rules_is_left_alone(
 
 
 async def test_entries_of_an_unknown_kind_hide_no_others(ledger: Ledger) -> None:
-    """The timeline and everybody who follows the audit leave them out, and go on."""
+    """The timeline and the followers of the audit skip them and continue."""
     run, (approval,) = await paused(ledger)
     known = await ledger.history(run.id)
     event = Event(what=What.COMMENTED, at=NOON, run=run.id, approval=approval.id)
@@ -165,12 +168,12 @@ async def test_entries_of_an_unknown_kind_hide_no_others(ledger: Ledger) -> None
 
 
 async def audit_length(ledger: Ledger) -> int:
-    """Return how many entries there are, readable or not."""
+    """Return the number of entries, readable or not."""
     return len([one async for one in audit.entries(ledger.store)])
 
 
 async def test_what_is_kept_of_people_keeps_them_too(ledger: Ledger) -> None:
-    """Absences, and the second factor of a person whose code was taken."""
+    """Absences keep them, and so does the second factor of a person whose code was used."""
     async with ledger.store.translated_client() as client:
         text = '{"mara":{"away":[{"from":"2026-03-09","to":"2999-03-09","later":1}],"later":[2]}}'
         await client.set(f"{ledger.store.prefix}absences", f"1 aa {text}")
@@ -193,7 +196,7 @@ async def test_what_is_kept_of_people_keeps_them_too(ledger: Ledger) -> None:
 
 
 def test_input_from_outside_stays_strict() -> None:
-    """A typing error in the settings is an error, also in a model that records hold."""
+    """A typing error in the settings is an error, even in a model that records also use."""
     for kind, given_ in (
         (Person, {"id": "mara", "email": "mara@example.com"}),
         (Policy, {"name": "all", "ask": ["mara"]}),

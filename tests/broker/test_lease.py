@@ -1,4 +1,4 @@
-"""Work under a lease: kept alive while it goes on, ended when the lease is lost."""
+"""Work under a lease: heartbeats keep the lease, and a lost lease ends the work."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.core.base.errors import Conflict, LeaseLost, LedgerUnavailable
 
 KEY = session_key("finance", "riley", "s_1")
-LEASE = 0.3
+LEASE = 600.0
+"""Seconds; long enough for a machine that pauses for a while."""
 
 
 @pytest.fixture
 async def item(ledger: Ledger) -> Item:
-    """An item that is leased to us for a minute, and the lease of its session with it."""
+    """Return an item that is leased to the test for a minute, with its session's lease."""
     await ledger.commit(Change().send_raw("run.finance", "r", {}))
     item = (await ledger.claim("run.finance")).items[0]
     await ledger.take_lease(KEY, item.token, lease=60)
@@ -35,44 +36,64 @@ def holding(
     return held(ledger, item, KEY, lease=lease, alive_at=asyncio.get_running_loop().time())
 
 
+@pytest.fixture
+def beats(monkeypatch: pytest.MonkeyPatch) -> asyncio.Semaphore:
+    """Heartbeats without pauses; the semaphore counts the finished ones."""
+    beats = asyncio.Semaphore(0)
+    extend, sleep = Ledger.extend, asyncio.sleep
+
+    async def at_once(_: float) -> None:
+        await sleep(0)
+
+    async def counted(self: Ledger, *args: Any, **more: Any) -> None:
+        try:
+            await extend(self, *args, **more)
+        finally:
+            beats.release()
+
+    monkeypatch.setattr(asyncio, "sleep", at_once)
+    monkeypatch.setattr(Ledger, "extend", counted)
+    return beats
+
+
 async def lose(ledger: Ledger, item: Item) -> None:
-    """Let the item be claimed by somebody else."""
+    """Let another claim take the item."""
     await ledger.store.client.hset(
         f"{ledger.store.prefix}items:{item.stage}", item.id, "2 somebody {}"
     )
 
 
-async def test_it_is_kept_alive(
-    ledger: Ledger, item: Item, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Heartbeats come for as long as the body works, and the key is free afterwards."""
-    beats = asyncio.Semaphore(0)
-    extend = Ledger.extend
-
-    async def counted(self: Ledger, *args: Any, **more: Any) -> None:
-        await extend(self, *args, **more)
-        beats.release()
-
-    monkeypatch.setattr(Ledger, "extend", counted)
+async def test_it_is_kept_alive(ledger: Ledger, item: Item, beats: asyncio.Semaphore) -> None:
+    """Each heartbeat extends the leases of item and key while the body runs; then both end."""
+    client, prefix = ledger.store.client, ledger.store.prefix
+    taken = await client.zscore(f"{prefix}outbox:{item.stage}", item.id)
     async with holding(ledger, item):
         for _ in range(5):
             await beats.acquire()
-        assert not await ledger.take_lease(KEY, "you", lease=LEASE)
+        # Before that, the key's lease had a minute left, and the item's had less.
+        assert await client.pttl(prefix + KEY) > 60_000
+        prolonged = await client.zscore(f"{prefix}outbox:{item.stage}", item.id)
+        assert taken is not None
+        assert prolonged is not None
+        assert prolonged - taken > 60_000
         await ledger.commit(Change().fence(KEY, item.token).ack(item))
     assert await ledger.take_lease(KEY, "you", lease=LEASE)
 
 
-async def test_the_last_commit_gives_both_back(ledger: Ledger, item: Item) -> None:
-    """The key is free as soon as the item is done; who takes it then keeps it."""
+async def test_the_last_commit_gives_both_back(
+    ledger: Ledger, item: Item, beats: asyncio.Semaphore
+) -> None:
+    """The key is free when the item is done; a new holder keeps it."""
     async with holding(ledger, item) as hold:
         await hold.end(Change().ack(item))
         assert await ledger.take_lease(KEY, "you", lease=60)
-        await asyncio.sleep(LEASE)
+        for _ in range(5):
+            await beats.acquire()
     assert not await ledger.take_lease(KEY, "me", lease=60)
 
 
 async def test_a_last_commit_that_was_disturbed_keeps_both(ledger: Ledger, item: Item) -> None:
-    """After a conflict the work goes on under the same lease."""
+    """After a conflict the work continues under the same lease."""
     await ledger.commit(Change().put_raw("x", "1"))
     async with holding(ledger, item) as hold:
         with pytest.raises(Conflict):
@@ -82,8 +103,9 @@ async def test_a_last_commit_that_was_disturbed_keeps_both(ledger: Ledger, item:
     assert await ledger.take_lease(KEY, "you", lease=60)
 
 
+@pytest.mark.usefixtures("beats")
 async def test_the_body_is_ended_when_the_lease_is_lost(ledger: Ledger, item: Item) -> None:
-    """The cancellation is ours and becomes LeaseLost; the task lives on and can wait again."""
+    """The cancellation becomes LeaseLost; the task continues and can wait again."""
 
     async def work() -> None:
         async with holding(ledger, item):
@@ -100,9 +122,10 @@ async def test_the_body_is_ended_when_the_lease_is_lost(ledger: Ledger, item: It
         await asyncio.sleep(0)
 
 
+@pytest.mark.usefixtures("beats")
 @pytest.mark.parametrize("makes", ["nothing", "another error"])
 async def test_whatever_the_body_makes_of_it(ledger: Ledger, item: Item, makes: str) -> None:
-    """A body that swallows or replaces the cancellation does not hide that the lease is lost."""
+    """A body that swallows or replaces the cancellation cannot hide the lost lease."""
 
     async def work() -> None:
         async with holding(ledger, item):
@@ -121,11 +144,11 @@ async def test_whatever_the_body_makes_of_it(ledger: Ledger, item: Item, makes: 
 
 
 async def test_a_cancellation_from_outside_stays_one(ledger: Ledger, item: Item) -> None:
-    """A worker that is stopped ends as cancelled, and gives the key back."""
+    """A stopped worker ends as cancelled and gives the key back."""
     begun = asyncio.Event()
 
     async def work() -> None:
-        async with holding(ledger, item, lease=60):
+        async with holding(ledger, item):
             begun.set()
             await asyncio.Event().wait()
 
@@ -137,8 +160,9 @@ async def test_a_cancellation_from_outside_stays_one(ledger: Ledger, item: Item)
     assert await ledger.take_lease(KEY, "you", lease=LEASE)
 
 
+@pytest.mark.usefixtures("beats")
 async def test_a_cancellation_from_outside_beside_a_lost_lease(ledger: Ledger, item: Item) -> None:
-    """When both come together, the one from outside is not taken back."""
+    """If both come together, the cancellation from outside is kept."""
     begun, caught = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
@@ -160,9 +184,9 @@ async def test_a_cancellation_from_outside_beside_a_lost_lease(ledger: Ledger, i
 
 
 async def test_the_error_of_the_body_comes_through(ledger: Ledger, item: Item) -> None:
-    """While the lease is ours, what the body raises is raised."""
+    """While the lease holds, an error of the body is raised."""
     with pytest.raises(ZeroDivisionError):
-        async with holding(ledger, item, lease=60):
+        async with holding(ledger, item):
             _ = 1 / 0
     assert await ledger.take_lease(KEY, "you", lease=LEASE)
 
@@ -170,13 +194,13 @@ async def test_the_error_of_the_body_comes_through(ledger: Ledger, item: Item) -
 async def test_a_redis_that_does_not_answer_is_a_lost_lease(
     ledger: Ledger, item: Item, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The body does not work on into a lease that somebody else may have by then."""
+    """The body ends, because another process may hold the lease by then."""
 
     async def hang(self: Ledger, *_: object, **__: Any) -> None:
         await asyncio.Event().wait()
 
     async def work() -> None:
-        async with holding(ledger, item):
+        async with holding(ledger, item, lease=0.3):
             monkeypatch.setattr(Ledger, "extend", hang)
             await asyncio.Event().wait()
 
@@ -184,10 +208,11 @@ async def test_a_redis_that_does_not_answer_is_a_lost_lease(
         await work()
 
 
+@pytest.mark.usefixtures("beats")
 async def test_a_heartbeat_that_fails_once_is_no_loss(
     ledger: Ledger, item: Item, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Redis may be away for a moment; the next beat makes up for it."""
+    """Redis may be unavailable for a moment; the next heartbeat succeeds."""
     done = asyncio.Event()
     extend = Ledger.extend
     failures: list[str] = []
@@ -209,27 +234,28 @@ async def test_a_heartbeat_that_fails_once_is_no_loss(
 async def test_a_key_that_cannot_be_given_back_runs_out(
     ledger: Ledger, item: Item, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the body did is done: that Redis is away afterwards is no failure of it."""
+    """The body has finished, so an unavailable Redis afterwards is not a failure of it."""
 
     async def away(self: Ledger, *_: Sequence[str]) -> None:
         raise LedgerUnavailable("away")
 
     monkeypatch.setattr(Ledger, "release_lease", away)
-    async with holding(ledger, item, lease=60):
+    async with holding(ledger, item):
         pass
 
 
 async def test_the_lease_is_bound_to_the_claim(ledger: Ledger, item: Item) -> None:
-    """The same work claimed anew has another token, and a fence on the old one refuses."""
-    async with holding(ledger, item, lease=60):
+    """A new claim of the same work has another token, and a fence on the old one refuses."""
+    async with holding(ledger, item):
         newer = dataclasses.replace(item, token="0123456789abcdef")
         with pytest.raises(LeaseLost):
             await ledger.commit(Change().fence(KEY, newer.token).put_raw("x", "1"))
         await ledger.commit(Change().fence(KEY, item.token).put_raw("x", "1"))
 
 
+@pytest.mark.usefixtures("beats")
 async def test_a_key_alone_is_kept_and_given_back(ledger: Ledger) -> None:
-    """Without an item behind it: nobody else gets it while the body works."""
+    """Without an item, the key is still held while the body runs."""
     assert await ledger.take_lease("lease:box", "me", lease=60)
     now = asyncio.get_running_loop().time()
     async with kept(ledger, "lease:box", "me", lease=LEASE, alive_at=now) as hold:
@@ -238,8 +264,9 @@ async def test_a_key_alone_is_kept_and_given_back(ledger: Ledger) -> None:
     assert await ledger.take_lease("lease:box", "you", lease=LEASE)
 
 
+@pytest.mark.usefixtures("beats")
 async def test_a_key_alone_that_is_lost_ends_the_work(ledger: Ledger) -> None:
-    """And nothing that is fenced by it is written any more."""
+    """A write that is fenced by the key is refused afterwards."""
     assert await ledger.take_lease("lease:box", "you", lease=60)
 
     async def work() -> None:

@@ -1,4 +1,4 @@
-"""What records leave behind when they expire is removed, and nothing else."""
+"""Index entries of expired records are removed, and nothing else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from signoff.broker.timers.leftovers import Leftovers
 
 
 async def test_entries_go_with_the_records_that_they_stand_for(ledger: Ledger) -> None:
-    """Those of mails and sessions that are there stay."""
+    """Entries of existing mails and sessions stay."""
     for index, key in (("quarantine", "quarantine:"), ("logins:mara", "login:")):
         for name in ("here", "gone"):
             change = Change().put_raw(key + name, "{}", ttl=timedelta(days=1))
@@ -23,7 +23,7 @@ async def test_entries_go_with_the_records_that_they_stand_for(ledger: Ledger) -
 
 
 async def test_dead_letters_have_an_end(ledger: Ledger) -> None:
-    """Those of earlier releases get one; it is not put off again and again."""
+    """Dead letters of earlier releases get an expiry once; it is not extended again."""
     await ledger.commit(Change().put_raw("dead:route:1", "{}").put_dead("route", "2", {}))
     client, prefix = ledger.store.client, ledger.store.prefix
     await Leftovers(ledger).once()
@@ -36,7 +36,7 @@ async def test_dead_letters_have_an_end(ledger: Ledger) -> None:
 
 
 async def test_what_has_expired_or_is_gone_leaves_its_index(ledger: Ledger) -> None:
-    """Dead letters expire, and the index that `signoff doctor` reads has no end of its own."""
+    """Dead letters expire; the index that `signoff doctor` reads has no expiry and is trimmed."""
     await ledger.commit(Change().put_dead("route", "1", {}).put_dead("route", "2", {}))
     await ledger.store.client.delete(f"{ledger.store.prefix}dead:route:1")
     assert await Leftovers(ledger).once() == 1

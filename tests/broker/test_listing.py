@@ -1,4 +1,4 @@
-"""Lists read piece by piece: in either order, by their own scores or by those of another index."""
+"""Lists that are read in pages: in either order, by their own scores or another index's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def filled(ledger: Ledger, index: str, **scores: int) -> None:
 
 
 async def whole(ledger: Ledger, index: str, *, rising: bool = False, by: str = "") -> list[str]:
-    """Return the members of an index, read three at a time."""
+    """Return the members of an index, read in pages of three."""
     seen: list[str] = []
     before = None
     while rows := await ledger.store.behind(index, before=before, limit=3, rising=rising, by=by):
@@ -34,7 +34,7 @@ async def whole(ledger: Ledger, index: str, *, rising: bool = False, by: str = "
 
 
 async def test_either_order(ledger: Ledger) -> None:
-    """The lowest score first is the other way round, ties included."""
+    """The lowest score first is the reverse order, ties included."""
     await filled(ledger, "some", a=5, b=1, c=5, d=5, e=9, f=5, g=5, h=0)
     falling = await whole(ledger, "some")
     assert falling == ["e", "g", "f", "d", "c", "a", "b", "h"]
@@ -42,7 +42,7 @@ async def test_either_order(ledger: Ledger) -> None:
 
 
 async def test_by_the_scores_of_another_index(ledger: Ledger) -> None:
-    """Only what is in both is there, in the order of the other one, each once."""
+    """Only members of both indexes are listed, once each, in the order of the other one."""
     await filled(ledger, "some", **dict.fromkeys("abcdefgh", 1))
     await filled(ledger, "due", a=30, b=20, c=20, d=20, e=20, f=10, z=1)
     assert await whole(ledger, "some", by="due", rising=True) == ["f", "b", "c", "d", "e", "a"]
@@ -51,7 +51,7 @@ async def test_by_the_scores_of_another_index(ledger: Ledger) -> None:
 
 
 async def test_what_somebody_has_asked_for_under_any_name(ledger: Ledger) -> None:
-    """Requests under an id and under an address are one list, without those of others."""
+    """Requests under an id and under an address are one list without those of other people."""
     for number, user in enumerate(("riley", "R.Voss@example.net", "nora", "riley", "RILEY")):
         origin = make_origin(session=f"s_{number}", user=user)
         one = (asked_approval if number % 2 else make_approval)(origin=origin)
@@ -72,7 +72,7 @@ async def _numbers(*, before: Place | None, limit: int) -> list[tuple[Place, int
 
 @pytest.mark.parametrize("limit", [1, 7, 25, 400])
 async def test_parts_are_bounded_and_miss_nothing(limit: int) -> None:
-    """Each looks at a limited number, and together they have what is to be kept, once."""
+    """Each part looks at a limited number; together they contain every match once."""
     seen: list[int] = []
     before, parts = None, list[Part[int]]()
     while not parts or parts[-1].then is not None:
@@ -86,7 +86,7 @@ async def test_parts_are_bounded_and_miss_nothing(limit: int) -> None:
 
 @given(st.integers(0, 10**16 - 1), LATIN)
 def test_a_cursor_stands_for_its_place(score: int, member: str) -> None:
-    """What is made of a place is read as that place, and is safe in an address."""
+    """A place that is encoded as a cursor reads back the same, and is safe in a URL."""
     place = Place(score, member)
     assert Place.of(place.cursor) == place
     assert place.cursor.replace("-", "").replace("_", "").isalnum()
@@ -94,7 +94,7 @@ def test_a_cursor_stands_for_its_place(score: int, member: str) -> None:
 
 @given(st.text(max_size=60))
 def test_what_is_no_cursor_is_told(text: str) -> None:
-    """Anything else is a ValueError, and nothing worse."""
+    """Any other text is a ValueError, and no other error."""
     try:
         Place.of(text)
     except ValueError:
@@ -103,7 +103,7 @@ def test_what_is_no_cursor_is_told(text: str) -> None:
 
 @pytest.mark.parametrize("rising", [True, False])
 async def test_a_long_list_in_the_order_of_a_longer_one(ledger: Ledger, rising: bool) -> None:
-    """Pages miss nothing and repeat nothing, also where members of a place leave meanwhile."""
+    """Pages miss and repeat nothing, even if members leave the index meanwhile."""
     due = {f"m{n:04}": n // 7 for n in range(1_500)}
     await filled(ledger, "due", **due)
     some = {one: 1 for n, one in enumerate(due) if n % 3 == 0}
@@ -116,14 +116,14 @@ async def test_a_long_list_in_the_order_of_a_longer_one(ledger: Ledger, rising: 
     ):
         seen += [member for _, member in rows]
         before = rows[-1]
-        # The next page begins where nothing is any more.
+        # The next page begins at a member that is gone.
         drop = [("due", rows[-1][1], 0)]
         await ledger.commit(Change().put_raw(f"gone:{rows[-1][1]}", "x", drop=drop))
     assert seen == order
 
 
 async def test_the_last_of_a_longer_list(ledger: Ledger) -> None:
-    """Where the members of a list are all at the end of the order, they are found as well."""
+    """Members are also found if all of them are at the end of the order."""
     await filled(ledger, "due", **{f"m{n:04}": n for n in range(3_000)})
     last = [f"m{n:04}" for n in range(2_400, 3_000)]
     await filled(ledger, "some", **dict.fromkeys(last, 1))

@@ -1,4 +1,4 @@
-"""The events of a watched turn on their way to those who watch."""
+"""The events of a watched turn, on their way to the watchers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WATCHED = Run(
 
 
 async def submit(ledger: Ledger, run: Run = WATCHED) -> Run:
-    """Put a run into the ledger and return it as it stands there."""
+    """Put a run into the ledger, and return its record."""
     await ledger.commit(Change().put(run, was=None))
     return await ledger.run(run.id)
 
@@ -38,12 +38,12 @@ async def complete(ledger: Ledger, run: Run) -> None:
 
 
 async def seen(ledger: Ledger, run: Run) -> list[str]:
-    """Return the events of a turn, to its end."""
+    """Return the events of a turn up to its end."""
     return [text async for text in live.follow_turn(ledger, run.id, run.pause) if text]
 
 
 async def test_events_come_in_order_and_once(ledger: Ledger) -> None:
-    """What a second worker shows again is not seen again."""
+    """An event that a second worker repeats is not seen twice."""
     run = await submit(ledger)
     for event_id in ("a", "b", "a", "b", "c"):
         await live.show(ledger, run, event_id, f'"{event_id}"')
@@ -52,7 +52,7 @@ async def test_events_come_in_order_and_once(ledger: Ledger) -> None:
 
 
 async def test_an_early_watcher_sees_each_event_as_it_is_shown(ledger: Ledger) -> None:
-    """An onlooker does not wait for the end of the turn."""
+    """A watcher does not have to wait for the end of the turn."""
     run = await submit(ledger)
     events = live.follow_turn(ledger, run.id, run.pause)
     coming = asyncio.ensure_future(anext(events))
@@ -66,7 +66,7 @@ async def test_an_early_watcher_sees_each_event_as_it_is_shown(ledger: Ledger) -
 
 
 async def test_a_mark_by_itself_ends_nothing(ledger: Ledger) -> None:
-    """The turn is over when the record says so: a worker may put its work back and try again."""
+    """The record ends the turn, because a worker may put its work back and try again."""
     run = await submit(ledger)
     await live.look_up(ledger, run)
     events = live.follow_turn(ledger, run.id, run.pause)
@@ -76,7 +76,7 @@ async def test_a_mark_by_itself_ends_nothing(ledger: Ledger) -> None:
 
 
 async def test_an_end_without_a_mark_is_seen_all_the_same(ledger: Ledger) -> None:
-    """A worker that dies after its commit has told nobody."""
+    """A worker that dies after its commit sends no end mark."""
     run = await submit(ledger)
     following = asyncio.create_task(seen(ledger, run))
     await live.show(ledger, run, "a", "last")
@@ -85,7 +85,7 @@ async def test_an_end_without_a_mark_is_seen_all_the_same(ledger: Ledger) -> Non
 
 
 async def test_an_unwatched_run_is_shown_to_nobody(ledger: Ledger) -> None:
-    """It costs Redis nothing."""
+    """Such a run leaves no keys in Redis."""
     run = await submit(ledger, WATCHED.model_copy(update={"watched": Watch.NO}))
     await live.show(ledger, run, "a", "x")
     await live.look_up(ledger, run)
@@ -93,7 +93,7 @@ async def test_an_unwatched_run_is_shown_to_nobody(ledger: Ledger) -> None:
 
 
 async def test_what_was_shown_goes_away_by_itself(ledger: Ledger) -> None:
-    """A stream has an end of life from its first event on."""
+    """A stream has an expiry from its first event on."""
     run = await submit(ledger)
     await live.show(ledger, run, "a", "x")
     (key,) = await ledger.store.keys("events:")
@@ -104,7 +104,7 @@ async def test_what_was_shown_goes_away_by_itself(ledger: Ledger) -> None:
 async def test_a_turn_does_not_fail_because_nobody_can_be_shown_anything(
     unused_tcp_port: int,
 ) -> None:
-    """Without Redis there is a line in the log, and the agent works on."""
+    """Without Redis, the log has a line and the agent continues."""
     url = f"redis://127.0.0.1:{unused_tcp_port}/0"
     nowhere = Ledger(Store.open(url))
     await live.show(nowhere, WATCHED, "a", "x")
@@ -114,7 +114,7 @@ async def test_a_turn_does_not_fail_because_nobody_can_be_shown_anything(
 
 @pytest.fixture
 def unused_tcp_port() -> int:
-    """A port on which nothing listens."""
-    from signoff.broker.server.embedded import free_port
+    """Return a port without a listener."""
+    from ports import free_port
 
     return free_port()

@@ -1,4 +1,4 @@
-"""The one loop of a worker process."""
+"""The event loop of a worker process."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def loop() -> Iterator[LoopThread]:
 
 
 async def thread_name() -> str:
-    """Return where this runs."""
+    """Return the name of the current thread."""
     return threading.current_thread().name
 
 
 def test_everything_runs_on_one_thread(loop: LoopThread) -> None:
-    """What many threads ask for is done on one loop, and its results come back."""
+    """Calls of many threads run on one loop, and each caller gets its result."""
     names = []
     threads = [
         threading.Thread(target=lambda: names.append(loop.run(thread_name()))) for _ in range(5)
@@ -40,7 +40,7 @@ def test_everything_runs_on_one_thread(loop: LoopThread) -> None:
 
 
 def test_errors_come_back(loop: LoopThread) -> None:
-    """What a coroutine raises is raised where it was asked for."""
+    """An error of a coroutine is raised in the calling thread."""
 
     async def fail() -> None:
         raise ValueError("no")
@@ -50,7 +50,7 @@ def test_errors_come_back(loop: LoopThread) -> None:
 
 
 def test_stop_ends_what_runs() -> None:
-    """Coroutines are cancelled and may clean up, and callers that wait for them are let go."""
+    """Coroutines are cancelled and may clean up, and waiting callers are released."""
     loop = LoopThread()
     begun, cleaned = threading.Event(), threading.Event()
 
@@ -73,7 +73,7 @@ def test_stop_ends_what_runs() -> None:
 
 
 def test_stop_does_not_wait_forever() -> None:
-    """A coroutine that will not be cancelled does not keep the process from ending."""
+    """A coroutine that ignores its cancellation does not keep the process alive."""
     loop = LoopThread()
     begun = threading.Event()
     ended = threading.Event()
@@ -94,7 +94,7 @@ def test_stop_does_not_wait_forever() -> None:
 
 
 def test_after_the_stop_nothing_begins() -> None:
-    """Who comes too late is told so, and no coroutine is left hanging."""
+    """A late caller gets an error, and no coroutine is left waiting."""
     loop = LoopThread()
     loop.stop()
     with pytest.raises(RuntimeError, match="has been stopped"):
@@ -104,7 +104,7 @@ def test_after_the_stop_nothing_begins() -> None:
 def test_an_interrupted_wait_ends_the_coroutine(
     loop: LoopThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C while a thread waits does not leave the work running behind its back."""
+    """Ctrl-C while a thread waits cancels the coroutine too."""
     ended = threading.Event()
 
     async def work() -> None:

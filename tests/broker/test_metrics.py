@@ -1,4 +1,4 @@
-"""Metrics: what is counted, what is measured in the ledger, and how it is exposed."""
+"""Metrics: counters, measurements of the ledger, and their exposition."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Values = dict[str, float]
 
 @pytest.fixture
 def found() -> Iterator[Metrics]:
-    """The metrics of this process, which count from now on."""
+    """Return the metrics of this process, counted from now on."""
     made = Metrics("worker")
     metrics.record_to(made)
     yield made
@@ -56,7 +56,7 @@ async def scraped(
 ) -> httpx.Response:
     """Return the answer of a gateway's `/metrics`."""
     app = make_gateway(ledger)
-    app.include_router(make_metrics_router(ledger, found, KNOWN, token=token))
+    app.include_router(make_metrics_router(ledger, found, lambda: KNOWN, token=token))
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
         return await http.get("/metrics", headers=headers)
@@ -65,7 +65,7 @@ async def scraped(
 async def test_the_life_of_an_approval_is_counted(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, found: Metrics
 ) -> None:
-    """Run, approval, refusal and decision count once each, with their labels and the time."""
+    """Run, approval, refusal and decision count once each, with their labels and durations."""
     _, (approval,) = await paused(still_ledger, asked=[MARA])
     clock.advance(timedelta(minutes=7))
     with pytest.raises(NotAnApprover):
@@ -88,7 +88,7 @@ async def test_the_life_of_an_approval_is_counted(
 async def test_what_is_not_committed_does_not_count(
     still_ledger: Ledger, clock: VirtualClock, found: Metrics
 ) -> None:
-    """A lost lease is counted as such, and the dead letter of the same change is not."""
+    """A lost lease is counted; the dead letter of the same change is not."""
     change = Change().send_raw("route", "r1", {"approval": "x"})
     await still_ledger.commit(change)
     (item,) = (await still_ledger.claim("route", lease=1)).items
@@ -130,7 +130,7 @@ async def test_what_waits_is_measured(
 
 
 async def test_arguments_that_look_like_a_policy_are_not_taken_for_one(ledger: Ledger) -> None:
-    """A tool that has arguments named as the fields of a record does not change the figures."""
+    """Arguments that are named like fields of a record do not change the metrics."""
     _, (approval,) = await paused(ledger)
     store = ledger.store
     was = await store.client.get(f"{store.prefix}approval:{approval.id}")
@@ -141,7 +141,7 @@ async def test_arguments_that_look_like_a_policy_are_not_taken_for_one(ledger: L
 
 
 async def test_a_scrape_of_many_reads_no_record(ledger: Ledger) -> None:
-    """More than one piece is put together; what comes over the wire is as long as the policies."""
+    """Redis returns totals by policy, in several parts, and not the records."""
     _, (approval,) = await paused(ledger)
     store = ledger.store
     record = str(await store.client.get(f"{store.prefix}approval:{approval.id}"))
@@ -155,7 +155,7 @@ async def test_a_scrape_of_many_reads_no_record(ledger: Ledger) -> None:
 
 
 async def test_what_a_command_counts_is_counted_by_a_gateway(ledger: Ledger) -> None:
-    """Once, by the gateway that is scraped next; what only another version knows is dropped."""
+    """The next scraped gateway counts it once; unknown metrics of other versions are dropped."""
     samples = Samples()
     metrics.record_to(samples)
     await paused(ledger)
@@ -175,7 +175,7 @@ async def test_what_a_command_counts_is_counted_by_a_gateway(ledger: Ledger) -> 
 
 
 async def test_without_redis_the_process_is_still_seen(found: Metrics) -> None:
-    """The counters come, and the ledger is down: an alert needs to know that, and nothing more."""
+    """The counters are exposed and the ledger is down, which is enough for an alert."""
     ledger = Ledger(Store.open("redis://127.0.0.1:1/0"))
     metrics.record(metrics.IN_DOUBT)
     answer = await scraped(ledger, found)
@@ -196,7 +196,7 @@ async def test_a_label_has_few_values(found: Metrics) -> None:
 
 
 async def test_off_nothing_is_counted(ledger: Ledger) -> None:
-    """Changes carry no samples while nobody takes them."""
+    """Changes carry no samples if metrics are off."""
     run, _ = await paused(ledger)
     assert not metrics.enabled()
     assert not Change().put(run, was=run).note(run.submitted()).samples
@@ -204,7 +204,7 @@ async def test_off_nothing_is_counted(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("given", ["", "secret"])
 def test_a_process_serves_its_metrics_on_a_port_of_its_own(found: Metrics, given: str) -> None:
-    """With a token, only who sends it sees them; there is no other page; the port is freed."""
+    """With a token, only its holder sees them; there is no other page, and the port is freed."""
     exporter = Exporter(found, "127.0.0.1", 0, token=given)
     url = f"http://127.0.0.1:{exporter.port}"
     request = urllib.request.Request(f"{url}/metrics", headers={"Authorization": "Bearer secret"})
@@ -222,7 +222,7 @@ def test_a_process_serves_its_metrics_on_a_port_of_its_own(found: Metrics, given
 
 
 async def test_the_gateway_wants_the_token(ledger: Ledger, found: Metrics) -> None:
-    """401 without it, whatever else is sent."""
+    """Without it, any other request gets 401."""
     assert (await scraped(ledger, found, "secret")).status_code == HTTPStatus.UNAUTHORIZED
     wrong = await scraped(ledger, found, "secret", authorization="Bearer other")
     assert wrong.status_code == HTTPStatus.UNAUTHORIZED
@@ -238,7 +238,7 @@ async def test_openmetrics_is_spoken_too(ledger: Ledger, found: Metrics) -> None
 
 
 def test_every_metric_is_well_named() -> None:
-    """Prefix, unit, `_total` for counters alone, and a help text that is a sentence."""
+    """The prefix, the unit, `_total` for counters only, and a sentence as help text."""
     for metric in metrics.METRICS.values():
         assert re.fullmatch(r"signoff(_[a-z]+)+", metric.name)
         is_counter = metric.kind is metrics.MetricKind.COUNTER

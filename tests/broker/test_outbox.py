@@ -1,47 +1,50 @@
-"""The outboxes: work goes in once, is leased, comes back, and rings no more than it has to."""
+"""The outboxes: work goes in once, is leased, comes back, and rings only when needed."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from signoff.broker.ledger.change import Change, Item
+from builders import paused
+from signoff.broker.ledger.change import Change, Item, joined
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.work import CloseCard, RouteApproval
 from signoff.core.base.errors import LeaseLost
 from signoff.testing import VirtualClock
 
 
 class CountingBell:
-    """Remembers what was rung."""
+    """A bell that remembers its rings."""
 
     def __init__(self) -> None:
         self.rung: list[str] = []
 
     async def ring(self, stage: str) -> None:
-        """Remember it."""
+        """Remember the ring."""
         self.rung.append(stage)
 
 
 @pytest.fixture
 def bell(still_ledger: Ledger) -> CountingBell:
-    """The bell of `still_ledger`."""
+    """Return the bell of `still_ledger`."""
     bell = CountingBell()
     still_ledger.bell = bell
     return bell
 
 
 async def put(ledger: Ledger, *ids: str, after: float = 0) -> None:
-    """Put items into the stage `route`, each by a commit of its own."""
+    """Put items into the stage `route`, each in its own commit."""
     await ledger.commit_all(
         [Change().send_raw("route", one, {"id": one}, after=after) for one in ids]
     )
 
 
 async def take(ledger: Ledger, **how: Any) -> list[Item]:
-    """Claim what waits in the stage `route`."""
+    """Claim the waiting items of the stage `route`."""
     return list((await ledger.claim("route", **how)).items)
 
 
@@ -57,7 +60,7 @@ async def test_the_same_cause_puts_work_in_once(still_ledger: Ledger) -> None:
 
 
 async def test_a_claim_says_how_much_more_waits(still_ledger: Ledger) -> None:
-    """Batches are as large as asked for, in the order in which they were put in."""
+    """Batches have the requested size and keep the order of the items."""
     await put(still_ledger, *(f"i{number}" for number in range(7)))
     claim = await still_ledger.claim("route", limit=3)
     assert ([item.id for item in claim.items], claim.waiting) == (["i0", "i1", "i2"], 4)
@@ -68,7 +71,7 @@ async def test_a_claim_says_how_much_more_waits(still_ledger: Ledger) -> None:
 async def test_a_lease_that_runs_out_hands_the_work_on(
     still_ledger: Ledger, clock: VirtualClock
 ) -> None:
-    """The holder of the older lease can neither acknowledge nor prolong it any more."""
+    """The holder of the expired lease can neither acknowledge nor extend it."""
     await put(still_ledger, "a")
     (first,) = await take(still_ledger, lease=10)
     clock.advance(timedelta(seconds=10) - timedelta(milliseconds=1))
@@ -87,7 +90,7 @@ async def test_a_lease_that_runs_out_hands_the_work_on(
 
 
 async def test_a_lease_that_is_prolonged_stays(still_ledger: Ledger, clock: VirtualClock) -> None:
-    """A heartbeat counts from the moment it comes."""
+    """A heartbeat counts from its own time."""
     await put(still_ledger, "a")
     (item,) = await take(still_ledger, lease=10)
     clock.advance(timedelta(seconds=9))
@@ -98,7 +101,7 @@ async def test_a_lease_that_is_prolonged_stays(still_ledger: Ledger, clock: Virt
 
 
 async def test_work_that_is_put_back_comes_again(still_ledger: Ledger, clock: VirtualClock) -> None:
-    """After its pause, and with one more attempt on its count; less than no pause is none."""
+    """It comes after its pause with one more attempt; a negative pause means none."""
     await put(still_ledger, "a")
     (item,) = await take(still_ledger)
     await still_ledger.commit(Change().retry(item, after=5))
@@ -111,7 +114,7 @@ async def test_work_that_is_put_back_comes_again(still_ledger: Ledger, clock: Vi
 
 
 async def test_four_claimers_share_without_overlap(ledger: Ledger) -> None:
-    """No item is leased twice at a time, and none is left."""
+    """No item is leased twice at the same time, and none is left over."""
     await put(ledger, *(f"i{number}" for number in range(500)))
 
     async def claimer() -> list[str]:
@@ -126,7 +129,7 @@ async def test_four_claimers_share_without_overlap(ledger: Ledger) -> None:
 
 
 async def test_one_ring_is_enough(still_ledger: Ledger, bell: CountingBell) -> None:
-    """Work that comes while a ring is on its way rings no second time; after a claim it does."""
+    """Work that arrives while a ring is under way does not ring again; after a claim it does."""
     await put(still_ledger, "a", "b", "c")
     assert bell.rung == ["route"]
     await take(still_ledger)
@@ -140,7 +143,7 @@ async def test_one_ring_is_enough(still_ledger: Ledger, bell: CountingBell) -> N
 async def test_one_commit_rings_each_of_its_stages(
     still_ledger: Ledger, bell: CountingBell
 ) -> None:
-    """Stages have bells of their own."""
+    """Each stage has its own bell."""
     change = Change().send_raw("a", "1", {}).send_raw("b", "1", {}).send_raw("a", "2", {})
     await still_ledger.commit(change.send_raw("later", "1", {}, after=60))
     assert bell.rung == ["a", "b"]
@@ -149,52 +152,80 @@ async def test_one_commit_rings_each_of_its_stages(
 async def test_if_nobody_comes_the_pauses_grow(
     still_ledger: Ledger, bell: CountingBell, clock: VirtualClock
 ) -> None:
-    """It is rung again after 1, 2, 4 … seconds, and at last every minute, until somebody comes."""
+    """It rings again after 1, 2, 4 … seconds, and finally every minute, until a worker comes."""
     await put(still_ledger, "a")
     pauses, last = [], 0
     for second in range(1, 251):
         clock.advance(timedelta(seconds=1))
-        if await still_ledger.ring_overdue():
+        if (await still_ledger.look()).rung:
             pauses.append(second - last)
             last = second
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
     assert len(bell.rung) == 1 + len(pauses)
     await take(still_ledger, lease=1)
     clock.advance(timedelta(seconds=1))
-    assert await still_ledger.ring_overdue() == ["route"]
-    assert await still_ledger.ring_overdue() == []
+    assert (await still_ledger.look()).rung == ["route"]
+    assert (await still_ledger.look()).rung == []
     clock.advance(timedelta(seconds=1))
-    assert await still_ledger.ring_overdue() == ["route"]
+    assert (await still_ledger.look()).rung == ["route"]
 
 
 async def test_leased_work_is_not_overdue(
     still_ledger: Ledger, bell: CountingBell, clock: VirtualClock
 ) -> None:
-    """The reconciler rings for a lease that ran out, and not before."""
+    """The reconciler rings after a lease has expired, and not before."""
     await put(still_ledger, "a")
     await take(still_ledger, lease=10)
     clock.advance(timedelta(seconds=9))
-    assert await still_ledger.ring_overdue() == []
+    assert (await still_ledger.look()).rung == []
     clock.advance(timedelta(seconds=1))
-    assert await still_ledger.ring_overdue() == ["route"]
+    assert (await still_ledger.look()).rung == ["route"]
     assert bell.rung == ["route"] * 2
+
+
+async def test_a_look_says_when_there_is_more_to_do(
+    still_ledger: Ledger, clock: VirtualClock
+) -> None:
+    """It returns the time of the next bell, end of a lease or postponed item."""
+    assert await still_ledger.look() == (False, [], math.inf)
+    await put(still_ledger, "later", after=30)
+    assert await still_ledger.look() == (False, [], 30)
+    await put(still_ledger, "now")
+    assert await still_ledger.look() == (False, [], 1)
+    await take(still_ledger, lease=10)
+    assert await still_ledger.look() == (False, [], 10)
+    clock.advance(timedelta(seconds=10))
+    assert await still_ledger.look() == (False, ["route"], 1)
+
+
+async def test_a_look_says_when_approvals_are_due(
+    still_ledger: Ledger, clock: VirtualClock
+) -> None:
+    """A claimed approval is due again when its claim expires."""
+    await paused(still_ledger, within=timedelta(hours=1))
+    clock.advance(timedelta(minutes=59))
+    assert await still_ledger.look() == (False, [], 60)
+    clock.advance(timedelta(minutes=1))
+    assert (await still_ledger.look()).due
+    assert len(await still_ledger.due(lease=10)) == 1
+    assert await still_ledger.look() == (False, [], 10)
 
 
 async def test_work_for_later_is_rung_for_when_its_time_comes(
     still_ledger: Ledger, bell: CountingBell, clock: VirtualClock
 ) -> None:
-    """Also in a stage that never had any work before."""
+    """This also holds for a stage that never had work before."""
     await put(still_ledger, "a", after=30)
     assert bell.rung == []
     assert await take(still_ledger) == []
     assert await still_ledger.backlog() == {"route": 1}
     clock.advance(timedelta(seconds=30))
-    assert await still_ledger.ring_overdue() == ["route"]
+    assert (await still_ledger.look()).rung == ["route"]
     assert [item.id for item in await take(still_ledger)] == ["a"]
 
 
 async def test_what_is_no_item_does_not_stop_the_stage(still_ledger: Ledger) -> None:
-    """A broken entry is passed over, and the others are handed out."""
+    """A broken entry is skipped, and the others are handed out."""
     await put(still_ledger, "a", "b", "c")
     store = still_ledger.store
     await store.client.hset(f"{store.prefix}items:route", "a", "garbage")
@@ -204,7 +235,7 @@ async def test_what_is_no_item_does_not_stop_the_stage(still_ledger: Ledger) -> 
 
 
 async def test_lease_keys(ledger: Ledger) -> None:
-    """One holder at a time; taking it again under one's own token is no failure."""
+    """There is one holder at a time; taking the lease again with the same token succeeds."""
     assert await ledger.take_lease("lease:s", "me", lease=60)
     assert await ledger.take_lease("lease:s", "me", lease=60)
     assert not await ledger.take_lease("lease:s", "you", lease=60)
@@ -215,3 +246,105 @@ async def test_lease_keys(ledger: Ledger) -> None:
         await ledger.extend(None, token="you", lease=60, keys=["lease:s"])
     await ledger.release_lease("lease:s", "me")
     assert await ledger.take_lease("lease:s", "you", lease=60)
+
+
+def told(number: int = 1) -> RouteApproval:
+    """Return work of the stage `route`."""
+    return RouteApproval(approval=f"ap_{number}")
+
+
+def leasing(*numbers: int, token: str = "mine") -> Change:
+    """Return a change that adds work for its own sender."""
+    change = Change()
+    for number in numbers:
+        change.send(told(number))
+    change.lease(["route"], token, lease=10)
+    return change
+
+
+async def test_who_puts_work_in_may_do_it_at_once(
+    still_ledger: Ledger, bell: CountingBell, clock: VirtualClock
+) -> None:
+    """It is leased from the start and does not ring; others can claim it after the lease."""
+    change = leasing(1, 2)
+    await still_ledger.commit(change)
+    one, other = change.leased
+    assert [(item.work, item.attempts) for item in (one, other)] == [(told(1), 1), (told(2), 1)]
+    assert (await take(still_ledger), bell.rung) == ([], [])
+
+    await still_ledger.commit(Change().ack(one))
+    clock.advance(timedelta(seconds=10))
+    (again,) = await take(still_ledger)
+    assert (again.id, again.body, again.attempts) == (other.id, other.body, 2)
+    with pytest.raises(LeaseLost):
+        await still_ledger.commit(Change().ack(other))
+
+
+async def test_work_that_is_there_already_is_not_leased_again(
+    still_ledger: Ledger, bell: CountingBell
+) -> None:
+    """The sender gets no lease for it; the worker that holds or claims it does the work."""
+    await still_ledger.commit(Change().send(told()))
+    change = leasing(1, 2)
+    await still_ledger.commit(change)
+    assert [item.work for item in change.leased] == [told(2)]
+    assert [item.work for item in await take(still_ledger)] == [told()]
+
+
+async def test_work_at_hand_does_not_pass_by_a_backlog(
+    still_ledger: Ledger, bell: CountingBell
+) -> None:
+    """If more work waits than one claim takes, it is added behind that and rings the bell."""
+    waiting = Change()
+    for number in range(100):
+        waiting.send(told(number))
+    await still_ledger.commit(waiting)
+    await still_ledger.claim("route", limit=0)
+    bell.rung.clear()
+    change = leasing(1000)
+    await still_ledger.commit(change)
+    assert (list(change.leased), bell.rung) == ([], ["route"])
+    assert len(await take(still_ledger, limit=200)) == 101
+
+
+async def test_a_commit_sent_again_knows_its_leases(still_ledger: Ledger) -> None:
+    """The reply was lost, but the sender still holds the leases of items that are not done."""
+    change = leasing(1, 2)
+    await still_ledger.commit(change)
+    first, _ = change.leased
+    await still_ledger.commit(Change().ack(first))
+    await still_ledger.commit(change)
+    assert [item.work for item in change.leased] == [told(2)]
+
+
+async def test_one_id_in_two_stages_is_two_items(still_ledger: Ledger) -> None:
+    """A person with cards by email and in Slack gets both updates, each leased separately."""
+    cards = [CloseCard(channel=one, approval="ap_1", person="mara") for one in ("email", "slack")]
+    stages = [card.stage for card in cards]
+    assert cards[0].id == cards[1].id
+    change = Change().send(cards[0]).send(cards[1])
+    change.lease(stages, "mine", lease=10)
+    await still_ledger.commit(change)
+    assert [(item.stage, item.work) for item in change.leased] == [*zip(stages, cards, strict=True)]
+
+    await still_ledger.commit(Change().ack(next(change.leased)))
+    again = Change().send(cards[0]).send(cards[1])
+    again.lease(stages, "new", lease=10)
+    await still_ledger.commit(again)
+    assert [item.work for item in again.leased] == [cards[0]]
+
+    await still_ledger.commit(Change().ack(next(again.leased)))
+    partly = Change().send(cards[0]).send(cards[1])
+    partly.lease(stages[1:], "late", lease=10)
+    await still_ledger.commit(partly)
+    assert list(partly.leased) == []
+
+
+async def test_work_that_is_put_in_twice_is_leased_once(still_ledger: Ledger) -> None:
+    """This holds within a change, in changes of one commit, and when a commit is sent again."""
+    changes = [leasing(1, 1), leasing(1, 2)]
+    together = joined(changes)
+    for _ in range(2):
+        await still_ledger.commit(together)
+        leased = [[item.work for item in change.leased] for change in changes]
+        assert leased == [[told(1)], [told(2)]]

@@ -1,15 +1,18 @@
-"""Files that nobody else on the machine can read."""
+"""Files that other users of the machine cannot read."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
-from signoff.broker.server.private import private_folder, private_text
+from signoff.broker.server.private import private_folder, private_text, private_text_once
 from signoff.core.base.errors import ConfigError
 
 LOOK = """
@@ -21,16 +24,16 @@ for path in sys.argv[1:]:
     except OSError:
         print("closed")
 """
-"""A neighbour, who looks at files and folders."""
+"""A neighbour process that reads files and folders."""
 
 
 def mode(path: Path) -> int:
-    """Return the rights of a file or folder."""
+    """Return the permissions of a file or folder."""
     return path.stat().st_mode & 0o777
 
 
 def test_a_folder_is_made_closed(tmp_path: Path) -> None:
-    """Whatever the umask of this process is."""
+    """This holds for every umask of the process."""
     before = os.umask(0)
     try:
         assert mode(private_folder(tmp_path / "state")) == 0o700
@@ -39,7 +42,7 @@ def test_a_folder_is_made_closed(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_was_left_open_is_closed_with_all_that_is_in_it(tmp_path: Path) -> None:
-    """Its owner can do with it what they could; what a link leads to is left alone."""
+    """Its content is closed too; the target of a link does not change."""
     folder, outside = tmp_path / "state", tmp_path / "outside"
     (folder / "mail" / "new").mkdir(parents=True)
     files = [folder / "sessions.db", folder / "mail" / "new" / "1", folder / "run.sh", outside]
@@ -54,20 +57,39 @@ def test_a_folder_that_was_left_open_is_closed_with_all_that_is_in_it(tmp_path: 
 
 
 def test_a_text_replaces_another(tmp_path: Path) -> None:
-    """Nobody else can read it, also where the one before could be read."""
+    """Other users cannot read it, even if they could read the file before."""
     file = tmp_path / "url"
     file.write_text("old")
     file.chmod(0o644)
-    (tmp_path / "url.part").write_text("left behind")
     private_text(file, "new")
     assert (file.read_text(), mode(file)) == ("new", 0o600)
     assert [one.name for one in tmp_path.iterdir()] == ["url"]
 
 
+@pytest.mark.parametrize("write", [private_text, private_text_once])
+def test_many_write_at_once(tmp_path: Path, write: Callable[[Path, str], None]) -> None:
+    """Processes that start together all succeed, and each reads one complete text."""
+    file, texts = tmp_path / "key", [str(number) * 1000 for number in range(8)]
+    together = Barrier(len(texts))
+
+    def start(text: str) -> str:
+        together.wait()
+        for _ in range(20):
+            write(file, text)
+        return file.read_text()
+
+    with ThreadPoolExecutor(len(texts)) as threads:
+        read = list(threads.map(start, texts))
+    assert set(read) <= set(texts)
+    assert write is private_text or len(set(read)) == 1
+    assert [one.name for one in tmp_path.iterdir()] == ["key"]
+    assert mode(file) == 0o600
+
+
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    """The message names it."""
+    """The error names it."""
     (tmp_path / "file").write_text("x")
-    with pytest.raises(ConfigError, match="file/state cannot be made"):
+    with pytest.raises(ConfigError, match="file/state cannot be created"):
         private_folder(tmp_path / "file" / "state")
 
 
@@ -75,10 +97,10 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 def test_a_folder_of_somebody_else_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A neighbour who made it first could put their own files into it."""
+    """A neighbour who created it first could put their own files into it."""
     folder = private_folder(tmp_path / "state")
     os.chown(folder, 65534, 65534)
-    private_folder(folder)  # root may
+    private_folder(folder)  # root can
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(ConfigError, match="another user"):
         private_folder(folder)
@@ -86,7 +108,7 @@ def test_a_folder_of_somebody_else_is_not_used(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_neighbour_sees_nothing() -> None:
-    """Tried by another user, in a place that everybody can enter."""
+    """Another user tries it in a folder that everybody may enter."""
     import tempfile
 
     with tempfile.TemporaryDirectory(dir="/tmp") as name:

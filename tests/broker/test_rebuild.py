@@ -1,4 +1,4 @@
-"""Every index can be made anew from the records, while work goes on."""
+"""All indexes can be rebuilt from the records while work continues."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def lose_all(ledger: Ledger) -> None:
 
 
 async def scramble(ledger: Ledger) -> None:
-    """Put members where they do not belong, and change the scores of those that do."""
+    """Add wrong members, and change the scores of the others."""
     client, prefix = ledger.store.client, ledger.store.prefix
     for name in INDEXES:
         for member in await ledger.store.members(name):
@@ -63,7 +63,7 @@ async def leave_alone(ledger: Ledger) -> None:
 async def test_the_indexes_come_back(
     ledger: Ledger, decider: Decider, harm: Callable[[Ledger], Awaitable[None]]
 ) -> None:
-    """Whatever was lost, moved or put in, they are afterwards as if nothing had been."""
+    """Lost, moved and wrong entries are repaired completely."""
     for _ in range(3):
         _, approvals = await paused(ledger, siblings=2)
         await decider.reject(approvals[0].id, MARA, channel="email", reason="no")
@@ -80,7 +80,7 @@ async def test_the_indexes_come_back(
 
 
 async def test_work_that_has_vanished_comes_back(ledger: Ledger, decider: Decider) -> None:
-    """A run that is queued or answered is worked on, also if its outbox was lost."""
+    """A queued or answered run is worked on even if its outbox was lost."""
     queued = await decider.submit("finance", "hi", user="riley")
     await ledger.commit(Change().ack((await ledger.claim("run.finance")).items[0]))
     answered, (approval,) = await paused(ledger)
@@ -96,7 +96,7 @@ async def test_work_that_has_vanished_comes_back(ledger: Ledger, decider: Decide
 
 
 async def test_it_gives_way_to_those_who_work(ledger: Ledger, decider: Decider) -> None:
-    """Decisions made while it runs stand, each once, and stand in the right index."""
+    """Each decision during the rebuild is kept, and is in the right index."""
     _, approvals = await paused(ledger, siblings=30)
 
     async def decide() -> None:
@@ -112,7 +112,7 @@ async def test_it_gives_way_to_those_who_work(ledger: Ledger, decider: Decider) 
 
 
 async def test_a_record_that_cannot_be_read_is_left_alone(ledger: Ledger) -> None:
-    """Neither it nor its index entries are touched; a release that can read it still finds them."""
+    """The record and its index entries stay; a release that can read it finds them."""
     _, (approval,) = await paused(ledger)
     key = f"{ledger.store.prefix}approval:{approval.id}"
     await ledger.store.client.set(key, "1 x {}")

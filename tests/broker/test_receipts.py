@@ -1,4 +1,4 @@
-"""Every way to a decision signs it: people, timers, policies and grants."""
+"""Decisions of people, timers, policies and grants are all signed."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ GRANTS = Terms(policy="expenses", ask=("mara",), grants=GrantRules(who=("mara",)
 
 @pytest.fixture
 def signing(still_ledger: Ledger) -> Ledger:
-    """The ledger of a process that holds the private key."""
+    """Return the ledger of a process that holds the private key."""
     still_ledger.receipts = SIGNS
     return still_ledger
 
 
 async def opened(ledger: Ledger, terms: Terms | None = None) -> Approval:
-    """Return an approval that a run waits for; routed by these terms, if any."""
+    """Return an approval that a run waits for, routed by these terms if there are any."""
     run = await Decider(ledger, people()).submit("finance", "Reimburse me", user="riley")
     fresh = make_approval(now=await ledger.now())
     origin = fresh.origin.model_copy(update={"run": run.id, "session": run.session})
@@ -85,7 +85,7 @@ async def test_silence_that_approves_is_signed_by_those_who_can(
 
 
 async def test_what_a_policy_allows_or_denies_is_signed(signing: Ledger) -> None:
-    """Nobody is asked, and the receipt names the policy and its version."""
+    """The receipt names the policy and its version, and no person."""
     allows = Policy(name="allows", effect=Effect.ALLOW, at_most="5/1h")
     for policy in (allows, Policy(name="denies", effect=Effect.DENY, reason="no")):
         approval = await opened(signing)
@@ -101,7 +101,7 @@ async def test_what_a_policy_allows_or_denies_is_signed(signing: Ledger) -> None
 
 
 async def test_the_use_of_a_grant_is_signed(signing: Ledger) -> None:
-    """It names the grant, and the person who gave it."""
+    """The receipt names the grant, and the decision names its giver."""
     decider = Decider(signing, people())
     first = await opened(signing, GRANTS)
     await decider.approve(first.id, MARA, channel="cli")
@@ -114,7 +114,7 @@ async def test_the_use_of_a_grant_is_signed(signing: Ledger) -> None:
 
 
 def test_a_policy_has_the_version_of_what_it_says() -> None:
-    """Another text is another version; a default that is written out is the same one."""
+    """Another text is another version; writing out a default value changes nothing."""
     first = Policy(name="expenses", ask=("mara",))
     assert first.version == Policy(name="expenses", ask=("mara",), repeat=0).version
     assert first.version != Policy(name="expenses", ask=("mara",), repeat=1).version

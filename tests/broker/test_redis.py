@@ -1,4 +1,4 @@
-"""The Redis underneath: killed, gone, set wrongly; and everything it can raise, translated."""
+"""Redis killed, missing or misconfigured, and the translation of its errors."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import redis.exceptions
 
 from builders import CLEO, MARA, paused, people
 from deciding import Decider
+from ports import free_port
 from services import plain_redis
 from signoff.broker import heartbeat
 from signoff.broker.ledger import audit
@@ -23,25 +24,25 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store, translated
 from signoff.broker.server import health
-from signoff.broker.server.embedded import EmbeddedRedis, find_server, free_port
+from signoff.broker.server.embedded import EmbeddedRedis, find_server
 from signoff.core.approvals.approval import State
 from signoff.core.base.errors import ConfigError, LedgerUnavailable
 
 
 async def command_of(client: redis.asyncio.Redis, *words: str) -> None:
-    """Send a command; redis-py's `execute_command` has no types."""
+    """Send a command; redis-py's `execute_command` is untyped."""
     await client.execute_command(*words)  # type: ignore[no-untyped-call]
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[EmbeddedRedis]:
-    """A server of one's own, that can be killed."""
+    """Return a server for this test, which can be killed."""
     with EmbeddedRedis(tmp_path / "redis with a space") as server:
         yield server
 
 
 async def test_what_was_acknowledged_survives_a_kill(server: EmbeddedRedis) -> None:
-    """After kill -9 and a new start every commit is there, and the scripts are loaded again."""
+    """After kill -9 and a restart every commit is there, and the scripts are loaded again."""
     ledger = Ledger(Store.open(server.url))
     decider = Decider(ledger, people())
     _, approvals = await paused(ledger, siblings=20)
@@ -65,7 +66,7 @@ async def test_what_was_acknowledged_survives_a_kill(server: EmbeddedRedis) -> N
 
 
 async def test_commits_go_on_across_a_restart(server: EmbeddedRedis) -> None:
-    """A Redis that is away for a moment costs its callers a moment, and no commit is doubled."""
+    """A short restart delays the callers, and no commit is applied twice."""
     ledger = Ledger(Store.open(server.url))
     _, approvals = await paused(ledger, siblings=30)
     decider = Decider(ledger, people())
@@ -93,7 +94,7 @@ async def test_commits_go_on_across_a_restart(server: EmbeddedRedis) -> None:
 
 
 async def test_a_redis_that_is_not_there(tmp_path: Path) -> None:
-    """The error says what happened, which setting to look at, and what looks further."""
+    """The error says what happened, which setting to check, and which command checks more."""
     store = Store.open(f"redis://127.0.0.1:{free_port()}/0")
     ledger = Ledger(store)
     with pytest.raises(LedgerUnavailable) as caught:
@@ -106,7 +107,7 @@ async def test_a_redis_that_is_not_there(tmp_path: Path) -> None:
 
 
 async def test_scripts_that_redis_has_forgotten(ledger: Ledger) -> None:
-    """They are loaded again, and those of a batch that were carried out are not done twice."""
+    """They are loaded again; those of a batch that did run are not repeated."""
     await ledger.commit(Change().send_raw("route", "a", {}).send_raw("route", "b", {}))
     await ledger.store.client.script_flush()
     problems = await ledger.commit_all([Change().put_raw("x", "1"), Change().put_raw("y", "1")])
@@ -116,7 +117,7 @@ async def test_scripts_that_redis_has_forgotten(ledger: Ledger) -> None:
 
 
 def foreign_errors() -> list[type[Exception]]:
-    """Return every class of error that redis-py names or derives from one that it names."""
+    """Return every error class that redis-py exports or derives from an exported one."""
     found: set[type[Exception]] = set()
     left = [
         kind
@@ -136,7 +137,7 @@ def foreign_errors() -> list[type[Exception]]:
     ids=lambda kind: kind.__name__,
 )
 async def test_the_border_has_no_gap(kind: type[Exception]) -> None:
-    """Whatever Redis or the network raises comes out as an error of ours, with its cause."""
+    """Any error of Redis or of the network becomes an error of Signoff with its cause."""
     error = kind.__new__(kind)
     Exception.__init__(error, "boom")
     with pytest.raises(LedgerUnavailable) as caught, translated():
@@ -145,14 +146,15 @@ async def test_the_border_has_no_gap(kind: type[Exception]) -> None:
 
 
 async def test_a_redis_as_it_should_be(server: EmbeddedRedis) -> None:
-    """The embedded one has nothing to complain about."""
+    """The embedded one has no findings."""
     ledger = Ledger(Store.open(server.url))
     assert await health.redis_problems(ledger) == []
+    assert await health.redis_doubts(ledger) == []
     await ledger.close()
 
 
 async def test_a_redis_that_is_set_wrongly(tmp_path: Path) -> None:
-    """Each fault is named, with what to set."""
+    """Each finding names the setting to change."""
     wrong = {"appendonly": "no", "appendfsync": "no", "maxmemory_policy": "allkeys-lru"}
     with plain_redis(tmp_path, **wrong) as url:
         ledger = Ledger(Store.open(url))
@@ -164,11 +166,12 @@ async def test_a_redis_that_is_set_wrongly(tmp_path: Path) -> None:
 
 
 async def test_a_redis_that_does_not_tell(tmp_path: Path) -> None:
-    """Where CONFIG is not permitted, the person is told what to see to."""
+    """If CONFIG is not permitted, the finding says what to check by hand."""
     with plain_redis(tmp_path, user="app on >secret ~* +@all -config") as url:
         ledger = Ledger(Store.open(url.replace("//", "//app:secret@")))
-        (problem,) = await health.redis_problems(ledger)
-        assert "Allow `CONFIG GET`" in problem
+        assert await health.redis_problems(ledger) == []
+        (doubt,) = await health.redis_doubts(ledger)
+        assert "Allow `CONFIG GET`" in doubt
         await ledger.close()
         wrong = Ledger(Store.open(url.replace("//", "//app:wrong@")))
         with pytest.raises(LedgerUnavailable) as caught:
@@ -179,7 +182,7 @@ async def test_a_redis_that_does_not_tell(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 async def test_a_neighbour_gets_nothing_out_of_the_embedded_one(server: EmbeddedRedis) -> None:
-    """Every user of the machine can connect to the port; without the password that is all."""
+    """Every user of the machine can connect to the port, but nothing else works."""
     async with redis.asyncio.Redis(port=server.port) as client:
         for command in (("PING",), ("GET", "a"), ("CONFIG", "SET", "dir", "/tmp"), ("INFO",)):
             with pytest.raises(redis.exceptions.AuthenticationError):
@@ -213,7 +216,7 @@ async def test_a_neighbour_gets_nothing_out_of_the_embedded_one(server: Embedded
 async def test_with_the_password_one_gets_at_data_alone(
     server: EmbeddedRedis, command: str
 ) -> None:
-    """Neither a tool in a worker nor a script in Redis writes files or changes who may what."""
+    """A tool in a worker or a script in Redis cannot write files or change permissions."""
     script = f"return redis.call({', '.join(repr(word) for word in command.split())})"
     async with redis.asyncio.Redis.from_url(server.url) as client:
         with pytest.raises(redis.exceptions.ResponseError):
@@ -224,7 +227,7 @@ async def test_with_the_password_one_gets_at_data_alone(
 
 
 async def test_its_folder_is_its_users_alone(tmp_path: Path) -> None:
-    """Also where an earlier release has left it open; what was kept is there."""
+    """A folder that an earlier release left open is closed, and its data stays."""
     folder = tmp_path / "redis"
     folder.mkdir()
     before = os.umask(0o022)
@@ -247,7 +250,7 @@ def _open_to_others(folder: Path) -> list[Path]:
 
 
 def test_a_password_ends_with_its_server(tmp_path: Path) -> None:
-    """One that was seen is worth nothing later."""
+    """A password that was seen is worthless later."""
     with EmbeddedRedis(tmp_path) as first:
         first.kill()
         before = first.url
@@ -258,7 +261,7 @@ def test_a_password_ends_with_its_server(tmp_path: Path) -> None:
 
 
 async def test_an_old_redis(server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before 6.2 commands are missing that are used here."""
+    """Redis before 6.2 lacks commands that Signoff uses."""
     ledger = Ledger(Store.open(server.url))
 
     async def info(section: str) -> dict[str, str]:
@@ -270,7 +273,7 @@ async def test_an_old_redis(server: EmbeddedRedis, monkeypatch: pytest.MonkeyPat
 
 
 async def test_processes_say_that_they_are_alive(ledger: Ledger) -> None:
-    """Processes that beat in the last seconds are listed by kind; a beat expires."""
+    """Processes with a recent heartbeat are listed by kind; a heartbeat expires."""
     assert await heartbeat.alive(ledger) == {}
     for kind, name in (("worker", "host:1"), ("worker", "host:2"), ("gateway", "host:3")):
         await heartbeat.beat(ledger, kind, name)
@@ -283,13 +286,13 @@ async def test_processes_say_that_they_are_alive(ledger: Ledger) -> None:
 
 
 def test_a_port_that_is_taken(server: EmbeddedRedis, tmp_path: Path) -> None:
-    """Somebody else's server on the port is not taken for ours."""
+    """Another server on the port is not mistaken for Signoff's."""
     with pytest.raises(ConfigError, match=f"did not start on port {server.port}"):
         EmbeddedRedis(tmp_path / "other", port=server.port).start()
 
 
 def test_a_free_port_that_was_taken(server: EmbeddedRedis, tmp_path: Path) -> None:
-    """Where the system chose the port and somebody was faster, another one is taken."""
+    """If another process takes the port that the system chose, another port is used."""
     unlucky = EmbeddedRedis(tmp_path / "other")
     unlucky.port = server.port
     with unlucky:
@@ -300,7 +303,7 @@ def test_a_free_port_that_was_taken(server: EmbeddedRedis, tmp_path: Path) -> No
 
 
 def test_starting_and_stopping_twice(server: EmbeddedRedis) -> None:
-    """The second time nothing happens."""
+    """The second call does nothing."""
     pid = server.pid
     assert server.start().pid == pid
     server.stop()
@@ -311,7 +314,7 @@ def test_starting_and_stopping_twice(server: EmbeddedRedis) -> None:
 
 
 def test_without_any_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error says what to install, or what to set."""
+    """The error says what to install or what to set."""
     monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.setattr("signoff.broker.server.embedded.find_spec", lambda _: None)
     with pytest.raises(ConfigError, match="apt-get install redis-server"):

@@ -1,4 +1,4 @@
-"""Whatever move somebody wants who may not make it, the audit says so, and nothing else changes."""
+"""A refused move adds an entry to the audit and changes nothing else."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOVES: tuple[Move, ...] = (
 
 @pytest.mark.parametrize("move", MOVES, ids=lambda move: move.name)
 async def test_a_refused_move_is_one_entry_of_the_audit(ledger: Ledger, move: Move) -> None:
-    """Who wanted what by which channel, and why it was refused."""
+    """The entry has the person, the move, the channel and the reason of the refusal."""
     _, (approval,) = await paused(ledger, asked=[MARA])
     decisions = Decisions(ledger, people())
     outcome = await decisions.take(approval.id, move, Actor(CLEO, "email", {"proof": "token"}))
@@ -46,7 +46,7 @@ async def test_a_refused_move_is_one_entry_of_the_audit(ledger: Ledger, move: Mo
 
 
 async def test_what_comes_twice_is_taken_once_and_refused_never(ledger: Ledger) -> None:
-    """The same click again finds its guard: no second decision, and no refusal in the audit."""
+    """The guard of the first click recognises the second: no decision and no refusal follow."""
     _, (approval,) = await paused(ledger, asked=[MARA])
     decisions, actor = Decisions(ledger, people()), Actor(MARA, "slack")
     first = Change().put_raw("click:1", "1", ttl=timedelta(hours=1))

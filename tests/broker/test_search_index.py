@@ -1,11 +1,10 @@
-"""The index of searches leaves nothing out: what it does not know is looked at."""
+"""The search index misses nothing: records that it does not contain are searched directly."""
 
 from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +14,15 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.listing import Place
 from signoff.broker.ledger.rebuild import rebuild
-from signoff.broker.ledger.search_index import SearchIndex
+from signoff.broker.ledger.search_index import (
+    BITS,
+    MARGIN,
+    Head,
+    SearchIndex,
+    places_in,
+    rows_of,
+    slices_of,
+)
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lists.search import Search, text_of, words_of
 from signoff.core.approvals.parts import ToolCall
@@ -25,15 +32,13 @@ BATCH = 24
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches and segments of a size that a test can fill."""
-    monkeypatch.setattr(search_index, "BATCH", BATCH)
-    monkeypatch.setattr(search_index, "SEGMENT", 2 * BATCH)
+def small(ledger: Ledger, *, margin: timedelta = MARGIN) -> SearchIndex:
+    """Return an index with batches and segments that a test can fill."""
+    return SearchIndex(ledger, margin=margin, batch=BATCH, segment=2 * BATCH)
 
 
 def approval_of(number: int, purpose: str, *, hide: tuple[str, ...] = ()) -> Approval:
-    """Return an approval that was opened so many seconds after noon."""
+    """Return an approval that was opened this many seconds after noon."""
     call = ToolCall(id=f"fc-{number}", name="reimburse", args={"purpose": purpose})
     origin = make_origin(session=f"s_{number}", confirmation=f"c_{number}")
     made = asked_approval(call=call, origin=origin)
@@ -53,24 +58,24 @@ async def fill(ledger: Ledger, *approvals: Approval) -> None:
 def test_a_row_has_the_bits_of_every_word_in_its_text(
     purposes: list[str], data: st.DataObject
 ) -> None:
-    """Any piece of the text of an approval finds its row, in every script."""
+    """Any part of an approval's text finds its row, in every script."""
     approvals = [approval_of(number, one) for number, one in enumerate(purposes)]
     records = [(1, stored_json(one, exclude="version")) for one in approvals]
-    slices = search_index._slices(records)
+    slices = slices_of(records)
     row = data.draw(st.integers(0, len(approvals) - 1))
     text = text_of(approvals[row])
     start = data.draw(st.integers(0, len(text) - 3))
     piece = text[start : start + data.draw(st.integers(3, 12))]
-    wanted = [slices[place] for place in search_index._places(piece)]
-    assert not wanted or row in search_index._rows_of(wanted)
+    wanted = [slices[place] for place in places_in(piece)]
+    assert not wanted or row in rows_of(wanted)
     assert piece in words_of(approvals[row], people())
 
 
 async def test_a_search_finds_what_is_in_the_index_and_what_is_behind_it(ledger: Ledger) -> None:
-    """Of hundreds of approvals those with the word are named, and those that came since."""
+    """It returns the approvals with the word, and all that are newer than the index."""
     old = [approval_of(n, "hovercraft" if n in {3, 40, 71} else f"trip {n}") for n in range(80)]
     await fill(ledger, *old)
-    index = SearchIndex(ledger)
+    index = small(ledger)
     assert await index.candidates(["hovercraft"]) is None
     assert await index.extend() == 72
     assert await index.extend() == 0
@@ -81,62 +86,64 @@ async def test_a_search_finds_what_is_in_the_index_and_what_is_behind_it(ledger:
 
 
 async def test_what_was_opened_just_now_waits(ledger: Ledger) -> None:
-    """An approval whose commit is under way may have been opened before one that is there."""
+    """An approval that was opened earlier may still be committed, so the newest ones wait."""
     await fill(ledger, *(approval_of(n, "hovercraft") for n in range(BATCH)))
     now = await ledger.now()
-    assert await SearchIndex(ledger, margin=now - NOON + timedelta(minutes=1)).extend() == 0
-    assert await SearchIndex(ledger).extend() == BATCH
+    assert await small(ledger, margin=now - NOON + timedelta(minutes=1)).extend() == 0
+    assert await small(ledger).extend() == BATCH
 
 
 async def test_processes_add_each_batch_once(ledger: Ledger) -> None:
-    """Two that begin together add as many rows as one."""
+    """Concurrent calls add as many rows as one call."""
     await fill(ledger, *(approval_of(n, f"trip {n}") for n in range(3 * BATCH)))
-    index = SearchIndex(ledger)
+    index = small(ledger)
     added = await asyncio.gather(*(index.extend() for _ in range(4)))
     assert sum(added) == 3 * BATCH
-    head = await search_index._Head.read(ledger)
+    head = await Head.read(ledger)
     assert [one.rows for one in head.segments] == [2 * BATCH, BATCH]
 
 
 async def test_what_is_hidden_or_not_yet_routed_is_always_looked_at(ledger: Ledger) -> None:
-    """What is shown in the place of a hidden value is found like every other word."""
+    """The text that replaces a hidden value can be found like any other word."""
     hidden = approval_of(0, "hovercraft", hide=("purpose",))
     unrouted = make_approval(origin=make_origin(session="s_u", confirmation="c_u"))
     await fill(ledger, hidden, unrouted, *(approval_of(n, "trip") for n in range(1, BATCH - 1)))
-    assert await SearchIndex(ledger).extend() == BATCH
-    found = await SearchIndex(ledger).candidates(["zeppelin"]) or []
+    assert await small(ledger).extend() == BATCH
+    found = await small(ledger).candidates(["zeppelin"]) or []
     assert {hidden.id, unrouted.id} <= set(found)
 
 
 async def test_it_is_made_anew_with_the_other_indexes(ledger: Ledger, prefix: str) -> None:
-    """Whatever stands in it, `rebuild` makes it of the records again."""
-    approvals = [approval_of(n, "hovercraft" if n == 5 else "trip") for n in range(BATCH)]
+    """`rebuild` makes it from the records again, whatever it contains."""
+    approvals = [
+        approval_of(n, "hovercraft" if n == 5 else "trip") for n in range(search_index.BATCH)
+    ]
     await fill(ledger, *approvals)
     await SearchIndex(ledger).extend()
     async with ledger.store.translated_client() as client:
-        await client.delete(*(f"{prefix}search:0:{place}" for place in range(search_index.BITS)))
+        await client.delete(*(f"{prefix}search:0:{place}" for place in range(BITS)))
     assert await SearchIndex(ledger).candidates(["hovercraft"]) == []
     await rebuild(ledger)
     assert approvals[5].id in (await SearchIndex(ledger).candidates(["hovercraft"]) or [])
 
 
 async def test_a_segment_goes_with_the_last_of_its_approvals(ledger: Ledger) -> None:
-    """When all approvals of the oldest rows are archived, the rows take no more room."""
+    """When all approvals of the oldest rows are archived, the rows are deleted."""
     await fill(ledger, *(approval_of(n, f"trip {n}") for n in range(4 * BATCH)))
-    index = SearchIndex(ledger)
+    index = small(ledger)
     await index.extend()
     ids = await ledger.store.members(listing.APPROVALS)
     drop = [(listing.APPROVALS, one, 0) for one in ids[: 2 * BATCH]]
     await ledger.commit(Change().put_raw("gone", "x", drop=drop))
     await index.extend()
-    head = await search_index._Head.read(ledger)
+    head = await Head.read(ledger)
     assert [one.name for one in head.segments] == [1]
     assert not await ledger.store.keys("search:0:")
     assert await index.candidates(["trip"]) is not None
 
 
 async def test_a_list_of_candidates_keeps_its_order_and_its_places(ledger: Ledger) -> None:
-    """Pages of what a search may find are as those of a whole list, without the others."""
+    """Its pages are those of the whole list, without the approvals that cannot match."""
     approvals = [approval_of(n, f"trip {n}") for n in range(9)]
     await fill(ledger, *approvals)
     ended, _ = approvals[4].reject(MARA, people(), channel="cli", now=NOON + timedelta(hours=1))
@@ -162,5 +169,5 @@ async def test_a_list_of_candidates_keeps_its_order_and_its_places(ledger: Ledge
 
 
 def test_names_of_people_are_not_looked_up_in_the_index() -> None:
-    """A name may change, so it is in no row: the other words of the search have to do."""
+    """A name may change, so it is in no row; the other words of the search are used."""
     assert Search(q="Mara hovercraft").words(people()) == ["hovercraft"]

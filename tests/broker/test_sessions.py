@@ -1,4 +1,4 @@
-"""Sessions of agents in the ledger: their end of life, erasure, backup, and repeated commands."""
+"""Sessions of agents in the ledger: expiry, erasure, backup, and repeated commands."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def written(
 
 
 async def test_a_repeated_command_changes_nothing(ledger: Ledger) -> None:
-    """The client sends again what it has got no answer to: it is recognised."""
+    """The client repeats a command without a reply, and the script recognises it."""
     name = Name("finance", "riley", "one")
     records = await written(ledger, name, "first")
     found = await records.read(name)
@@ -69,7 +69,7 @@ async def test_a_repeated_command_changes_nothing(ledger: Ledger) -> None:
 
 
 async def test_what_was_read_before_is_not_read_again(ledger: Ledger) -> None:
-    """Only the events behind it; all of them where the session is another one by now."""
+    """Only later events are read; all of them if the session has been replaced."""
     name = Name("finance", "riley", "one")
     records = await written(ledger, name, "first", "second", "third")
     whole = await records.read(name)
@@ -89,7 +89,7 @@ async def test_what_was_read_before_is_not_read_again(ledger: Ledger) -> None:
 async def test_a_session_ends_with_the_last_of_its_runs(
     still_ledger: Ledger, still_decider: Decider, tmp_path: Path
 ) -> None:
-    """When its run is archived; one whose run waits stays, and so does one that was just used."""
+    """It ends when its last run is archived; with a waiting run or recent use it stays."""
     over, _ = await ended(still_ledger, still_decider, session="over")
     waits, _ = await paused(still_ledger, session="waits")
     now = (await still_ledger.now()).timestamp()
@@ -114,7 +114,7 @@ async def test_a_session_ends_with_the_last_of_its_runs(
 async def test_sessions_of_an_erased_person_are_gone(
     still_ledger: Ledger, still_decider: Decider, tmp_path: Path
 ) -> None:
-    """Theirs with what they share; in those of others a placeholder takes the place of the name."""
+    """Their sessions and user state go; in others, a placeholder replaces the name."""
     files = ArchiveFiles(tmp_path / "archive")
     theirs = Name("finance", RILEY.email, "one")
     shared = States({"own": '"x"'}, {"boss": f'"{RILEY.email}"'}, {"city": '"Graz"'})
@@ -125,7 +125,7 @@ async def test_sessions_of_an_erased_person_are_gone(
     )
     assert await still_ledger.take_lease(other.lease, "token", lease=60)
     redaction = Redaction(RILEY.names, "erased-1")
-    with pytest.raises(ErasureRefused, match="is being run"):
+    with pytest.raises(ErasureRefused, match="A worker runs session"):
         await erase(still_ledger, files, redaction, by="ops", why="asked")
     await still_ledger.release_lease(other.lease, "token")
     await erase(still_ledger, files, redaction, by="ops", why="asked")
@@ -135,7 +135,7 @@ async def test_sessions_of_an_erased_person_are_gone(
     assert kept is not None
     assert [json.loads(text)["text"] for text in kept.events] == ["nothing", "for erased-1"]
     assert kept.states == States({"erased-1": "1"}, {"boss": '"erased-1"'})
-    # To do it again is safe, and what names nobody is not touched.
+    # A repetition is safe, and a session without the name does not change.
     await erase(still_ledger, files, redaction, by="ops", why="asked")
     will = Person(id="will", name="Will Fox", email="will@example.com")
     await erase(still_ledger, files, Redaction(will.names, "erased-2"), by="ops", why="asked")
@@ -146,8 +146,8 @@ async def test_sessions_of_an_erased_person_are_gone(
 async def test_an_event_counts_when_a_replica_has_it(
     ledger: Ledger, redis_url: str, prefix: str
 ) -> None:
-    """Where commits wait for a replica, what a worker goes on from does too; reading does not."""
-    # Redis has the scripts by now: one that it has to be sent first is refused before it writes.
+    """If commits wait for a replica, new events do too; reading does not."""
+    # Load the scripts first: a script that has to be sent is refused before it writes.
     before = await written(ledger, Name("finance", "riley", "before"), "a word")
     await before.read_or_make(Name("finance", "riley", "other"), at=1000.0)
     store = Store.open(redis_url, prefix=prefix, replica=True)
@@ -162,7 +162,7 @@ async def test_an_event_counts_when_a_replica_has_it(
 
 
 async def test_a_backup_has_the_sessions(ledger: Ledger, tmp_path: Path) -> None:
-    """Their events in their order, and their states: lists and hashes are in it too."""
+    """The events are in order, and the states are there: lists and hashes are backed up too."""
     name = Name("finance", "riley", "one")
     texts = [f"say {place}" for place in range(12)]
     records = await written(ledger, name, *texts, states=States({"a": "1"}, {"b": "2"}, {"c": "3"}))

@@ -1,4 +1,4 @@
-"""Slots: what another side limits is shared by all processes and given to the most urgent first."""
+"""Slots share the rate limit of another service among all processes, most urgent first."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ ALL = Limit("slots:all", timedelta(milliseconds=200), 3)
 
 @pytest.fixture
 def slots(still_ledger: Ledger) -> Slots:
-    """Slots on the virtual clock."""
+    """Return slots on the virtual clock."""
     return Slots(still_ledger.store)
 
 
 def wish(name: str, clock: VirtualClock, hours: float | None = None, *limits: Limit) -> Wish:
-    """Return a wish whose deadline is so many hours away."""
+    """Return a wish whose deadline is this many hours away."""
     deadline = None if hours is None else clock.now() + timedelta(hours=hours)
     return Wish(name, limits or (ROOM,), deadline)
 
 
 async def test_one_after_the_other(slots: Slots, clock: VirtualClock) -> None:
-    """Each is told when its slot is; then it has it."""
+    """Each caller learns the time of its slot, and has the slot at that time."""
     names = ["a", "b", "c"]
     assert await slots.take([wish(name, clock) for name in names]) == [0, 1, 2]
     clock.advance(SECOND)
@@ -39,7 +39,7 @@ async def test_one_after_the_other(slots: Slots, clock: VirtualClock) -> None:
 
 
 async def test_the_earliest_deadline_goes_first(slots: Slots, clock: VirtualClock) -> None:
-    """Among those who ask together, and before those who are in line already."""
+    """It goes before others of the same call and before those that wait already."""
     later = [wish("a", clock, 3), wish("b", clock, 2), wish("c", clock, 1), wish("d", clock)]
     assert await slots.take(later) == [2, 1, 0, 3]
     assert await slots.take([wish("urgent", clock, 0.5)]) == [1]
@@ -50,14 +50,14 @@ async def test_the_earliest_deadline_goes_first(slots: Slots, clock: VirtualCloc
 async def test_another_process_sees_the_same_slots(
     slots: Slots, still_ledger: Ledger, clock: VirtualClock
 ) -> None:
-    """What one has taken the other has not."""
+    """A slot that one process has taken is not available to the other."""
     other = Slots(still_ledger.store)
     assert await slots.take([wish("a", clock)]) == [0]
     assert await other.take([wish("b", clock)]) == [1]
 
 
 async def test_a_narrow_limit_does_not_use_up_a_wide_one(slots: Slots, clock: VirtualClock) -> None:
-    """A crowd before one room leaves the slots for all the others alone."""
+    """Many wishes for one room leave the shared slots to the other rooms."""
     crowd = [wish(f"{number:02}", clock, 1, ROOM, ALL) for number in range(50)]
     assert (await slots.take(crowd)).count(0) == 1
     other = Limit("slots:other", SECOND)
@@ -67,14 +67,14 @@ async def test_a_narrow_limit_does_not_use_up_a_wide_one(slots: Slots, clock: Vi
 async def test_who_does_not_come_back_keeps_nobody_waiting(
     slots: Slots, clock: VirtualClock
 ) -> None:
-    """A place in the line ends when its holder is long overdue."""
+    """A place in the queue ends when its holder is long overdue."""
     await slots.take([wish(f"gone {number}", clock, 1) for number in range(20)])
     clock.advance(timedelta(minutes=2))
     assert await slots.take([wish("a", clock, 5), wish("b", clock, 6)]) == [0, 1]
 
 
 async def test_a_rest_is_exact(slots: Slots, clock: VirtualClock) -> None:
-    """For so long nothing goes, whatever was saved up, and a shorter rest does not end it."""
+    """No slot is free during the rest, even saved ones; a shorter rest does not end it."""
     saved = Limit("slots:saved", SECOND, 5)
     await slots.rest(saved, 7)
     await slots.rest(saved, 3)
@@ -89,7 +89,7 @@ async def test_a_rest_is_exact(slots: Slots, clock: VirtualClock) -> None:
 async def test_never_more_than_the_limit(
     still_ledger: Ledger, clock: VirtualClock, arrivals: list[tuple[int, int]]
 ) -> None:
-    """In any stretch of time there are at most so many slots as it has, and those saved up."""
+    """Any period has at most as many slots as the limit, plus the saved ones."""
     key, most = f"slots:{clock.now().timestamp()}:{id(arrivals)}", 2
     slots, limit = Slots(still_ledger.store), Limit(key, SECOND, most)
     taken: list[float] = []

@@ -1,4 +1,4 @@
-"""How often something may be tried."""
+"""Limits on how often an action may be tried."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LATER = Rule("tries:later", 5, timedelta(days=1))
 
 @pytest.fixture
 def throttle(ledger: Ledger) -> Throttle:
-    """A throttle that has counted nothing yet."""
+    """Return a throttle without any counts."""
     return Throttle(ledger.store)
 
 
@@ -28,20 +28,20 @@ async def counts(ledger: Ledger) -> dict[str, int]:
 
 
 async def window_over(ledger: Ledger, rule: Rule) -> None:
-    """Let the window of a rule be over."""
+    """End the window of a rule."""
     await ledger.store.client.delete(ledger.store.prefix + rule.key)
 
 
 async def test_an_attempt_that_one_rule_refuses_is_counted_under_none(
     throttle: Throttle, ledger: Ledger
 ) -> None:
-    """However often somebody goes on, the rule of the day loses only what was really tried."""
+    """The rule of the day only counts attempts that were made."""
     tried = [await throttle.allow(SOON, LATER) for _ in range(50)]
     assert tried == [True] * 3 + [False] * 47
     assert await counts(ledger) == {SOON.key: 3, LATER.key: 3}
     await window_over(ledger, SOON)
     assert [await throttle.allow(SOON, LATER) for _ in range(4)] == [True] * 2 + [False] * 2
-    # The rule of the day has refused the last two: the other one has an attempt left.
+    # The rule of the day has refused the last two, so the other rule has an attempt left.
     assert await counts(ledger) == {SOON.key: 2, LATER.key: 5}
     assert await throttle.allow(SOON)
 
@@ -49,7 +49,7 @@ async def test_an_attempt_that_one_rule_refuses_is_counted_under_none(
 async def test_many_at_once_are_no_more_than_one_after_the_other(
     throttle: Throttle, ledger: Ledger
 ) -> None:
-    """Looking and counting is one step."""
+    """Checking and counting are one step."""
     tried = await asyncio.gather(*(throttle.allow(SOON, LATER) for _ in range(40)))
     assert sum(tried) == 3
     assert await counts(ledger) == {SOON.key: 3, LATER.key: 3}
@@ -58,14 +58,14 @@ async def test_many_at_once_are_no_more_than_one_after_the_other(
 async def test_a_pause_is_as_long_as_the_window_of_the_first_rule_that_refuses(
     throttle: Throttle,
 ) -> None:
-    """That is for Retry-After; what is refused does not prolong it."""
+    """The pause is for Retry-After; refused attempts do not extend it."""
     assert [await throttle.pause(SOON, LATER) for _ in range(3)] == [0] * 3
     first = await throttle.pause(SOON, LATER)
     assert 0 < await throttle.pause(SOON, LATER) <= first <= 15 * 60
 
 
 async def test_what_is_given_back_can_be_tried_again(throttle: Throttle, ledger: Ledger) -> None:
-    """What was never counted, or whose window is over, gives nothing."""
+    """Giving back an attempt that was not counted, or whose window is over, changes nothing."""
     await throttle.refund(SOON)
     assert await counts(ledger) == {}
     assert [await throttle.allow(SOON) for _ in range(3)] == [True] * 3

@@ -1,4 +1,4 @@
-"""Traces: the context is kept in the ledger, and one trace id leads from submission to resume."""
+"""Traces: the ledger keeps the context, and one trace id covers submission to resume."""
 
 from __future__ import annotations
 
@@ -21,18 +21,25 @@ from signoff.testing import VirtualClock
 
 
 @pytest.fixture
-def exporter() -> Iterator[InMemorySpanExporter]:
-    """What has been traced since the test began."""
-    made, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(made))
-    tracing.trace_with(provider.get_tracer("tests"))
+def provider() -> Iterator[TracerProvider]:
+    """Return the provider of the tracer in use."""
+    made = TracerProvider(shutdown_on_exit=False)
+    tracing.trace_with(made.get_tracer("tests"))
     yield made
     tracing.trace_with(None)
-    provider.shutdown()
+    made.shutdown()
+
+
+@pytest.fixture
+def exporter(provider: TracerProvider) -> InMemorySpanExporter:
+    """Return an exporter with the spans since the start of the test."""
+    made = InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(made))
+    return made
 
 
 def named(spans: Sequence[ReadableSpan], name: str) -> ReadableSpan:
-    """Return the last span of a name."""
+    """Return the last span with a name."""
     return [one for one in spans if one.name == f"signoff.{name}"][-1]
 
 
@@ -42,7 +49,7 @@ async def test_days_later_the_decision_belongs_to_the_same_trace(
     clock: VirtualClock,
     exporter: InMemorySpanExporter,
 ) -> None:
-    """The approval brings its context; a refusal is seen, and the resume is linked to the yes."""
+    """The approval carries its context; refusals have a span; the resume links to the approval."""
     run, (approval,) = await paused(still_ledger, asked=[MARA])
     clock.advance(timedelta(hours=3))
     with pytest.raises(NotAnApprover):
@@ -64,7 +71,7 @@ async def test_days_later_the_decision_belongs_to_the_same_trace(
 async def test_an_approval_is_opened_with_the_context_of_its_turn(
     ledger: Ledger, exporter: InMemorySpanExporter
 ) -> None:
-    """What is done about it later is a child of the turn, however often it is written meanwhile."""
+    """Later moves are children of the turn's span, even if the record is rewritten meanwhile."""
     with tracing.span("start"):
         expected = tracing.traceparent()
         _, (approval,) = await paused(ledger)
@@ -80,7 +87,7 @@ async def test_an_approval_is_opened_with_the_context_of_its_turn(
 
 
 async def test_an_error_is_seen_by_its_name_alone(exporter: InMemorySpanExporter) -> None:
-    """Its message may be content that a policy hides."""
+    """The message may contain values that a policy hides."""
     with pytest.raises(ValueError, match="secret"), tracing.span("start"):
         raise ValueError("secret")
     (span,) = exporter.get_finished_spans()
@@ -91,7 +98,7 @@ async def test_an_error_is_seen_by_its_name_alone(exporter: InMemorySpanExporter
 async def test_a_request_of_another_trace_is_linked(
     ledger: Ledger, exporter: InMemorySpanExporter
 ) -> None:
-    """A span of the web framework has a trace of its own; the decision stays in that of its run."""
+    """The web framework's span has its own trace; the decision stays in the run's trace."""
     run, _ = await paused(ledger)
     with tracing.span("request") as request, tracing.span("start", run) as start:
         assert start.get_span_context().trace_id != request.get_span_context().trace_id
@@ -99,13 +106,12 @@ async def test_a_request_of_another_trace_is_linked(
 
 
 async def test_a_run_of_before_has_the_trace_id_of_its_log(
-    ledger: Ledger, exporter: InMemorySpanExporter
+    ledger: Ledger, provider: TracerProvider
 ) -> None:
     """Tracing can be turned on while runs wait."""
-    tracer = tracing._Now.tracer
     tracing.trace_with(None)
     run, (approval,) = await paused(ledger)
-    tracing.trace_with(tracer)
+    tracing.trace_with(provider.get_tracer("tests"))
     assert (run.traceparent, approval.traceparent) == ("", "")
     with tracing.span("resume", run) as span:
         assert f"{span.get_span_context().trace_id:032x}" == run.trace
@@ -114,7 +120,7 @@ async def test_a_run_of_before_has_the_trace_id_of_its_log(
 
 
 async def test_a_broken_context_is_no_error(ledger: Ledger, exporter: InMemorySpanExporter) -> None:
-    """Whatever stands in a record, the work is done."""
+    """The work is done whatever context the record has."""
     _, (approval,) = await paused(ledger)
     for text in ("x", "00-" + 32 * "0" + "-" + 16 * "0" + "-01", "ff-1-2-3"):
         broken = approval.model_copy(update={"traceparent": text})
@@ -123,7 +129,7 @@ async def test_a_broken_context_is_no_error(ledger: Ledger, exporter: InMemorySp
 
 
 async def test_off_nothing_is_kept(ledger: Ledger) -> None:
-    """Records have no context then, and a span is nothing."""
+    """Records have no context then, and a span does nothing."""
     with tracing.span("start"):
         assert tracing.traceparent() == ""
         run, (approval,) = await paused(ledger)
@@ -133,7 +139,7 @@ async def test_off_nothing_is_kept(ledger: Ledger) -> None:
 
 
 async def test_the_log_has_the_ids(exporter: InMemorySpanExporter) -> None:
-    """A line in a span has its ids, one outside has none."""
+    """A log line in a span has its ids, and a line outside has none."""
     with tracing.span("start") as span:
         event = tracing.with_trace_ids(None, "info", {"event": "x"})
     context = span.get_span_context()

@@ -1,4 +1,4 @@
-"""The alarm about seats without a person."""
+"""The alarm about vacant seats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from signoff.core.policies.policy import Fallback, Policy
 
 
 async def test_each_seat_is_told_of_once(ledger: Ledger) -> None:
-    """By whichever process sees it first, and again when it was filled in between."""
+    """The first process to see it reports it; it is reported again if it was filled meanwhile."""
     directory = Directory([MARA, CLEO, RILEY])
     decider = Decider(ledger, directory)
     rules = [Policy(name="p", ask=("mara",))], Fallback(ask=("cleo",))

@@ -1,4 +1,4 @@
-"""Commands that are asked for at the same time share a round trip, and nothing else."""
+"""Commands that are sent at the same time share a round trip, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import redis.exceptions
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from ports import free_port
 from signoff.broker.ledger.pipeline import Wire
 from signoff.broker.ledger.redis_types import Commands
-from signoff.broker.server.embedded import EmbeddedRedis, free_port
+from signoff.broker.server.embedded import EmbeddedRedis
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ def wire(client: redis.asyncio.Redis) -> Wire:
 
 
 async def test_everybody_gets_his_own_replies(wire: Wire) -> None:
-    """Of a thousand who ask at once, each gets what he asked for, in his order."""
+    """Of a thousand concurrent callers, each gets their own replies in order."""
 
     async def one(number: int) -> list[object]:
         return await wire.send([("SET", f"k{number}", number), ("GET", f"k{number}")])
@@ -51,7 +52,7 @@ async def test_everybody_gets_his_own_replies(wire: Wire) -> None:
 async def test_those_who_ask_at_once_share_round_trips(
     wire: Wire, client: redis.asyncio.Redis
 ) -> None:
-    """A hundred commands at the same moment are far fewer reads of the server's socket."""
+    """A hundred commands at the same moment need far fewer reads of the server's socket."""
     before = (await client.info("stats"))["total_reads_processed"]
     await asyncio.gather(*(wire.send([("TIME",)]) for _ in range(100)))
     after = (await client.info("stats"))["total_reads_processed"]
@@ -59,7 +60,7 @@ async def test_those_who_ask_at_once_share_round_trips(
 
 
 async def test_a_command_that_redis_refuses_fails_alone(wire: Wire) -> None:
-    """An error is the reply of the one command, beside the replies of the others."""
+    """Its reply is the error, and the replies of the others are unaffected."""
     good, bad = await asyncio.gather(
         wire.send([("SET", "k", "1"), ("GET", "k")]), wire.send([("INCRBY", "k", "x")])
     )
@@ -69,7 +70,7 @@ async def test_a_command_that_redis_refuses_fails_alone(wire: Wire) -> None:
 
 @pytest.mark.parametrize("unsendable", [None, "\ud800"])
 async def test_what_cannot_be_sent_stops_nobody_else(wire: Wire, unsendable: Any) -> None:
-    """A value without bytes is its sender's error; the others have their replies."""
+    """A value that cannot be encoded is its sender's error; the others get their replies."""
     results = await asyncio.gather(
         wire.send([("SET", "a", "1")]),
         wire.send([("SET", "b", unsendable)]),
@@ -81,7 +82,7 @@ async def test_what_cannot_be_sent_stops_nobody_else(wire: Wire, unsendable: Any
 
 
 async def test_a_caller_who_is_cancelled_takes_nobody_along(wire: Wire) -> None:
-    """His commands stay unsent if they had not gone out; the others' replies come."""
+    """Commands that were not sent yet are dropped; the others' replies arrive."""
     first = asyncio.create_task(wire.send([("SET", "a", "1")]))
     second = asyncio.create_task(wire.send([("SET", "b", "2")]))
     third = asyncio.create_task(wire.send([("SET", "c", "3")]))
@@ -94,7 +95,7 @@ async def test_a_caller_who_is_cancelled_takes_nobody_along(wire: Wire) -> None:
 
 
 async def test_a_server_that_is_away_fails_everybody_and_is_tried_again() -> None:
-    """Nobody waits for ever, and the next caller tries anew."""
+    """Nobody waits forever, and the next caller tries again."""
     port = free_port()
     async with redis.asyncio.Redis(
         port=port, decode_responses=True, retry=Retry(NoBackoff(), 0)
@@ -108,5 +109,5 @@ async def test_a_server_that_is_away_fails_everybody_and_is_tried_again() -> Non
 
 
 async def test_a_batch_that_is_larger_than_a_round_trip_goes_out_whole(wire: Wire) -> None:
-    """One caller's commands stay together, however many they are."""
+    """One caller's commands stay together, however many there are."""
     assert await wire.send([("INCR", "n")] * 1000) == list(range(1, 1001))

@@ -1,4 +1,4 @@
-"""What the tests of the channels begin with: a mail server that takes mail, and open requests."""
+"""Fixtures of the channels' tests: a mail server that accepts mail, and open requests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MAILBOX = "approvals@signoff.example"
 
 @dataclass
 class Sink:
-    """A real SMTP server that keeps what it takes; `answers` overrides what it says to a command.
+    """A real SMTP server that keeps its mail; `answers` overrides its replies to commands.
 
     An answer is keyed by the command and, for RCPT, by the address: ``RCPT bad@x.example``.
     """
@@ -62,7 +62,7 @@ class Sink:
     async def handle_MAIL(  # noqa: N802 -- aiosmtpd's name
         self, server: SMTP, session: Any, envelope: Envelope, address: str, options: list[str]
     ) -> str:
-        """Take the sender, unless told otherwise."""
+        """Accept the sender, unless `answers` has another reply."""
         if "MAIL" in self.answers:
             return self.answers["MAIL"]
         envelope.mail_from = address
@@ -71,7 +71,7 @@ class Sink:
     async def handle_RCPT(  # noqa: N802 -- aiosmtpd's name
         self, server: SMTP, session: Any, envelope: Envelope, address: str, options: list[str]
     ) -> str:
-        """Take the recipient, unless told otherwise."""
+        """Accept the recipient, unless `answers` has another reply."""
         answer = self.answers.get(f"RCPT {address}")
         if answer is not None:
             return answer
@@ -81,7 +81,7 @@ class Sink:
     async def handle_DATA(  # noqa: N802 -- aiosmtpd's name
         self, server: SMTP, session: Any, envelope: Envelope
     ) -> str:
-        """Keep the mail, unless told otherwise; hang up afterwards when it is time."""
+        """Keep the mail, unless `answers` has another reply; hang up afterwards if that is set."""
         if "DATA" in self.answers:
             return self.answers["DATA"]
         self.envelopes.append(envelope)
@@ -99,7 +99,7 @@ class Sink:
         return AuthResult(success=data.password == b"right", handled=False)
 
     def settings(self, **smtp: Any) -> EmailSettings:
-        """Return the settings that send here."""
+        """Return settings for sending to this server."""
         return EmailSettings(
             sender=f"Signoff <{MAILBOX}>",
             mailbox=MAILBOX,
@@ -112,7 +112,7 @@ SinkFactory = Callable[..., Awaitable[Sink]]
 
 @pytest.fixture
 async def start_sink() -> AsyncIterator[SinkFactory]:
-    """Start SMTP servers; keyword arguments go to `Sink`, ``tls`` and ``implicit`` set up TLS."""
+    """Yield a function that starts SMTP servers; ``tls`` and ``implicit`` set up TLS."""
     servers: list[asyncio.Server] = []
     sessions: list[SMTP] = []
 
@@ -198,7 +198,7 @@ def write_certificate(path: Path) -> None:
 
 @pytest.fixture
 def server_tls(certificate: Path) -> ssl.SSLContext:
-    """The TLS of a server for localhost."""
+    """Return TLS for a server on localhost."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     return context
@@ -206,7 +206,7 @@ def server_tls(certificate: Path) -> ssl.SSLContext:
 
 @dataclass
 class Channels:
-    """The stages of the channels over one ledger and a channel that keeps what it delivers."""
+    """The stages of the channels on one ledger, and a channel that keeps its deliveries."""
 
     ledger: Ledger
     decider: Decider
@@ -217,17 +217,17 @@ class Channels:
     inbox: InboxSettings = field(default_factory=InboxSettings)
     opened: int = 0
     mails: int = 0
+    virtual: VirtualClock | None = None
 
     @property
     def clock(self) -> VirtualClock:
-        """The clock of `still_channels`; the others have the Redis server's."""
-        clock = self.ledger.store._clock
-        assert isinstance(clock, VirtualClock)
-        return clock
+        """The clock of `still_channels`; other ledgers use the Redis server's."""
+        assert self.virtual is not None
+        return self.virtual
 
     @property
     def router(self) -> Router:
-        """The router, on the present policies."""
+        """The router with the current policies."""
         return Router(
             self.ledger,
             policies=self.policies,
@@ -242,7 +242,7 @@ class Channels:
 
     @property
     def intake(self) -> Intake:
-        """The intake."""
+        """The intake of answers."""
         return Intake(self.decider, mailbox=MAILBOX)
 
     async def open(
@@ -255,7 +255,7 @@ class Channels:
         kind: Kind = Kind.CONFIRMATION,
         **args: JsonValue,
     ) -> Approval:
-        """Bring a run to a pause on one call, and put its approval before the router."""
+        """Bring a run to a pause on one call, and send its approval to the router."""
         self.opened += 1
         run = await self.decider.submit("finance", "please", user=user)
         now = await self.ledger.now()
@@ -286,31 +286,33 @@ class Channels:
         return await self.ledger.approval(approval.id), message.token
 
     async def events(self, approval: Approval | str) -> list[Event]:
-        """Return what happened to an approval."""
+        """Return the events of an approval."""
         subject = approval if isinstance(approval, str) else approval.id
         return await self.ledger.history(subject)
 
     async def whats(self, approval: Approval | str) -> list[What]:
-        """Return the kinds of what happened to an approval."""
+        """Return the kinds of events of an approval."""
         return [event.what for event in await self.events(approval)]
 
 
 @pytest.fixture
 def channels(ledger: Ledger, decider: Decider, directory: Directory) -> Channels:
-    """The stages of the channels; Mara is asked, Cleo is the default."""
+    """Return the stages of the channels; Mara is asked, Cleo is the default."""
     assert {MARA.id, CLEO.id} <= {person.id for person in directory}
     return Channels(ledger, decider, directory, Post())
 
 
 @pytest.fixture
-def still_channels(still_ledger: Ledger, still_decider: Decider, directory: Directory) -> Channels:
-    """The same on the virtual clock."""
-    return Channels(still_ledger, still_decider, directory, Post())
+def still_channels(
+    still_ledger: Ledger, still_decider: Decider, directory: Directory, clock: VirtualClock
+) -> Channels:
+    """Return the same stages on the virtual clock."""
+    return Channels(still_ledger, still_decider, directory, Post(), virtual=clock)
 
 
 @pytest.fixture
 def log_output() -> LogCapture:
-    """What is logged, one dict an event."""
+    """Return the logged events, one dict each."""
     capture = LogCapture()
     structlog.configure(processors=[capture])
     return capture

@@ -1,4 +1,4 @@
-"""What the tests of grants begin with: a policy that allows them, and calls that wait."""
+"""Fixtures of the tests of grants: a policy that allows them, and waiting calls."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ EXPENSES = Policy(name="expenses", when="tool == 'reimburse'", ask=("mara",), gr
 
 
 def router(ledger: Ledger, policy: Policy = EXPENSES) -> Router:
-    """Return a router with one policy; whatever it does not match is Cleo's."""
+    """Return a router with one policy; all other calls go to Cleo."""
     return Router(ledger, policies=[policy], fallback=Fallback(ask=("cleo",)), directory=people())
 
 
 async def opened(ledger: Ledger, name: str, **args: JsonValue) -> Approval:
-    """Put a run of Riley's that waits for one call into the ledger; the call is to be routed."""
+    """Put a run of Riley's that waits for one unrouted call into the ledger."""
     now = await ledger.now()
     origin = make_origin(run=f"run_{name}", session=f"s_{name}", confirmation=f"adk-{name}")
     call = make_call("reimburse", **(args or {"amount": 100}))
@@ -49,13 +49,13 @@ async def opened(ledger: Ledger, name: str, **args: JsonValue) -> Approval:
 
 
 async def asked(ledger: Ledger, name: str, **args: JsonValue) -> Approval:
-    """Bring a call to where it waits for a person, or is decided by a grant."""
+    """Route a call until it waits for a person or a grant decides it."""
     approval = await opened(ledger, name, **args)
     await router(ledger).drain()
     return await ledger.approval(approval.id)
 
 
 async def given(ledger: Ledger, *, uses: int = 10, span: timedelta = timedelta(hours=4)) -> Grant:
-    """Return a grant of Mara's for reimbursements like one of 100."""
+    """Return a grant of Mara's for reimbursements that are similar to one of 100."""
     first = await asked(ledger, "first")
     return await Decider(ledger, people()).give(first.id, MARA, channel="cli", span=span, uses=uses)

@@ -1,4 +1,4 @@
-"""One call, played by the router, the timers and the people, held against the simulator."""
+"""One call through the router, the timers and the people, compared with the simulator."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Happened = list[tuple[What, list[str]]]
 
 @dataclass(frozen=True)
 class World:
-    """Everything that decides what happens to one call.
+    """Everything that determines the outcome of one call.
 
     It is a rulebook: see `signoff.channels.forecast.Rulebook`.
     """
@@ -56,10 +56,10 @@ class World:
 async def routed(
     world: World, facts: Facts, url: str, prefix: str, *, start: datetime
 ) -> tuple[Approval, list[str], Happened]:
-    """Let the router, the timers and the decisions do it, on a clock of its own.
+    """Run the call through the router, the timers and the decisions on a virtual clock.
 
     Returns:
-        The approval at its end, whose answers were refused, and what happened.
+        The ended approval, the people whose answers were refused, and the events.
     """
     clock = VirtualClock(start)
     ledger = Ledger(Store.open(url, prefix=f"{prefix}{next(NUMBERS)}:", clock=clock))
@@ -95,7 +95,7 @@ class Office:
         )
 
     async def open(self, facts: Facts, now: datetime) -> Approval:
-        """Put a run that waits for one call into the ledger, and route it."""
+        """Put a run with one waiting call into the ledger, and route the call."""
         app, agent, tool, user = (str(facts[one]) for one in ("app", "agent", "tool", "user"))
         args = facts["args"]
         assert isinstance(args, dict)
@@ -116,7 +116,7 @@ class Office:
         return approval
 
     async def wait(self, approval_id: str, until: datetime | None = None) -> None:
-        """Do what is due before a moment, or to the end."""
+        """Do all due work before a moment, or until the end."""
         while True:
             approval = await self.ledger.approval(approval_id)
             gone = next_departure(approval, self.people, self.clock.now())
@@ -131,7 +131,7 @@ class Office:
             await self.router.drain()
 
     async def answer(self, approval_id: str, said: SimulatedAnswer) -> bool:
-        """Let somebody answer, and say whether that counts; after the end nobody is heard."""
+        """Let a person answer, and return whether it counts; after the end no answer does."""
         person = self.people.record(said.by)
         if person is None or (await self.ledger.approval(approval_id)).state is not State.PENDING:
             return True
@@ -145,13 +145,13 @@ class Office:
 
 
 def noted(events: Sequence[Event]) -> Happened:
-    """Return what the audit says, with who is asked; refusals are held to each other elsewhere."""
+    """Return the audit's events with the people asked; refusals are compared elsewhere."""
     skipped = {What.OPENED, What.REFUSED_ANSWER}
     return [(one.what, asked(one)) for one in events if one.what not in skipped]
 
 
 def asked(event: Event) -> list[str]:
-    """Return who gets a card."""
+    """Return the recipients of cards."""
     people = event.more.get("people")
     if event.what is not What.ASKED or not isinstance(people, list):
         return []
@@ -159,7 +159,7 @@ def asked(event: Event) -> list[str]:
 
 
 def foreseen(timeline: Timeline) -> Happened:
-    """Return what is simulated, as the audit says it."""
+    """Return the simulated events in the form of the audit."""
     return [
         (step.what, cards(step) if step.what is What.ASKED else [])
         for step in timeline.steps
@@ -168,5 +168,5 @@ def foreseen(timeline: Timeline) -> Happened:
 
 
 def cards(step: Step) -> list[str]:
-    """Return who gets a card; a place by its address."""
+    """Return the recipients of cards; a channel's card by its address."""
     return sorted(one.person or f"#{one.address}" for one in step.asked)

@@ -1,4 +1,4 @@
-"""Being away, said by mail: taken in where it is proven who says so, and refused elsewhere."""
+"""Absences by mail: they count only if the mail's author is proven."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Says = Callable[..., Awaitable[Mapping[str, Message]]]
 
 @pytest.fixture
 async def signed(channels: Channels) -> AsyncIterator[Says]:
-    """A function that takes in a signed mail with these words, and returns what is told."""
+    """Return a function that takes in a signed mail with this text and returns the replies."""
     async with serving(Zone()) as zone:
         zone.publish(COMPANY)
         intake = intake_of(channels, zone, absence_page=SETTINGS.absence_page)
@@ -39,7 +39,7 @@ async def signed(channels: Channels) -> AsyncIterator[Says]:
 
 
 async def absence_of(channels: Channels, person: str = "mara") -> Absence | None:
-    """Return the absence that counts now."""
+    """Return the current absence."""
     found = (await channels.decider.people.directory()).get(person)
     return present(found).absence(await channels.ledger.now())
 
@@ -47,7 +47,7 @@ async def absence_of(channels: Channels, person: str = "mara") -> Absence | None
 async def test_a_signed_mail_says_who_is_away_and_who_decides(
     channels: Channels, signed: Says
 ) -> None:
-    """At once, told to the person, with its proof in the audit; the question stays open."""
+    """It counts immediately; the person is told, the audit has the proof, and the request stays."""
     approval, token = await channels.ask()
     told = await signed(token, f"Away until {UNTIL}, delegate: Cleo Park")
     assert told["mara"].headline == f"You are away until {UNTIL}"
@@ -71,7 +71,7 @@ async def test_a_signed_mail_says_who_is_away_and_who_decides(
 async def test_a_mail_that_nothing_proves_changes_nothing(
     channels: Channels, required: EmailProof
 ) -> None:
-    """Whatever is enough for a decision: who may hand on decisions could hand on all of them."""
+    """An absence needs more proof than a decision, because a delegate gets all decisions."""
     _, token = await channels.ask()
     intake = intake_of(channels, required=required)
     told = await take(channels, answer(token, f"away until {UNTIL}, delegate cleo"), intake=intake)
@@ -83,7 +83,7 @@ async def test_a_mail_that_nothing_proves_changes_nothing(
 async def test_a_signed_mail_to_somebody_else_changes_nothing(
     channels: Channels, signed: Says
 ) -> None:
-    """Mara has told Cleo that she is away, and Cleo sends it on to Mara's card."""
+    """Mara has told Cleo about her absence, and Cleo forwards the mail to Mara's card."""
     _, token = await channels.ask()
     told = await signed(token, f"away until {UNTIL}, delegate cleo", To="cleo@example.com")
     assert await absence_of(channels) is None
@@ -103,7 +103,7 @@ async def test_a_signed_mail_to_somebody_else_changes_nothing(
 async def test_what_cannot_be_is_told(
     channels: Channels, signed: Says, text: str, words: str
 ) -> None:
-    """And nothing has changed."""
+    """The person reads the reason, and nothing changes."""
     _, token = await channels.ask()
     told = await signed(token, text)
     assert words in told["mara"].text
@@ -111,18 +111,17 @@ async def test_what_cannot_be_is_told(
 
 
 async def test_a_channel_that_vouches_for_people_is_believed(channels: Channels) -> None:
-    """In a channel of one's own it is the platform that says who writes."""
+    """In a custom channel, the platform identifies the writer."""
     approval, _ = await channels.ask()
     mara = MARA.model_copy(update={"addresses": {"chat": "u1"}})
-    channels.decider.roster.directory = Directory(
-        [mara, *(one for one in channels.directory if one.id != "mara")]
-    )
+    others = (one for one in channels.directory if one.id != "mara")
+    channels.directory.become(Directory([mara, *others]))
     await take_text(channels.decider, "chat", "u1", f"{approval.id} away until {UNTIL}", source="1")
     assert present(await absence_of(channels)).delegate == ""
 
 
 async def test_the_answer_says_what_still_waits(channels: Channels, signed: Says) -> None:
-    """By mail a line names it, and says how it is handed over."""
+    """A line of the mail names each request, and how to hand it over."""
     approval, token = await channels.ask()
     told = await signed(token, f"Away until {UNTIL}, delegate: Cleo Park")
     text = told["mara"].text

@@ -1,4 +1,4 @@
-"""An answer that was recorded and came to nothing: the person who gave it is told."""
+"""The decider is told if a recorded answer did not reach the agent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from signoff.worker import turn_results
 async def test_the_decider_reads_that_the_answer_did_not_reach_the_agent(
     channels: Channels,
 ) -> None:
-    """Only who decided, once, in the thread of the card, with the reason."""
+    """Only the decider gets one message with the reason, in the thread of the card."""
     approval, _ = await channels.ask()
     await channels.decider.approve(approval.id, MARA, channel="email")
     await channels.delivery.drain()
@@ -35,7 +35,7 @@ async def test_the_decider_reads_that_the_answer_did_not_reach_the_agent(
 
 
 async def test_nobody_is_told_about_a_deadline_that_came_to_nothing(channels: Channels) -> None:
-    """Where nobody decided, nobody's answer was lost."""
+    """Nobody decided, so nobody's answer was lost."""
     approval, _ = await channels.ask()
     await channels.decider.withdraw(approval.id, by="riley", reason="not needed")
     await channels.delivery.drain()

@@ -1,4 +1,4 @@
-"""What mail does that no person wrote: it decides nothing, and moves on what would wait."""
+"""Mail that no person wrote does not decide, and moves on a request that would wait."""
 
 import pytest
 
@@ -50,13 +50,13 @@ def report(token: str, action: str = "failed", status: str = "5.1.1", returned: 
 
 
 def plain(token: str, *head: str, text: str) -> bytes:
-    """Return a mail of one text."""
+    """Return a mail with one text."""
     to = f"To: approvals+{token}@signoff.example"
     return "\r\n".join([*head, to, "", text, ""]).encode()
 
 
 async def take(channels: Channels, raw: bytes, sender: str = "") -> None:
-    """Take a mail in; nobody is told anything because of it."""
+    """Take in a mail; nobody gets a message about it."""
     before = len(channels.channel.delivered)
     await store(channels.ledger, raw, sender=sender, recipients=[MAILBOX])
     await channels.intake.drain()
@@ -66,7 +66,7 @@ async def take(channels: Channels, raw: bytes, sender: str = "") -> None:
 
 
 async def asked(channels: Channels, approval: Approval) -> list[tuple[str, bool]]:
-    """Return who is asked, and whether their card counts as arrived."""
+    """Return the approvers, and whether their cards count as delivered."""
     after = await channels.ledger.approval(approval.id)
     assert after.state is State.PENDING
     return [(one.person, not one.problem) for one in after.asked]
@@ -97,7 +97,7 @@ EXCHANGE = plain(
 
 @pytest.mark.parametrize("raw", [report("{token}"), QMAIL, EXIM, EXCHANGE])
 async def test_a_returned_card_asks_the_default(channels: Channels, raw: bytes) -> None:
-    """A card that came back counts as not delivered, and the default is asked at once."""
+    """A returned card counts as undelivered, and the default is asked immediately."""
     approval, token = await channels.ask()
     await take(channels, raw.replace(b"{token}", token.encode()))
     assert await asked(channels, approval) == [("mara", False), ("cleo", True)]
@@ -115,7 +115,7 @@ EXIM_WAITS = plain(
 
 @pytest.mark.parametrize("raw", [report("{token}", "delayed", "4.4.1"), EXIM_WAITS])
 async def test_a_delayed_card_is_noted_and_waited_for(channels: Channels, raw: bytes) -> None:
-    """A report that a card is still under way stands in the audit, and nobody else is asked."""
+    """The audit has the delay, and nobody else is asked."""
     approval, token = await channels.ask()
     await take(channels, raw.replace(b"{token}", token.encode()))
     assert await asked(channels, approval) == [("mara", True)]
@@ -125,7 +125,7 @@ async def test_a_delayed_card_is_noted_and_waited_for(channels: Channels, raw: b
 async def test_a_report_without_a_token_is_known_by_the_message_it_returns(
     channels: Channels,
 ) -> None:
-    """Where the provider wants its own envelope sender, the Message-ID says whose card it was."""
+    """If the provider uses its own envelope sender, the Message-ID identifies the card."""
     approval, _ = await channels.ask()
     ours = message_id(f"card:{approval.id}:mara", approval.id, "signoff.example")
     await take(channels, report("", returned=ours))
@@ -142,14 +142,14 @@ async def test_a_report_without_a_token_is_known_by_the_message_it_returns(
     ],
 )
 async def test_a_report_about_no_card_of_ours_is_ignored(channels: Channels, returned: str) -> None:
-    """What names no mail that was sent changes nothing."""
+    """A report that names no sent mail changes nothing."""
     approval, _ = await channels.ask()
     await take(channels, report("", returned=returned.format(approval=approval.id)))
     assert await asked(channels, approval) == [("mara", True)]
 
 
 async def test_a_forged_report_decides_nothing_and_silences_nobody(channels: Channels) -> None:
-    """All that a forged bounce does is have the default asked; who was asked may still answer."""
+    """A forged bounce only makes the default be asked; the approver may still answer."""
     approval, token = await channels.ask()
     await take(channels, report(token), sender="mallory@evil.example")
     reply = plain(
@@ -174,7 +174,7 @@ OUT_OF_OFFICE = plain(
 
 
 async def test_an_absence_is_noted_and_waited_for(channels: Channels) -> None:
-    """By default an out-of-office reply stands beside the person, and nobody else is asked."""
+    """By default the absence is noted for the person, and nobody else is asked."""
     approval, token = await channels.ask()
     raw = OUT_OF_OFFICE.replace(b"{token}", token.encode())
     await take(channels, raw)
@@ -186,7 +186,7 @@ async def test_an_absence_is_noted_and_waited_for(channels: Channels) -> None:
 
 
 async def test_an_absence_asks_the_default_where_the_policy_says_so(channels: Channels) -> None:
-    """Somebody who is away counts as not reached then, keeps the card, and may still answer."""
+    """The absent person counts as not reached, keeps the card, and may still answer."""
     channels.policies = (AWAY,)
     approval, token = await channels.ask()
     await take(channels, OUT_OF_OFFICE.replace(b"{token}", token.encode()))
@@ -194,7 +194,7 @@ async def test_an_absence_asks_the_default_where_the_policy_says_so(channels: Ch
 
 
 async def test_one_absence_of_two_waits_for_the_other(channels: Channels) -> None:
-    """While somebody else was reached, the default is not asked."""
+    """If another person was reached, the default is not asked."""
     channels.policies = (AWAY.model_copy(update={"ask": ("mara", "cleo")}),)
     approval, _ = await channels.ask()
     card = next(one for one in channels.channel.delivered if one.person == "mara")
@@ -214,7 +214,7 @@ LISTED = plain(
 
 @pytest.mark.parametrize("raw", [COMPLAINT, LISTED])
 async def test_lists_and_complaints_are_dropped(channels: Channels, raw: bytes) -> None:
-    """They are noted, and change nothing."""
+    """They are recorded and change nothing."""
     approval, token = await channels.ask()
     await take(channels, raw.replace(b"{token}", token.encode()), sender="list@example.com")
     assert await asked(channels, approval) == [("mara", True)]
@@ -222,7 +222,7 @@ async def test_lists_and_complaints_are_dropped(channels: Channels, raw: bytes) 
 
 
 async def test_what_comes_after_the_decision_changes_nothing(channels: Channels) -> None:
-    """A late bounce of what was decided is only noted."""
+    """A late bounce of a decided request is only recorded."""
     approval, token = await channels.ask()
     await channels.decider.withdraw(approval.id, by="riley", reason="never mind")
     before = await channels.ledger.approval(approval.id)

@@ -1,4 +1,4 @@
-"""A level that begins by the clock: its cards are made in the same commit, or by `route`."""
+"""A level that a timer begins: its cards are made in the same commit, or by `route`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from datetime import timedelta
 
 import pytest
 
-from builders import CLEO, MARA, people
+from builders import CLEO, MARA, RILEY, people
 from channels.conftest import Channels
 from deciding import Decider
 from signoff.broker import stages
 from signoff.broker.timers.due import Due
+from signoff.broker.work import SendStatus
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.events import What
+from signoff.core.approvals.milestones import Milestone
 from signoff.core.base.durations import Span
+from signoff.core.directory.notifications import NotifyOn
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.testing import VirtualClock
@@ -29,9 +32,11 @@ LEVELS = (
 async def test_the_cards_are_the_same(
     still_channels: Channels, clock: VirtualClock, here: bool
 ) -> None:
-    """However it moves on, Cleo gets one card, Mara's says where it went, and both are noted."""
+    """Cleo gets one card, Mara's names the new level, Riley is told, and the audit has it all."""
     ledger = still_channels.ledger
-    policy = Policy(name="expenses", when="true", levels=LEVELS)
+    policy = Policy(
+        name="expenses", when="true", levels=LEVELS, notify_requester=(NotifyOn.ESCALATED,)
+    )
     router = Router(
         ledger, policies=(policy,), fallback=Fallback(ask=("mara",)), directory=people()
     )
@@ -41,8 +46,7 @@ async def test_the_cards_are_the_same(
     decider.due = Due(decider.roster, router.cards if here else None)
     clock.advance(HOUR)
     await decider.time_out(opened.id)
-    # Who is told without being asked is for the router to find out in any case.
-    assert (await ledger.backlog())[stages.ROUTE] == (1 if here else 2)
+    assert (await ledger.backlog())[stages.ROUTE] == (0 if here else 2)
     await router.drain()
     approval = await ledger.approval(opened.id)
     assert [(one.person, one.level_key) for one in approval.asked] == [
@@ -50,7 +54,10 @@ async def test_the_cards_are_the_same(
         (CLEO.id, "0.1"),
     ]
     items = (await ledger.claim(stages.deliver("email"))).items
-    assert {item.id.split(":")[0] for item in items} == {"card", "moved"}
+    assert {item.id.split(":")[0] for item in items} == {"card", "moved", "status"}
+    (status,) = [item.work for item in items if item.body["person"] == RILEY.id]
+    assert isinstance(status, SendStatus)
+    assert (status.milestone, status.level_key) == (Milestone.ESCALATED, approval.level_key)
     (card,) = [item for item in items if item.body["person"] == CLEO.id]
     assert card.body["token"]
     assert card.body["turn"] == approval.level_key

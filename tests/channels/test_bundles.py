@@ -1,4 +1,4 @@
-"""Bundles: many cards for one person become one message, and each stays an approval of its own."""
+"""Bundles: many cards for one person become one message; each approval stays separate."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from signoff.channels.email.message_ids import MessageKey, bundle_named
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.pipeline import bundles
-from signoff.channels.pipeline.bundles import BundleDelivery, Bundling, find_bundle, is_bundle
+from signoff.channels.pipeline.bundles import BundleDelivery, Bundling, find_bundle
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Channel, Delivered, Kind, Message, Refused, Result, Retry
 from signoff.core.approvals.approval import Approval, Shown, State
 from signoff.core.approvals.events import What
+from signoff.core.base.errors import LedgerUnavailable
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Policy
 from signoff.testing import VirtualClock
@@ -34,20 +35,20 @@ BUNDLING = Bundling(over=3, within=timedelta(minutes=5))
 
 @pytest.fixture
 def crowd(still_channels: Channels) -> Channels:
-    """The stages on the virtual clock, with a page and a channel that takes bundles."""
+    """Return the stages on the virtual clock, with a page and a channel that takes bundles."""
     still_channels.inbox = PAGE
     still_channels.channel = Post(bundles=True)
     return still_channels
 
 
 def answering(crowd: Channels, respond: Callable[[Message], Result]) -> Channels:
-    """Let the channel answer like this."""
+    """Let the channel give these answers."""
     crowd.channel = Post(bundles=True, respond=respond)
     return crowd
 
 
 def delivery(crowd: Channels, channel: Channel | None = None) -> Delivery:
-    """Return the delivery, which makes bundles."""
+    """Return a delivery that makes bundles."""
     return Delivery(
         crowd.ledger,
         channel or crowd.channel,
@@ -58,31 +59,31 @@ def delivery(crowd: Channels, channel: Channel | None = None) -> Delivery:
 
 
 async def opened(crowd: Channels, count: int) -> list[Approval]:
-    """Open so many requests, and route all of them before anything is delivered."""
+    """Open this number of requests, and route all before the delivery."""
     found = [await crowd.open(amount=100 + number) for number in range(count)]
     await crowd.router.drain()
     return found
 
 
 async def now(crowd: Channels, approvals: list[Approval]) -> list[Approval]:
-    """Return approvals as they stand."""
+    """Return the current approvals."""
     return await crowd.ledger.approvals([one.id for one in approvals])
 
 
 def sent(crowd: Channels) -> list[tuple[Kind, int]]:
-    """Return what was delivered: the kind, and how many entries it lists."""
+    """Return the deliveries: the kind, and the number of entries."""
     return [(one.kind, len(one.entries)) for one in crowd.channel.delivered]
 
 
 async def test_few_cards_come_one_by_one(crowd: Channels) -> None:
-    """Up to the limit every request has a card of its own."""
+    """Up to the limit, every request has its own card."""
     await opened(crowd, 3)
     await delivery(crowd).drain()
     assert sent(crowd) == [(Kind.CARD, 0)] * 3
 
 
 async def test_many_cards_at_once_are_one_message(crowd: Channels) -> None:
-    """Four where three are the limit: one message with a link to each."""
+    """With a limit of three, four become one message with a link to each."""
     approvals = await opened(crowd, 4)
     await delivery(crowd).drain()
 
@@ -93,12 +94,12 @@ async def test_many_cards_at_once_are_one_message(crowd: Channels) -> None:
     assert {one.link for one in message.entries} == links
     call = "reimbursement_agent asks to run reimburse"
     assert {one.title for one in message.entries} == {f"{call}: amount {100 + n}" for n in range(4)}
-    assert is_bundle(message.card.approval)
+    assert message.card.approval.startswith("bn_")
     assert set((await crowd.ledger.backlog()).values()) == {0}
 
 
 async def test_a_bundle_is_the_delivery_of_each(crowd: Channels) -> None:
-    """Each approval has the receipt, and none counts as shown in full."""
+    """Each approval has the receipt, and does not count as shown in full."""
     approvals = await opened(crowd, 4)
     await delivery(crowd).drain()
     (message,) = crowd.channel.delivered
@@ -112,7 +113,7 @@ async def test_a_bundle_is_the_delivery_of_each(crowd: Channels) -> None:
 async def test_what_comes_after_a_few_waits_and_comes_together(
     crowd: Channels, clock: VirtualClock
 ) -> None:
-    """The first ones come alone; the others wait for minutes, and then come in one message."""
+    """The first come alone; later ones wait for minutes and come in one message."""
     for _ in range(9):
         await opened(crowd, 1)
         await delivery(crowd).drain()
@@ -127,7 +128,7 @@ async def test_what_comes_after_a_few_waits_and_comes_together(
 async def test_a_second_crowd_within_minutes_waits_for_the_end_of_them(
     crowd: Channels, clock: VirtualClock
 ) -> None:
-    """Two crowds are two messages, and a third and fourth one in the same minutes are one."""
+    """Two groups are two messages; later ones within the same minutes share one."""
     await opened(crowd, 5)
     await delivery(crowd).drain()
     for _ in range(2):
@@ -140,7 +141,7 @@ async def test_a_second_crowd_within_minutes_waits_for_the_end_of_them(
 
 
 async def test_one_that_waited_alone_has_a_card(crowd: Channels, clock: VirtualClock) -> None:
-    """A list of one is none."""
+    """A single request is sent as a card."""
     for _ in range(4):
         await opened(crowd, 1)
         await delivery(crowd).drain()
@@ -158,7 +159,7 @@ async def test_one_that_waited_alone_has_a_card(crowd: Channels, clock: VirtualC
     ids=["urgent", "no page"],
 )
 async def test_what_is_never_bundled(crowd: Channels, policy: Policy, inbox: InboxSettings) -> None:
-    """Urgent requests come one by one, and so does everything where there is no page to link to."""
+    """Urgent requests are not, nor is any request without a page to link to."""
     crowd.policies, crowd.inbox = (policy,), inbox
     await opened(crowd, 8)
     await delivery(crowd).drain()
@@ -166,7 +167,7 @@ async def test_what_is_never_bundled(crowd: Channels, policy: Policy, inbox: Inb
 
 
 async def test_a_card_that_has_no_time_does_not_wait_for_others(crowd: Channels) -> None:
-    """What ends in six minutes does not wait five of them."""
+    """A request that ends in six minutes does not wait for five."""
     crowd.policies = (Policy(name="short", ask=("mara",), within="6m"),)
     for _ in range(5):
         await opened(crowd, 1)
@@ -175,7 +176,7 @@ async def test_a_card_that_has_no_time_does_not_wait_for_others(crowd: Channels)
 
 
 async def test_each_person_has_their_own(crowd: Channels) -> None:
-    """Mara's many do not touch Cleo's few."""
+    """Many cards for Mara do not affect the few for Cleo."""
     await opened(crowd, 4)
     crowd.policies = (Policy(name="cleo", ask=("cleo",), within="4h"),)
     await opened(crowd, 2)
@@ -185,7 +186,7 @@ async def test_each_person_has_their_own(crowd: Channels) -> None:
 
 
 async def test_a_refused_bundle_is_refused_for_each(crowd: Channels) -> None:
-    """Somebody whom no message reaches is refused for every request, and the default is asked."""
+    """For a person who cannot be reached, each request is refused and the default is asked."""
     answering(
         crowd, lambda one: Refused("no such user") if one.person == "mara" else Delivered(one.id)
     )
@@ -202,7 +203,7 @@ async def test_a_refused_bundle_is_refused_for_each(crowd: Channels) -> None:
 async def test_what_is_tried_again_is_the_same_message(
     crowd: Channels, clock: VirtualClock
 ) -> None:
-    """Under the same id, and with those alone that still wait."""
+    """It has the same id and only the entries that still wait."""
     seen: list[Message] = []
 
     def respond(message: Message) -> Result:
@@ -225,7 +226,7 @@ async def test_what_is_tried_again_is_the_same_message(
 async def test_a_process_that_dies_after_sending_sends_the_same_again(
     crowd: Channels, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was sent and not recorded comes again under the same id, and is recorded once."""
+    """A bundle that was sent but not recorded has the same id, and is recorded once."""
 
     async def dies(*_: object) -> None:
         raise KeyboardInterrupt
@@ -244,8 +245,26 @@ async def test_a_process_that_dies_after_sending_sends_the_same_again(
         assert (await crowd.whats(one)).count(What.DELIVERED) == 1
 
 
+async def test_a_bundle_is_delivered_once_redis_is_back(
+    crowd: Channels, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an outage of Redis, all requests are listed."""
+
+    async def away(*_: object) -> None:
+        raise LedgerUnavailable("Redis is away.")
+
+    await opened(crowd, 4)
+    with monkeypatch.context() as patch:
+        patch.setattr(bundles, "read_each", away)
+        with pytest.raises(LedgerUnavailable):
+            await delivery(crowd).drain()
+    clock.advance(timedelta(seconds=11))
+    await delivery(crowd).drain()
+    assert sent(crowd) == [(Kind.BUNDLE, 4)]
+
+
 async def test_nobody_is_told_forty_times_how_they_ended(crowd: Channels) -> None:
-    """Decisions on the page of what was bundled send no mails."""
+    """Decisions on the page about bundled requests send no mails."""
     approvals = await opened(crowd, 4)
     await delivery(crowd).drain()
     crowd.channel.delivered.clear()
@@ -259,7 +278,7 @@ async def test_nobody_is_told_forty_times_how_they_ended(crowd: Channels) -> Non
 async def test_the_next_level_does_not_take_the_list_for_a_card(
     crowd: Channels, clock: VirtualClock
 ) -> None:
-    """Who is asked again has a card then, and the list is no copy of it."""
+    """A person who is asked again gets a card, because the list is not a copy of it."""
     levels = (Level(ask=("mara",), within="1h"), Level(ask=("mara",), within="4h"))
     crowd.policies = (Policy(name="twice", levels=levels),)
     approvals = await opened(crowd, 4)
@@ -274,7 +293,7 @@ async def test_the_next_level_does_not_take_the_list_for_a_card(
 
 
 async def test_reminders_come_together_too(crowd: Channels, clock: VirtualClock) -> None:
-    """Four reminders of one moment are one message."""
+    """Four reminders at the same time are one message."""
     crowd.policies = (Policy(name="late", ask=("mara",), within="4h", remind=("1h",)),)
     approvals = await opened(crowd, 4)
     await delivery(crowd).drain()
@@ -288,7 +307,7 @@ async def test_reminders_come_together_too(crowd: Channels, clock: VirtualClock)
 
 
 async def test_a_long_list_is_several(crowd: Channels) -> None:
-    """A message lists at most so many."""
+    """A message has a limited number of entries."""
     await opened(crowd, bundles.MOST + 2)
     await delivery(crowd).drain()
     assert Counter(sent(crowd)) == {(Kind.BUNDLE, bundles.MOST): 1, (Kind.BUNDLE, 2): 1}
@@ -298,7 +317,7 @@ async def test_a_long_list_is_several(crowd: Channels) -> None:
 async def test_every_card_is_delivered_once_whatever_comes_when(
     crowd: Channels, clock: VirtualClock, seed: int
 ) -> None:
-    """Over random crowds, pauses and failures: each request is delivered once, none is left."""
+    """With random groups, pauses and failures, each request is delivered once."""
     dice = random.Random(seed)
 
     def respond(message: Message) -> Result:
@@ -333,14 +352,14 @@ def answer(bundle: Message, text: str, *, sender: str = MARA.email, number: int 
 
 
 async def taken(crowd: Channels, raw: bytes) -> None:
-    """Take a mail of a person in, and deliver what follows."""
+    """Take in a person's mail, and deliver the replies."""
     await store(crowd.ledger, raw, sender=MARA.email, recipients=())
     await Intake(crowd.decider, mailbox=MAILBOX).drain()
     await delivery(crowd).drain()
 
 
 async def test_an_answer_to_a_bundle_asks_back_which_one(crowd: Channels) -> None:
-    """Yes to a list is yes to nothing: the person gets the list again, once a day."""
+    """A yes to a list approves nothing: the person gets the list again, once a day."""
     approvals = await opened(crowd, 4)
     await delivery(crowd).drain()
     (bundle,) = crowd.channel.delivered
@@ -358,7 +377,7 @@ async def test_an_answer_to_a_bundle_asks_back_which_one(crowd: Channels) -> Non
 
 
 async def test_somebody_elses_answer_to_a_bundle_is_left_alone(crowd: Channels) -> None:
-    """Who got the list forwarded is sent nothing, and neither is its owner."""
+    """A person with a forwarded list gets no reply, and neither does its owner."""
     await opened(crowd, 4)
     await delivery(crowd).drain()
     (bundle,) = crowd.channel.delivered
@@ -398,13 +417,13 @@ def bounced(to: str, returned: str = "") -> bytes:
 async def test_a_bundle_that_bounces_is_refused_for_each(
     crowd: Channels, start_sink: SinkFactory, by: str
 ) -> None:
-    """A real mail comes back to its envelope's address or with its Message-ID: each is refused."""
+    """A real mail returns to its envelope's address or with its Message-ID: each is refused."""
     sink = await start_sink()
     key = MessageKey(crowd.ledger)
     approvals = await opened(crowd, 4)
     await delivery(crowd, EmailChannel(sink.settings(), key=key)).drain()
     (mail,) = sink.mails
-    assert is_bundle(bundle_named(str(mail["Message-ID"])))
+    assert bundle_named(str(mail["Message-ID"])).startswith("bn_")
     to, returned = str(mail["Reply-To"]), ""
     if by != "address":
         to, returned = MAILBOX, str(mail["Message-ID"])
@@ -422,7 +441,7 @@ async def test_a_bundle_that_bounces_is_refused_for_each(
 async def test_the_mail_lists_each_with_its_link_and_no_way_to_decide(
     crowd: Channels, start_sink: SinkFactory
 ) -> None:
-    """Text and HTML have each request once, and neither a button nor a word that decides."""
+    """Text and HTML list each request once, without a button or a deciding word."""
     sink = await start_sink()
     approvals = await opened(crowd, 4)
     await delivery(crowd, EmailChannel(sink.settings())).drain()
@@ -441,7 +460,7 @@ async def test_the_mail_lists_each_with_its_link_and_no_way_to_decide(
 
 
 async def test_what_is_known_of_a_bundle_outlives_its_items(crowd: Channels) -> None:
-    """Bounces and answers come later: the list is kept."""
+    """The list is kept, because bounces and answers come later."""
     approvals = await opened(crowd, 4)
     await delivery(crowd).drain()
     (bundle,) = crowd.channel.delivered

@@ -1,4 +1,4 @@
-"""Answers by mail that decide nothing: claimed, asked back, prolonged, taken back."""
+"""Answers by mail that do not decide: claim, question, extension, withdrawal."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -39,13 +39,13 @@ def directory() -> Directory:
 
 @pytest.fixture
 def office(channels: Channels) -> Channels:
-    """The stages of the channels; Mara and Cleo are asked."""
+    """Return the stages of the channels; Mara and Cleo are asked."""
     channels.policies = (Policy(name="expenses", ask=("mara", "cleo"), within="4h"),)
     return channels
 
 
 async def cards(office: Channels) -> tuple[Approval, dict[str, str]]:
-    """Open a request, and return it and each person's token."""
+    """Open a request; return it and the tokens of the people."""
     approval = await office.open()
     await office.router.drain()
     await office.delivery.drain()
@@ -54,7 +54,7 @@ async def cards(office: Channels) -> tuple[Approval, dict[str, str]]:
 
 
 async def says(office: Channels, person: Person, token: str, text: str) -> dict[str, Message]:
-    """Send a mail of somebody's, and return all that is delivered after it, by person."""
+    """Take in a person's mail, and return all deliveries after it, by person."""
     office.mails += 1
     local, _, domain = MAILBOX.partition("@")
     mail = EmailMessage()
@@ -70,7 +70,7 @@ async def says(office: Channels, person: Person, token: str, text: str) -> dict[
 
 
 async def test_a_question_back_its_answer_and_the_approval(office: Channels) -> None:
-    """Mara asks, Riley answers by replying, the card shows both, and Mara approves."""
+    """Mara asks, Riley answers by reply, the card shows both, and Mara approves."""
     approval, tokens = await cards(office)
 
     told = await says(office, MARA, tokens["mara"], "? Which team is it for?")
@@ -106,7 +106,7 @@ async def test_a_question_back_its_answer_and_the_approval(office: Channels) -> 
 
 @pytest.mark.parametrize("answer", ["approve", "yes", "reject: no", "claim", "extend 4h: please"])
 async def test_the_token_of_the_requester_decides_nothing(office: Channels, answer: str) -> None:
-    """Whatever Riley writes is an answer on the card: neither a decision nor a claim."""
+    """Riley's text is an answer on the card, and never a decision or a claim."""
     approval, tokens = await cards(office)
     told = await says(office, MARA, tokens["mara"], "ask: really?")
     await says(office, RILEY, told["riley"].token, answer)
@@ -122,7 +122,7 @@ async def test_the_token_of_the_requester_decides_nothing(office: Channels, answ
 async def test_the_token_of_the_requester_is_worth_nothing_to_anybody_else(
     office: Channels,
 ) -> None:
-    """A mail under another address with it is refused, also that of somebody who is asked."""
+    """A mail from another address with it is refused, even from an approver."""
     approval, tokens = await cards(office)
     token = (await says(office, MARA, tokens["mara"], "ask: really?"))["riley"].token
     for person in (MARA, CLEO):
@@ -133,7 +133,7 @@ async def test_the_token_of_the_requester_is_worth_nothing_to_anybody_else(
 
 
 async def test_the_requester_withdraws_by_a_reply(office: Channels) -> None:
-    """The question is over, those who were asked are told, and the agent goes on without it."""
+    """The question ends, its approvers are told, and the agent continues without the call."""
     approval, tokens = await cards(office)
     token = (await says(office, MARA, tokens["mara"], "ask: really?"))["riley"].token
     told = await says(office, RILEY, token, "withdraw: it was a mistake")
@@ -146,7 +146,7 @@ async def test_the_requester_withdraws_by_a_reply(office: Channels) -> None:
 
 
 async def test_the_requester_has_the_others_reminded_by_a_reply(office: Channels) -> None:
-    """Those who are asked hear of it, the requester is told who; an hour has to lie between."""
+    """The approvers are reminded, at most once an hour; the requester reads who they are."""
     approval, tokens = await cards(office)
     sent = (await says(office, MARA, tokens["mara"], "ask: really?"))["riley"]
     assert '"remind"' in sent.text
@@ -162,7 +162,7 @@ async def test_the_requester_has_the_others_reminded_by_a_reply(office: Channels
 
 
 async def test_a_claim_is_said_and_the_others_are_told_when_they_answer(office: Channels) -> None:
-    """Cleo's yes is refused while Mara has it, by name and time; after the release it counts."""
+    """While Mara has the claim, Cleo's approval is refused with name and time; later it counts."""
     approval, tokens = await cards(office)
     told = await says(office, MARA, tokens["mara"], "claim 2h")
     assert told["mara"].headline.startswith("Claimed: reimburse is yours to decide until")
@@ -176,7 +176,7 @@ async def test_a_claim_is_said_and_the_others_are_told_when_they_answer(office: 
 
 
 async def test_more_time_is_had_for_a_reason(office: Channels) -> None:
-    """The deadline moves, and without a reason the person is told what is missing."""
+    """The deadline moves; without a reason the person reads what is missing."""
     approval, tokens = await cards(office)
     told = await says(office, MARA, tokens["mara"], "extend 2h")
     assert "needs a reason" in told["mara"].text
@@ -186,7 +186,7 @@ async def test_more_time_is_had_for_a_reason(office: Channels) -> None:
 
 
 async def test_the_words_of_the_requester_are_no_question_of_mara(office: Channels) -> None:
-    """An approver who writes "withdraw" is asked again, as before: it may be a no."""
+    """If an approver writes "withdraw", they are asked again, because it may be a rejection."""
     approval, tokens = await cards(office)
     told = await says(office, MARA, tokens["mara"], "withdraw")
     assert told["mara"].headline.startswith("Nothing is decided yet")
@@ -194,7 +194,7 @@ async def test_the_words_of_the_requester_are_no_question_of_mara(office: Channe
 
 
 async def test_the_same_mail_makes_a_move_once(office: Channels) -> None:
-    """A mail that comes twice is one comment."""
+    """A mail that arrives twice makes one comment."""
     approval, tokens = await cards(office)
     await says(office, MARA, tokens["mara"], "comment: as in the offer")
     office.mails -= 1
@@ -203,7 +203,7 @@ async def test_the_same_mail_makes_a_move_once(office: Channels) -> None:
 
 
 async def test_a_place_is_handed_on(office: Channels) -> None:
-    """Dan gets a card of his own and decides; Mara, who forwarded it, does not any more."""
+    """Dan gets a card and decides; Mara, who forwarded it, cannot any more."""
     approval, tokens = await cards(office)
     told = await says(office, MARA, tokens["mara"], "forward to dan roe: he knows the vendor")
     assert told["mara"].headline == "Handed on: Dan Roe decides reimburse now"
@@ -227,7 +227,7 @@ async def test_a_place_is_handed_on(office: Channels) -> None:
     ],
 )
 async def test_what_is_not_handed_on(office: Channels, text: str, problem: str) -> None:
-    """Not to the requester, to nobody who is unknown or asked already, and not without a reason."""
+    """It cannot go to the requester, to an unknown or asked person, or without a reason."""
     approval, tokens = await cards(office)
     told = await says(office, MARA, tokens["mara"], text)
     assert problem in told["mara"].text
@@ -235,7 +235,7 @@ async def test_what_is_not_handed_on(office: Channels, text: str, problem: str) 
 
 
 async def test_the_operator_hands_on_and_reminds(office: Channels) -> None:
-    """The former holder is told; those who are awaited get a reminder with a fresh token."""
+    """The former holder is told; the awaited people get a reminder with a new token."""
     approval, _ = await cards(office)
     root = Operator(name="root (cli)")
     await office.decider.made(approval.id, moves.Reassign(of=MARA, to=DAN, reason="ill"), root)
@@ -255,7 +255,7 @@ async def test_the_operator_hands_on_and_reminds(office: Channels) -> None:
 async def test_a_claim_that_ran_out_is_released_by_the_clockwork(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """Half an hour later anybody may decide again, and the audit says why."""
+    """After half an hour anybody may decide again, and the audit says why."""
     approval, _ = await still_channels.ask()
     await still_channels.decider.made(approval.id, moves.Claim(), MARA)
     clock.advance(timedelta(minutes=29))

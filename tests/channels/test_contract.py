@@ -1,9 +1,9 @@
-"""What every channel does; a new one is added to `harnesses` and has to pass."""
+"""The contract of all channels; a new channel is added to `harnesses` and has to pass."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 import pytest
@@ -28,24 +28,24 @@ LATER = "later@example.com"
 
 
 class Harness(Protocol):
-    """A channel, and how to make the other end of it misbehave."""
+    """A channel, and ways to make its other end fail."""
 
     @property
     def channel(self) -> Channel:
         """The channel."""
 
     def refuse(self, address: str) -> None:
-        """Make the other end turn this address away for ever."""
+        """Let the other end refuse this address permanently."""
 
     def delay(self, address: str) -> None:
-        """Make the other end turn this address away for now."""
+        """Let the other end refuse this address temporarily."""
 
     def arrived(self) -> int:
-        """Return how often something new arrived at the other end, or was rewritten there."""
+        """Return the number of new or updated messages at the other end."""
 
 
 class Fake:
-    """The channel of tests."""
+    """The fake channel."""
 
     def __init__(self) -> None:
         self.refused: set[str] = set()
@@ -71,7 +71,7 @@ class Fake:
 
 
 class Mail:
-    """Email, to a mail server."""
+    """Email with a mail server."""
 
     def __init__(self, sink: Sink) -> None:
         self.sink, self.channel = sink, EmailChannel(sink.settings())
@@ -89,26 +89,14 @@ class Mail:
         return len(self.sink.mails)
 
 
-@dataclass
-class Rushed(Workspace):
-    """A workspace that has too much to do for some people."""
-
-    busy: set[str] = field(default_factory=set)
-
-    def _users_lookupbyemail(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        if arguments["email"] in self.busy:
-            return {"error": "ratelimited"}
-        return super()._users_lookupbyemail(arguments)
-
-
 class Slack:
-    """Slack, to a workspace."""
+    """Slack with a workspace."""
 
-    def __init__(self, workspace: Rushed, web: SlackWeb) -> None:
+    def __init__(self, workspace: Workspace, web: SlackWeb) -> None:
         self.workspace, self.channel = workspace, SlackChannel(web)
 
     def refuse(self, address: str) -> None:
-        """Nobody in the workspace has it."""
+        """Remove the address from the workspace."""
 
     def delay(self, address: str) -> None:
         """See `Harness`."""
@@ -121,14 +109,14 @@ class Slack:
 
 
 class Mattermost:
-    """The example of a channel of one's own, to a server."""
+    """The example of a custom channel, with a server."""
 
     def __init__(self, there: Town) -> None:
         self.there = there
         self.channel = example().Mattermost("mattermost", there.settings)
 
     def refuse(self, address: str) -> None:
-        """The server has no such user."""
+        """Remove the user from the server."""
 
     def delay(self, address: str) -> None:
         """See `Harness`."""
@@ -140,7 +128,7 @@ class Mattermost:
 
 
 def message(approval: str = "", /, **parts: Any) -> Message:
-    """Return a card for Mara, with other parts where they are given."""
+    """Return a card for Mara; the given parts replace the defaults."""
     shown = card(asked_approval(), people())
     person = parts.pop("person", "mara")
     usual = Message(
@@ -160,12 +148,12 @@ def message(approval: str = "", /, **parts: Any) -> Message:
 async def harness(
     request: pytest.FixtureRequest, start_sink: SinkFactory
 ) -> AsyncIterator[Harness]:
-    """Each channel in turn."""
+    """Yield each channel in turn."""
     match request.param:
         case "email":
             yield Mail(await start_sink())
         case "slack":
-            workspace = Rushed(now=NOON.timestamp)
+            workspace = Workspace(now=NOON.timestamp)
             workspace.add("U0MARA", MARA.email)
             async with serving(workspace.app()) as url:
                 settings = SlackSettings(bot_token=BOT, app_token=APP, base_url=f"{url}/api/")
@@ -180,7 +168,7 @@ async def harness(
 
 
 async def test_it_has_a_name(harness: Harness) -> None:
-    """The name is the last part of its stage, so it is plain and without dots."""
+    """The name is the last part of a stage's name, so it has no dots."""
     assert harness.channel.name.isidentifier()
 
 
@@ -191,7 +179,7 @@ async def test_nothing_to_deliver_is_nothing_to_do(harness: Harness) -> None:
 
 @pytest.mark.parametrize("kind", list(Kind))
 async def test_every_kind_is_delivered(harness: Harness, kind: Kind) -> None:
-    """Cards, and what is said below them later or in their place, arrive, each with a receipt."""
+    """Cards and their later messages or updates arrive, each with a receipt."""
     (card,) = await harness.channel.deliver([message()])
     assert isinstance(card, Delivered)
     assert harness.arrived() == 1
@@ -209,7 +197,7 @@ async def test_every_kind_is_delivered(harness: Harness, kind: Kind) -> None:
 
 
 async def test_results_come_in_order_and_one_stops_no_other(harness: Harness) -> None:
-    """A refused and a delayed message leave the others of their batch alone."""
+    """A refused and a delayed message do not affect the others of their batch."""
     harness.refuse(BAD)
     harness.delay(LATER)
     batch = [
@@ -231,7 +219,7 @@ async def test_results_come_in_order_and_one_stops_no_other(harness: Harness) ->
 
 
 async def test_what_is_tried_again_has_the_same_receipt(harness: Harness) -> None:
-    """A message whose first delivery was not heard of is the same message, and arrives once."""
+    """If the first delivery got no answer, the second is recognised, and it arrives once."""
     (first,) = await harness.channel.deliver([message()])
     (second,) = await harness.channel.deliver([replace(message(), attempt=2, unsure=True)])
     assert isinstance(first, Delivered)
@@ -240,7 +228,7 @@ async def test_what_is_tried_again_has_the_same_receipt(harness: Harness) -> Non
 
 
 async def test_different_causes_have_different_receipts(harness: Harness) -> None:
-    """Two people's cards, and a notice below one of them, are different messages."""
+    """Cards for two people and a notice below one of them are three messages."""
     batch = [
         message(person="mara"),
         message(person="cleo"),
@@ -266,7 +254,7 @@ async def test_different_causes_have_different_receipts(harness: Harness) -> Non
 async def test_hostile_parts_are_results_and_never_exceptions(
     harness: Harness, parts: dict[str, str] | dict[str, object]
 ) -> None:
-    """Whatever stands in a message, the channel returns one result and sends no second one."""
+    """Any message gives one result, and does not send a second message."""
     (result,) = await harness.channel.deliver([message(**parts)])
 
     assert isinstance(result, Delivered | Refused)

@@ -1,4 +1,4 @@
-"""What becomes of a card, of the news about it, and of a channel that fails."""
+"""The delivery of a card and of its updates, and failures of a channel."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ import pytest
 from builders import CLEO, MARA
 from channels.conftest import Channels
 from signoff.broker import stages
+from signoff.broker.freezes import Freezes
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.pipeline import outbox
@@ -24,7 +25,7 @@ BOTH = (Policy(name="both", ask=("mara", "cleo"), within="4h"),)
 
 
 async def test_a_delivered_card_is_noted_with_its_receipt(channels: Channels) -> None:
-    """The receipt of the channel is kept with the person who was asked."""
+    """The channel's receipt is stored with the approver."""
     approval, token = await channels.ask()
 
     (asked,) = approval.asked
@@ -40,7 +41,7 @@ async def test_a_delivered_card_is_noted_with_its_receipt(channels: Channels) ->
 async def test_what_is_tried_again_comes_later_and_arrives(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """A card that could not be delivered is put back, and delivered when its time has come."""
+    """An undelivered card is put back, and delivered at its time."""
     channels = still_channels
     results: list[Result] = [Retry(0, "greylisted"), Delivered("receipt")]
     channels.channel = FakeChannel(respond=lambda _: results.pop(0))
@@ -58,7 +59,7 @@ async def test_what_is_tried_again_comes_later_and_arrives(
 async def test_the_channel_may_wish_for_a_longer_pause(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """A pause that the channel asks for is kept, where it is longer than ours."""
+    """The longer of the two pauses counts."""
     channels = still_channels
     channels.channel = FakeChannel(respond=lambda _: Retry(300, "slow down"))
     await channels.open()
@@ -74,7 +75,7 @@ async def test_the_channel_may_wish_for_a_longer_pause(
 async def test_after_about_an_hour_it_counts_as_refused(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """What is never delivered is given up after the last attempt, and the default is asked."""
+    """After the last attempt the card is given up, and the default is asked."""
     channels = still_channels
     channels.policies = (Policy(name="patient", ask=("mara",), within="2d"),)
     channels.channel = FakeChannel(respond=lambda _: Retry(0, "the mail server is away"))
@@ -90,7 +91,7 @@ async def test_after_about_an_hour_it_counts_as_refused(
 
 
 def test_the_pauses_grow_and_add_up_to_about_an_hour() -> None:
-    """Twelve pauses, the first of seconds, the last of ten minutes, none in step with another."""
+    """Twelve pauses, from seconds to ten minutes; no two senders keep the same rhythm."""
     pauses = [outbox.backoff(attempt) for attempt in range(1, outbox.MOST_ATTEMPTS)]
     assert 4 <= pauses[0] <= 6
     assert 480 <= pauses[-1] <= 720
@@ -99,7 +100,7 @@ def test_the_pauses_grow_and_add_up_to_about_an_hour() -> None:
 
 
 async def test_a_card_of_what_has_ended_is_not_sent(channels: Channels) -> None:
-    """Nobody gets a question that is settled."""
+    """Nobody gets a question that is already decided."""
     approval = await channels.open()
     await channels.router.drain()
     await channels.decider.withdraw(approval.id, by="riley", reason="")
@@ -110,7 +111,7 @@ async def test_a_card_of_what_has_ended_is_not_sent(channels: Channels) -> None:
 
 
 async def test_one_refused_card_of_two_leaves_the_other_person(channels: Channels) -> None:
-    """While somebody can still answer, the default is not asked."""
+    """While another person can answer, the default is not asked."""
     channels.policies = BOTH
     channels.channel = FakeChannel(
         respond=lambda m: Refused("no such user") if m.person == "mara" else Delivered(m.id)
@@ -125,7 +126,7 @@ async def test_one_refused_card_of_two_leaves_the_other_person(channels: Channel
 
 
 async def test_everybody_who_was_asked_is_told_how_it_ended(channels: Channels) -> None:
-    """The decider reads that it was recorded, the other that nothing is left to do."""
+    """The decider reads that it was recorded; the other reads that it is over."""
     channels.policies = BOTH
     approval, _ = await channels.ask()
     await channels.decider.approve(approval.id, MARA, channel="email", reason="fine by me")
@@ -143,7 +144,7 @@ async def test_everybody_who_was_asked_is_told_how_it_ended(channels: Channels) 
 
 
 async def test_a_rejection_is_told_with_its_reason(channels: Channels) -> None:
-    """The other person reads who rejected it and why."""
+    """The other person reads who rejected it, and why."""
     channels.policies = BOTH
     approval, _ = await channels.ask()
     await channels.decider.reject(approval.id, CLEO, channel="cli", reason="over budget")
@@ -158,7 +159,7 @@ async def test_a_rejection_is_told_with_its_reason(channels: Channels) -> None:
 
 
 async def test_a_time_out_is_told(still_channels: Channels, clock: VirtualClock) -> None:
-    """When nobody answered, those who were asked read that it is over."""
+    """If nobody answers, the approvers read that it is over."""
     channels = still_channels
     approval, _ = await channels.ask()
     clock.advance(timedelta(hours=5))
@@ -171,7 +172,7 @@ async def test_a_time_out_is_told(still_channels: Channels, clock: VirtualClock)
 
 
 async def test_a_withdrawal_is_told(channels: Channels) -> None:
-    """When the requester takes it back, those who were asked need not answer any more."""
+    """After a withdrawal, the approvers read that no answer is needed."""
     approval, _ = await channels.ask()
     await channels.decider.withdraw(approval.id, by="riley", reason="bought it myself")
     await channels.delivery.drain()
@@ -184,7 +185,7 @@ async def test_a_withdrawal_is_told(channels: Channels) -> None:
 async def test_who_never_got_the_card_gets_no_news_of_it(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """An outcome waits a little for its card to be delivered, and is dropped without it."""
+    """An outcome waits a little for its card, and is dropped without it."""
     channels = still_channels
     channels.channel = FakeChannel(respond=lambda _: Retry(0, "busy"))
     approval = await channels.open()
@@ -203,7 +204,7 @@ async def test_who_never_got_the_card_gets_no_news_of_it(
 async def test_an_outcome_that_overtakes_its_card_waits_for_it(
     still_channels: Channels, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A decision that comes while the card is being delivered is told all the same."""
+    """A decision during the delivery of the card is still reported."""
     channels = still_channels
     approval = await channels.open()
     await channels.router.drain()
@@ -230,7 +231,7 @@ async def test_an_outcome_that_overtakes_its_card_waits_for_it(
 async def test_a_channel_that_raises_is_tried_again(
     channels: Channels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A channel that breaks its promise not to raise loses nothing."""
+    """No message is lost if a channel raises an error against its contract."""
 
     async def broken(messages: Sequence[Message]) -> None:
         raise RuntimeError("a bug")
@@ -246,7 +247,7 @@ async def test_a_channel_that_raises_is_tried_again(
 
 
 async def test_one_bad_item_stops_nobody(channels: Channels) -> None:
-    """An item that makes no sense is put back; the card beside it is delivered."""
+    """An invalid item is put back, and the card beside it is delivered."""
     approval = await channels.open()
     await channels.router.drain()
     change = Change()
@@ -265,7 +266,7 @@ async def test_one_bad_item_stops_nobody(channels: Channels) -> None:
 async def test_a_card_that_can_never_be_shown_counts_as_undelivered(
     still_channels: Channels, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What raises at every attempt is a dead letter in the end, and the default is asked."""
+    """A card that fails at every attempt becomes a dead letter, and the default is asked."""
     channels = still_channels
     channels.policies = (Policy(name="patient", ask=("mara",), within="2d"),)
     approval = await channels.open()
@@ -290,7 +291,7 @@ async def test_a_card_that_can_never_be_shown_counts_as_undelivered(
 async def test_twenty_people_asked_about_one_approval_are_all_noted(
     channels: Channels, directory: Directory
 ) -> None:
-    """Deliveries of one approval in one batch do not get in each other's way for good."""
+    """The deliveries of one approval in a batch conflict only temporarily."""
     from signoff.core.directory.people import Directory, Person
 
     crowd = [Person(id=f"p{n}", email=f"p{n}@example.com") for n in range(25)]
@@ -305,15 +306,34 @@ async def test_twenty_people_asked_about_one_approval_are_all_noted(
     assert all(one.receipt for one in after.asked)
 
 
+def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the pauses between heartbeats, so that leases can be long on a busy machine."""
+    sleep = asyncio.sleep
+
+    async def at_once(_: float) -> None:
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", at_once)
+
+
+async def _leased_until(ledger: Ledger, item: Item) -> float:
+    """Return the end of an item's lease in milliseconds."""
+    outbox_key = f"{ledger.store.prefix}outbox:{item.stage}"
+    until = await ledger.store.client.zscore(outbox_key, item.id)
+    assert until is not None
+    return float(until)
+
+
 async def test_a_slow_delivery_keeps_its_lease(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While a batch is being worked on, nobody else is given its items."""
+    """While a batch is delivered, no other process gets its items."""
     await ledger.commit(Change().send_raw("slow", "one", {}).send_raw("slow", "two", {}))
-    claim = await ledger.claim("slow", lease=0.3)
+    claim = await ledger.claim("slow", lease=60)
     prolonged = asyncio.Event()
     extend = ledger.extend
     seen: list[str] = []
+    _without_pauses(monkeypatch)
 
     async def counted(item: Item, **kwargs: Any) -> None:
         await extend(item, **kwargs)
@@ -322,23 +342,26 @@ async def test_a_slow_delivery_keeps_its_lease(
             prolonged.set()
 
     monkeypatch.setattr(ledger, "extend", counted)
-    async with outbox.kept(ledger, claim.items, lease=0.3):
+    leased = [await _leased_until(ledger, one) for one in claim.items]
+    async with outbox.kept(ledger, claim.items, lease=600):
         await prolonged.wait()
-        assert (await ledger.claim("slow")).items == ()
+        kept = [await _leased_until(ledger, one) for one in claim.items]
+    assert all(after - before > 60_000 for before, after in zip(leased, kept, strict=True))
 
 
 @pytest.mark.parametrize("done", ["ack", "retry"])
 async def test_what_is_done_is_not_kept(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, done: str
 ) -> None:
-    """The lease of an item that was acknowledged or put back is not prolonged."""
+    """The lease of an acknowledged or returned item is not extended."""
     await ledger.commit(Change().send_raw("slow", "one", {}).send_raw("slow", "two", {}))
-    one, two = (await ledger.claim("slow", lease=0.3)).items
+    one, two = (await ledger.claim("slow", lease=60)).items
     change = Change().ack(one) if done == "ack" else Change().retry(one, after=0)
     await ledger.commit(change)
     prolonged = asyncio.Event()
     extend = ledger.extend
     lost: list[str] = []
+    _without_pauses(monkeypatch)
 
     async def counted(item: Item, **kwargs: Any) -> None:
         try:
@@ -350,6 +373,37 @@ async def test_what_is_done_is_not_kept(
             prolonged.set()
 
     monkeypatch.setattr(ledger, "extend", counted)
-    async with outbox.kept(ledger, (one, two), lease=0.3):
+    async with outbox.kept(ledger, (one, two), lease=60):
         await prolonged.wait()
     assert lost == ["one"]
+
+
+class _Rewriting(FakeChannel):
+    rewrites = True
+
+
+async def test_cards_say_what_is_frozen_when_they_are_sent(channels: Channels) -> None:
+    """New and updated cards show a freeze, and no longer after its end."""
+    channels.channel = _Rewriting()
+    freezes = Freezes(channels.ledger)
+    delivery = channels.delivery
+    first = await channels.open()
+    await channels.router.drain()
+    await delivery.drain()
+
+    await freezes.freeze(tool="reimburse", why="the bank called", by="ops")
+    second = await channels.open()
+    await channels.router.drain()
+    await delivery.drain()
+    rewritten = channels.channel.find(first.id, Kind.UPDATE)
+    new = channels.channel.find(second.id)
+    assert rewritten is not None
+    assert new is not None
+    assert "frozen" in rewritten.card.warnings[0]
+    assert "frozen" in new.card.warnings[0]
+
+    await freezes.thaw(tool="reimburse", by="ops")
+    await delivery.drain()
+    thawed = channels.channel.find(first.id, Kind.UPDATE)
+    assert thawed is not None
+    assert thawed.card.warnings == ()

@@ -1,4 +1,4 @@
-"""People who go after they were asked: others are asked at once, and they decide nothing."""
+"""People who leave after they were asked: others are asked immediately, and they cannot decide."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Open = Callable[..., Awaitable[tuple["Office", Approval]]]
 
 
 class Office(Floor):
-    """A floor whose clockwork looks who has gone, too."""
+    """A floor whose timers also check who has left."""
 
     looks_as: Decider | None = None
     departures: Departures
@@ -37,7 +37,7 @@ class Office(Floor):
         return self.channels.decider
 
     async def leave(self, person: Person, delegate: str = "", days: int = 3) -> None:
-        """Say that somebody is away from today on, and let others be asked."""
+        """Set a person's absence from today on, and let others be asked."""
         now = await self.decider.ledger.now()
         today = person.day(now)
         absence = Absence(start=today, end=today + timedelta(days=days), delegate=delegate)
@@ -45,23 +45,23 @@ class Office(Floor):
         await self.look()
 
     async def look(self) -> None:
-        """Look who has gone, and deliver what follows."""
+        """Check who has left, and deliver the messages."""
         if self.decider is not self.looks_as:
             self.looks_as, self.departures = self.decider, Departures(self.decider.roster)
         await self.departures.once()
         await self.settle()
 
     async def delete(self, person: str) -> None:
-        """Start anew with settings that do not have somebody any more."""
+        """Restart with settings without a person."""
         await self.restart(one for one in self.channels.directory if one.id != person)
 
     async def deactivate(self, person: str) -> None:
-        """Start anew with settings that say of somebody that they are not active."""
+        """Restart with settings in which a person is inactive."""
         people = self.channels.directory
         await self.restart(one.model_copy(update={"active": one.id != person}) for one in people)
 
     async def restart(self, people: Iterable[Person]) -> None:
-        """Start anew with these people."""
+        """Restart with these people."""
         left = Directory(people)
         decider = Decider(self.channels.ledger, left)
         self.channels = replace(self.channels, decider=decider, directory=left)
@@ -70,7 +70,7 @@ class Office(Floor):
 
 @pytest.fixture
 def opened(still_channels: Channels, clock: VirtualClock) -> Open:
-    """A function that asks about a call with these levels."""
+    """Return a function that asks about a call with these levels."""
 
     async def ask(*levels: object, **rules: object) -> tuple[Office, Approval]:
         office = Office(still_channels, clock, *levels, **rules)  # type: ignore[arg-type]
@@ -82,7 +82,7 @@ def opened(still_channels: Channels, clock: VirtualClock) -> Open:
 
 
 async def test_the_delegate_shares_the_place(opened: Open) -> None:
-    """Both may answer, the first answer fills the place, and the other's is refused."""
+    """Both may answer; the first answer fills the seat, and the other's is refused."""
     office, approval = await opened(level("mara", "cleo", quorum="all"))
     await office.leave(MARA, "dan")
     here = await office.now(approval)
@@ -97,7 +97,7 @@ async def test_the_delegate_shares_the_place(opened: Open) -> None:
 
 
 async def test_two_who_share_a_place_are_not_two(opened: Open) -> None:
-    """Somebody who is away and their delegate cannot make up a quorum between them."""
+    """A person and their delegate cannot make up a quorum of two."""
     office, approval = await opened(level("mara", "cleo", quorum=2))
     await office.leave(MARA, "dan")
     await office.decider.approve(approval.id, MARA, channel="cli")
@@ -107,7 +107,7 @@ async def test_two_who_share_a_place_are_not_two(opened: Open) -> None:
 
 
 async def test_without_a_delegate_the_next_level_is_asked_at_once(opened: Open) -> None:
-    """And the person who is away may still answer there."""
+    """The absent person may still answer at that level."""
     office, approval = await opened(level("mara"), level("cleo"))
     await office.leave(MARA)
     here = await office.now(approval)
@@ -121,7 +121,7 @@ async def test_without_a_delegate_the_next_level_is_asked_at_once(opened: Open) 
 
 
 async def test_where_enough_are_left_nothing_goes_on(opened: Open) -> None:
-    """One yes is wanted, and somebody is there to give it."""
+    """One approval is needed, and one person is there."""
     office, approval = await opened(level("mara", "cleo"), level("dan"))
     await office.leave(MARA)
     here = await office.now(approval)
@@ -132,7 +132,7 @@ async def test_where_enough_are_left_nothing_goes_on(opened: Open) -> None:
 
 
 async def test_too_few_are_left_for_the_quorum(opened: Open) -> None:
-    """An alarm says who is missing, and the next level is asked."""
+    """An alarm names the absent people, and the next level is asked."""
     office, approval = await opened(level("mara", "cleo", quorum=2), level("dan"))
     await office.leave(CLEO)
     assert (await office.now(approval)).level == 1
@@ -142,7 +142,7 @@ async def test_too_few_are_left_for_the_quorum(opened: Open) -> None:
 
 
 async def test_a_no_that_leaves_too_few(opened: Open) -> None:
-    """It is noticed at once although nobody has left since."""
+    """This is noticed immediately, although nobody has left since."""
     office, approval = await opened(
         level("mara", "cleo", "dan", quorum=2, veto=False), level("riley")
     )
@@ -155,7 +155,7 @@ async def test_a_no_that_leaves_too_few(opened: Open) -> None:
 
 
 async def test_the_claim_of_somebody_who_goes_ends(opened: Open) -> None:
-    """Their delegate does not wait for it to run out; a claim that they make later holds."""
+    """Their delegate does not have to wait; a later claim of theirs holds."""
     office, approval = await opened(level("mara"))
     await office.decider.made(approval.id, Claim(), MARA)
     await office.leave(MARA, "dan")
@@ -167,7 +167,7 @@ async def test_the_claim_of_somebody_who_goes_ends(opened: Open) -> None:
 
 
 async def test_who_was_deleted_is_passed_over(opened: Open) -> None:
-    """The settings do not have them any more: the next level is asked, by a fresh process."""
+    """They are not in the settings, so a new process asks the next level."""
     office, approval = await opened(level("mara"), level("cleo"))
     await office.look()
     await office.delete("mara")
@@ -176,7 +176,7 @@ async def test_who_was_deleted_is_passed_over(opened: Open) -> None:
 
 
 async def test_who_is_not_active_any_more_is_passed_over(opened: Open) -> None:
-    """Their claim ends, the next level is asked at once, and nothing of theirs decides."""
+    """Their claim ends, the next level is asked, and they cannot decide."""
     office, approval = await opened(level("mara"), level("cleo"))
     await office.look()
     await office.decider.made(approval.id, Claim(), MARA)
@@ -191,7 +191,7 @@ async def test_who_is_not_active_any_more_is_passed_over(opened: Open) -> None:
 
 
 async def test_a_new_manager_stands_in_for_one_who_has_left(opened: Open) -> None:
-    """What asks for the requester's manager finds who that is by now."""
+    """A reference to the requester's manager finds the current one."""
     office, approval = await opened(level("requester.manager"))
     await office.look()
     people = [
@@ -210,7 +210,7 @@ async def test_a_new_manager_stands_in_for_one_who_has_left(opened: Open) -> Non
 
 
 async def test_a_process_with_old_settings_takes_nobody_for_gone(opened: Open) -> None:
-    """During a deployment those who have started last judge who has left."""
+    """During a deployment, the processes that started last determine who has left."""
     office, _ = await opened(level("cleo"))
     old = Departures(Decider(office.channels.ledger, Directory([CLEO, DAN])).roster)
     assert await old.once() == 0
@@ -226,7 +226,7 @@ async def test_a_process_with_old_settings_takes_nobody_for_gone(opened: Open) -
 
 
 async def test_the_place_is_handed_over_for_good(opened: Open) -> None:
-    """To the delegate alone; what cannot be handed over stays, with the reason."""
+    """Only the delegate gets it; other requests stay, with the reason."""
     office, approval = await opened(level("mara"))
     waiting = await waits_for(office.channels.ledger, "mara")
     assert [one.id for one in waiting] == [approval.id]
@@ -238,7 +238,7 @@ async def test_the_place_is_handed_over_for_good(opened: Open) -> None:
 
 
 async def test_after_the_offer_it_can_still_be_handed_over(opened: Open) -> None:
-    """The delegate then has the place alone, and counts once."""
+    """The delegate then has the seat alone, and counts once."""
     office, approval = await opened(level("mara", "cleo", quorum=2))
     await office.leave(MARA, "dan")
     waiting = await waits_for(office.channels.ledger, "mara")

@@ -1,4 +1,4 @@
-"""A yes to other values: what it is taken for, and what the next proposal is worth."""
+"""An approval with other values: how it is read, and what the next proposal may do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LATER = NOON + timedelta(minutes=5)
 
 
 def read(words: str) -> Reply:
-    """Return what Mara says to a call without a payload template."""
+    """Return how an answer of Mara's to a call without a template is read."""
     return read_reply(words, context_of(make_approval(), MARA, people()))
 
 
@@ -51,7 +51,7 @@ def edited(approval: Approval) -> Approval:
     ],
 )
 def test_the_arguments_can_be_named_in_an_answer(words: str) -> None:
-    """A gate without a payload reads the values as the types of its arguments."""
+    """A gate without a payload reads the values with the types of its arguments."""
     reply = read(words)
     assert isinstance(reply, Approve)
     assert reply.values == {"amount": 900}
@@ -59,12 +59,12 @@ def test_the_arguments_can_be_named_in_an_answer(words: str) -> None:
 
 @pytest.mark.parametrize("words", ["approve\namount: many", "approve if he agrees", "banana"])
 def test_what_is_no_value_is_not_understood(words: str) -> None:
-    """Nothing is guessed: neither a yes to what was shown nor a proposal."""
+    """It is neither an approval nor a proposal."""
     assert isinstance(read(words), Unclear)
 
 
 def test_a_greeting_above_hides_neither_the_answer_nor_its_values() -> None:
-    """A greeting stands in a paragraph of its own, and the answer in the next."""
+    """A greeting is a paragraph of its own before the answer."""
     plain = read("Hallo Anna,\n\ngenehmigt.\n\nGruß")
     assert isinstance(plain, Approve)
     assert plain.values is None
@@ -74,7 +74,7 @@ def test_a_greeting_above_hides_neither_the_answer_nor_its_values() -> None:
 
 
 def test_a_remark_is_no_value_of_an_argument_that_is_called_so() -> None:
-    """A line with "note:" is a remark, unless the request itself asks for a note."""
+    """A line with "note:" is a remark, unless the request asks for a note."""
     call = make_approval().call.model_copy(update={"args": {"amount": 2500, "note": "travel"}})
     approval = make_approval().model_copy(update={"call": call})
     reply = read_reply("approve\nnote: checked", context_of(approval, MARA, people()))
@@ -83,14 +83,14 @@ def test_a_remark_is_no_value_of_an_argument_that_is_called_so() -> None:
 
 
 def test_a_rejection_with_a_number_in_its_reason_stays_one() -> None:
-    """Values are for approvals."""
+    """Values belong to approvals only."""
     reply = read("reject: amount = 900 would do")
     assert isinstance(reply, Reject)
     assert reply.reason == "amount = 900 would do"
 
 
 def test_the_outcome_says_that_nothing_of_what_was_shown_runs() -> None:
-    """An approver who edits reads which values, and that the agent may propose them."""
+    """The approver reads the values, and that the agent may propose them."""
     words = outcome(edited(make_approval()), "mara", people())
     assert words.headline == "Recorded: you asked for reimburse with other values"
     assert "amount = 900" in words.text
@@ -124,7 +124,7 @@ async def route(ledger: Ledger, approval: Approval, edits: Edits) -> Approval:
 async def proposed(
     ledger: Ledger, call_id: str = "adk-2", amount: int = 900, **args: str
 ) -> Approval:
-    """Return the approval of the call that a rejection in the ledger has proposed."""
+    """Return the approval of the call that a rejection has proposed."""
     call = make_approval().call
     shown = call.model_copy(update={"args": {**call.args, **args}})
     before = edited(make_approval(call=shown))
@@ -137,7 +137,7 @@ async def proposed(
 
 
 async def test_by_default_the_new_call_is_asked_about(ledger: Ledger) -> None:
-    """The link is there, and a person still has to say yes."""
+    """The link exists, and a person still has to approve."""
     approval = await route(ledger, await proposed(ledger), Edits.ASK)
     assert approval.state is State.PENDING
     assert [asked.person for asked in approval.asked] == ["mara", "cleo"]
@@ -148,7 +148,7 @@ async def test_by_default_the_new_call_is_asked_about(ledger: Ledger) -> None:
 async def test_where_the_policy_says_so_the_edit_is_the_approval(
     ledger: Ledger, length: int
 ) -> None:
-    """The person who wrote the values has approved them: nobody is asked, and the run goes on."""
+    """The person who entered the values has approved them: the run continues without asking."""
     opened = await proposed(ledger, purpose="x" * length)
     approval = await route(ledger, opened, Edits.APPROVE)
     assert approval.state is State.APPROVED
@@ -159,7 +159,7 @@ async def test_where_the_policy_says_so_the_edit_is_the_approval(
 
 
 async def test_a_call_with_still_other_values_is_asked_about(ledger: Ledger) -> None:
-    """The edit approves exactly the call it wrote; a link to another one is worth nothing."""
+    """The edit approves exactly its own call; a link to another call does not help."""
     approval = await route(ledger, await proposed(ledger, amount=901), Edits.APPROVE)
     assert approval.state is State.PENDING
     assert (await ledger.backlog())["deliver.email"] == 2
@@ -168,7 +168,7 @@ async def test_a_call_with_still_other_values_is_asked_about(ledger: Ledger) -> 
 async def test_a_question_about_a_call_in_doubt_is_never_taken_for_an_edit(
     ledger: Ledger,
 ) -> None:
-    """It supersedes an approval too, and only a person can say whether to run it again."""
+    """It supersedes an approval too, but only a person can decide to run it again."""
     asked, _ = make_approval().ask(
         Fallback(ask=("cleo",)).terms({}),
         (Asked(person="cleo", channel="email", address=CLEO.email),),

@@ -1,4 +1,4 @@
-"""Policies that allow or deny, by the real router and ledger."""
+"""Policies that allow or deny, with the real router and ledger."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def router(ledger: Ledger) -> Router:
 
 
 async def decided(ledger: Ledger, name: str, amount: int) -> Approval:
-    """Bring a call to where it waits for a person, or is decided by a policy."""
+    """Route a call until it waits for a person or a policy decides it."""
     approval = await opened(ledger, name, amount=amount)
     await router(ledger).drain()
     return await ledger.approval(approval.id)
 
 
 async def test_a_call_is_allowed_or_denied_and_its_run_goes_on(ledger: Ledger) -> None:
-    """Nobody gets a card, and the run is resumed with the answer."""
+    """Nobody gets a card, and the run resumes with the answer."""
     for name, amount, state, policy in (
         ("a", 50, State.APPROVED, "small"),
         ("b", 9001, State.REJECTED, "never"),
@@ -52,7 +52,7 @@ async def test_a_call_is_allowed_or_denied_and_its_run_goes_on(ledger: Ledger) -
 async def test_several_routers_allow_no_more_than_the_ceiling(
     still_ledger: Ledger, clock: VirtualClock
 ) -> None:
-    """Of ten calls at once three run and seven are Mara's; an hour later there are three more."""
+    """Of ten concurrent calls, three run and seven go to Mara; an hour later three more run."""
     calls = [await opened(still_ledger, f"n{at}", amount=10) for at in range(10)]
     await asyncio.gather(*(router(still_ledger).drain() for _ in range(4)))
     found = await still_ledger.approvals([one.id for one in calls])

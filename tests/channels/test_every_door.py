@@ -1,4 +1,4 @@
-"""Every way in leaves the same in the audit: what was decided, and what was refused."""
+"""Every way to answer leaves the same decisions and refusals in the audit."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ NO = "over budget"
 
 @dataclass
 class House:
-    """One ledger, and every door that leads to it."""
+    """A ledger, and every way to answer."""
 
     ledger: Ledger
     decider: Decider
@@ -74,17 +74,17 @@ class House:
     toml: Path
 
     async def text(self, one: Approval, who: Person, *, yes: bool) -> None:
-        """Answer by a channel that only knows text."""
+        """Answer by a text-only channel."""
         words = "approve" if yes else f"reject: {NO}"
         await take_text(self.decider, "chat", who.id, f"{one.id} {words}", source="1")
 
     async def mail(self, one: Approval, who: Person, *, yes: bool) -> None:
-        """Answer as the words of a mail whose author is proven."""
+        """Answer by a mail whose author is proven."""
         answer = Answer(Holder(one.id, who.id, "email"), "t", "1", "", Change())
         await Answers(self.decider).take(answer, "approve" if yes else f"reject: {NO}")
 
     async def slack(self, one: Approval, who: Person, *, yes: bool) -> None:
-        """Answer by a modal of Slack."""
+        """Answer by a Slack modal."""
         web = SlackWeb(SlackSettings(bot_token=SecretStr("xoxb-none")))
         handler = SlackHandler(self.decider, web, Identities(web, STAFF))
         view = {
@@ -138,7 +138,7 @@ class House:
             await Answering(self.decider, self.ledger).take(caller, about, [given])
 
     async def cli(self, one: Approval, who: Person, *, yes: bool) -> None:
-        """Answer at the command line."""
+        """Answer on the command line."""
         said = [] if yes else ["--reason", NO]
         verb = "approve" if yes else "reject"
         line = ["--config", str(self.toml), "approvals", verb, one.id, "--as", who.id, *said]
@@ -160,7 +160,7 @@ DOORS = {
 
 @pytest.fixture
 def house(ledger: Ledger, redis_url: str, prefix: str, tmp_path: Path) -> House:
-    """The doors, on an empty ledger."""
+    """Return the ways to answer on an empty ledger."""
     toml = tmp_path / "signoff.toml"
     parts = {"agents": tmp_path, "redis": redis_url, "prefix": prefix, "smtp": 1}
     toml.write_text(TOML.format(**parts))
@@ -168,21 +168,21 @@ def house(ledger: Ledger, redis_url: str, prefix: str, tmp_path: Path) -> House:
 
 
 async def plain(_: House, __: Approval) -> None:
-    """Leave it as it is."""
+    """Leave the approval unchanged."""
 
 
 async def decided(house: House, one: Approval) -> None:
-    """Let Cleo be faster."""
+    """Let Cleo decide first."""
     await house.decider.reject(one.id, CLEO, channel="cli", reason="no")
 
 
 async def claimed(house: House, one: Approval) -> None:
-    """Let Cleo reserve it."""
+    """Let Cleo claim it."""
     await house.decider.made(one.id, moves.Claim(), CLEO)
 
 
 async def late(house: House, one: Approval) -> None:
-    """Wait until the clock of the ledger is past the deadline."""
+    """Wait until the deadline has passed by the ledger's clock."""
     while not one.is_late(await house.ledger.now()):
         pass
 
@@ -202,7 +202,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], Person, bool, tuple[What, str, str]]
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("case", CASES)
 async def test_every_door_leaves_the_same_in_the_audit(house: House, door: str, case: str) -> None:
-    """One entry: the outcome, who wanted it, why, what they wanted, and by which channel."""
+    """One entry has the outcome, the person, the reason, the move and the channel."""
     before, parts, who, yes, (what, by, why) = CASES[case]
     _, (one,) = await paused(house.ledger, **parts)
     await before(house, one)
@@ -220,7 +220,7 @@ async def test_every_door_leaves_the_same_in_the_audit(house: House, door: str, 
 
 @pytest.mark.parametrize("door", sorted(DOORS.keys() - {"page"}))
 async def test_nobody_decides_who_has_left_the_directory(house: House, door: str) -> None:
-    """By whatever they still hold: a token, a button, an API token, a caller's identity."""
+    """A token, a button, an API token or a caller's identity of theirs does not help."""
     _, (one,) = await paused(house.ledger, asked=[MARA])
     house.decider = Decider(house.ledger, Directory(who for who in STAFF if who.id != "mara"))
     text = house.toml.read_text()
@@ -232,7 +232,7 @@ async def test_nobody_decides_who_has_left_the_directory(house: House, door: str
 
 
 async def test_a_session_of_somebody_who_has_left_is_worth_nothing(house: House) -> None:
-    """They were signed in to the page before the settings changed."""
+    """They signed in before the settings changed."""
     await paused(house.ledger, asked=[MARA])
     otp = pyotp.parse_uri(await Factors(house.ledger, SETTINGS.secret_key).enroll(MARA, by="test"))
     before = make_gateway(house.ledger)

@@ -1,4 +1,4 @@
-"""What is foretold is what happens: the timeline against the router and the clockwork."""
+"""The forecast matches reality: the timeline is compared with the router and the timers."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ _FALLBACKS = st.builds(Fallback, **_RULES) | _ROUTING.map(lambda one: Fallback(*
 
 
 class Rules:
-    """Settings, as far as they decide who is asked."""
+    """The settings that determine who is asked."""
 
     channel_names = ("email", "slack")
 
@@ -98,9 +98,9 @@ class Rules:
 async def lived(
     rules: Rules, redis_url: str, *, here: bool, **call: Any
 ) -> tuple[Approval, list[Event]]:
-    """Let a call wait for its end on a virtual clock, and return how it ended and the audit.
+    """Run a call to its end on a virtual clock; return its end and the audit.
 
-    The cards of later levels are made by the clockwork, or left to the stage `route`.
+    The timers make the cards of later levels, or leave them to the stage `route`.
     """
     clock = VirtualClock(NOON)
     prefix = f"{{test-{secrets.token_hex(4)}}}:"
@@ -129,12 +129,12 @@ async def lived(
 
 
 def happened(events: list[Event]) -> list[tuple[Any, ...]]:
-    """Return what the audit says of the way of an approval: when, what and why."""
+    """Return the audit's events of an approval: time, kind and reason."""
     return [(one.at, one.what, one.why) for one in events if one.what is not What.OPENED]
 
 
 def foretold(timeline: Timeline) -> list[tuple[Any, ...]]:
-    """Return the same of a timeline."""
+    """Return the same events of a timeline."""
     return [(one.at, one.what, one.why) for one in timeline.steps]
 
 
@@ -145,7 +145,7 @@ def foretold(timeline: Timeline) -> list[tuple[Any, ...]]:
 def test_what_is_foretold_is_what_happens(
     redis_url: str, policies: tuple[Policy, ...], default: Fallback, amount: Any, here: bool
 ) -> None:
-    """Router, ledger and clockwork do at each moment what the timeline says, to the same end."""
+    """Router, ledger and timers do at each moment what the timeline says, with the same end."""
     rules = Rules(policies, default)
     facts = call_facts(
         "reimburse", {"amount": amount}, app="finance", agent="reimbursement_agent", user="riley"
@@ -168,7 +168,7 @@ def test_what_is_foretold_is_what_happens(
 
 @pytest.mark.parametrize("here", [True, False])
 async def test_a_queue_takes_turns_at_a_later_level(redis_url: str, here: bool) -> None:
-    """Each time the level begins another member is asked, as foretold."""
+    """Each time the level begins, the next member is asked, as the forecast says."""
     level = {"ask": ("queue:turns",), "within": "1h"}
     levels = ({"ask": ("mara",), "within": "1h"}, level, level)
     rules = Rules((Policy(name="turns", levels=levels, repeat=1),), Fallback(ask=("tom",)))
@@ -181,12 +181,12 @@ async def test_a_queue_takes_turns_at_a_later_level(redis_url: str, here: bool) 
     asked = [one.more["people"] for one in events if one.what is What.ESCALATED]
     timeline = timeline_of(rules, facts, start=NOON)
     assert [list(level.people) for level in timeline.levels[1:]] == asked
-    # Tom stands in for Cleo, who is away.
+    # Tom is the delegate of Cleo, who is away.
     assert asked == [["olga"], ["tom"], ["mara"], ["mara"], ["olga"]]
 
 
 def test_each_policy_that_was_looked_at_says_why() -> None:
-    """What a condition saw is named; after an error no policy is looked at any more."""
+    """It names the values that the condition used; after an error no more policies are checked."""
     policies = (
         Policy(name="deploy", when='tool == "deploy"', ask=("mara",)),
         Policy(name="trips", when="args.trip.days > 3", ask=("mara",)),
@@ -206,7 +206,7 @@ def test_each_policy_that_was_looked_at_says_why() -> None:
 
 
 def test_an_end_that_leaves_it_open_has_no_moment() -> None:
-    """A timeline ends where nothing more happens automatically."""
+    """A timeline ends when nothing more happens automatically."""
     policy = Policy(name="open", ask=("mara",), within="1h", on_timeout="stay")
     rules = Rules((policy,), Fallback())
 
@@ -220,7 +220,7 @@ def test_an_end_that_leaves_it_open_has_no_moment() -> None:
 
 
 async def test_a_call_that_a_grant_covers(still_ledger: Ledger) -> None:
-    """It is foretold to be approved at once, as the router then does it; another one is not."""
+    """The forecast approves it immediately, as the router does; another call is asked about."""
     grant = await granting.given(still_ledger)
     rules = Rules((granting.EXPENSES,), Fallback(ask=("cleo",)))
     rules.owners = {}

@@ -1,4 +1,4 @@
-"""The gateway's HTTP: alive, ready, and nothing else to be seen."""
+"""The gateway's HTTP: liveness, readiness, and no other information."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import pytest
 from starlette.applications import Starlette
 
 from builders import paused
+from ports import free_port
 from services import plain_redis
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
-from signoff.broker.server.embedded import free_port
 from signoff.channels.gateway import Listener, make_gateway
 from signoff.testing import VirtualClock
 
 
 class FakeListener:
-    """A listener that does what it is told, and remembers it."""
+    """A listener that a test controls; it records its calls."""
 
     def __init__(self, name: str = "email.inbound") -> None:
         self.name = name
@@ -42,7 +42,7 @@ class FakeListener:
 
 @asynccontextmanager
 async def client(ledger: Ledger, *listeners: Listener) -> AsyncIterator[httpx.AsyncClient]:
-    """Run the application and lend a client of it."""
+    """Run the application and yield a client of it."""
     app = make_gateway(ledger, listeners)
     async with (
         app.router.lifespan_context(app),
@@ -52,7 +52,7 @@ async def client(ledger: Ledger, *listeners: Listener) -> AsyncIterator[httpx.As
 
 
 async def test_it_is_alive_and_ready(ledger: Ledger) -> None:
-    """Redis takes writes and the mail server listens: ready, with each check by name."""
+    """Redis accepts writes and the mail server listens: ready, with each check by name."""
     async with client(ledger, FakeListener()) as http:
         assert (await http.get("/healthz")).json() == {"status": "ok"}
         ready = await http.get("/readyz")
@@ -65,7 +65,7 @@ async def test_it_is_alive_and_ready(ledger: Ledger) -> None:
 
 
 async def test_listeners_run_as_long_as_the_application() -> None:
-    """They start before the first request, and stop after the last, the last one first."""
+    """They start before the first request, and stop after the last in reverse order."""
     listener = FakeListener()
     ledger = Ledger(Store.open("redis://127.0.0.1:1/0"))
     async with client(ledger, listener):
@@ -75,7 +75,7 @@ async def test_listeners_run_as_long_as_the_application() -> None:
 
 
 async def test_a_listener_that_fell_silent_makes_it_unready(ledger: Ledger) -> None:
-    """A load balancer takes it out, and a human reads why."""
+    """A load balancer removes the gateway, and a person reads why."""
     listener = FakeListener()
     async with client(ledger, listener) as http:
         listener.problem = "it does not listen"
@@ -86,7 +86,7 @@ async def test_a_listener_that_fell_silent_makes_it_unready(ledger: Ledger) -> N
 
 
 async def test_each_listener_has_a_line_of_its_own(ledger: Ledger) -> None:
-    """One that is well does not hide another that is not."""
+    """A healthy one does not hide an unhealthy one."""
     broken, well = FakeListener(), FakeListener("email.imap")
     async with client(ledger, broken, well) as http:
         broken.problem = "it does not listen"
@@ -101,7 +101,7 @@ async def test_each_listener_has_a_line_of_its_own(ledger: Ledger) -> None:
 
 
 async def test_a_mailbox_that_is_away_takes_no_gateway_out(ledger: Ledger) -> None:
-    """Pages and clicks go on without it: it is degraded, and says what is wrong."""
+    """Pages and clicks work without it: the gateway is degraded and says what is wrong."""
     well, away = FakeListener(), FakeListener("email.imap")
     async with client(ledger, well, away) as http:
         away.problem = "it cannot be reached"
@@ -111,7 +111,7 @@ async def test_a_mailbox_that_is_away_takes_no_gateway_out(ledger: Ledger) -> No
 
 
 async def test_late_timers_are_seen(still_ledger: Ledger, clock: VirtualClock) -> None:
-    """Nobody sweeps: it is degraded, says what waits since when, and takes answers all the same."""
+    """No timer runs: the gateway is degraded, names the oldest, and still accepts answers."""
     _, (approval,) = await paused(still_ledger, within=timedelta(hours=1))
     async with client(still_ledger) as http:
         clock.advance(timedelta(hours=1, seconds=30))
@@ -120,11 +120,11 @@ async def test_late_timers_are_seen(still_ledger: Ledger, clock: VirtualClock) -
         ready = await http.get("/readyz")
     assert (ready.status_code, ready.json()["status"]) == (200, "degraded")
     assert ready.json()["lag_seconds"] == 150
-    assert f"{approval.id} 2m30s ago" in ready.json()["checks"]["timers"]
+    assert f"{approval.id} has been due for 2m30s" in ready.json()["checks"]["timers"]
 
 
 async def test_connections_are_closed_after_the_listeners(ledger: Ledger) -> None:
-    """What a listener may still need is there until it has stopped."""
+    """They stay open until the listeners have stopped."""
     listener = FakeListener()
 
     async def close() -> None:
@@ -136,7 +136,7 @@ async def test_connections_are_closed_after_the_listeners(ledger: Ledger) -> Non
 
 
 async def test_without_redis_it_is_alive_and_not_ready() -> None:
-    """Restarting the gateway does not help: healthz says so by staying well."""
+    """A restart does not help, so healthz stays healthy."""
     ledger = Ledger(Store.open(f"redis://127.0.0.1:{free_port()}/0"))
     async with client(ledger) as http:
         assert (await http.get("/healthz")).status_code == 200
@@ -148,7 +148,7 @@ async def test_without_redis_it_is_alive_and_not_ready() -> None:
 
 
 async def test_a_redis_that_takes_no_writes_is_not_ready(tmp_path: Path) -> None:
-    """PING would answer; what counts is whether an answer could be stored."""
+    """PING would succeed, but answers could not be stored."""
     with plain_redis(tmp_path, min_replicas_to_write="1") as url:
         ledger = Ledger(Store.open(url))
         async with client(ledger) as http:
@@ -159,14 +159,14 @@ async def test_a_redis_that_takes_no_writes_is_not_ready(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json", "/"])
 async def test_nothing_describes_the_application(ledger: Ledger, path: str) -> None:
-    """What is not meant for anybody is not there."""
+    """Pages that nobody needs do not exist."""
     async with client(ledger) as http:
         assert (await http.get(path)).status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/nowhere"])
 async def test_every_answer_has_security_headers(ledger: Ledger, path: str) -> None:
-    """Also those that say that something is not there."""
+    """Responses to unknown paths have them too."""
     async with client(ledger) as http:
         headers = (await http.get(path)).headers
     assert headers["X-Content-Type-Options"] == "nosniff"

@@ -1,4 +1,4 @@
-"""Nobody gives a decision that takes a second factor away by a mailbox or a token alone."""
+"""A decision that needs a second factor is not reassigned by a mailbox or a token alone."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ ONE = Policy(name="small", ask=("mara",), within="4h")
 
 @pytest.fixture
 def directory() -> Directory:
-    """The usual people, Eve, to whom the decision would go, and Olga, who is an operator."""
+    """The usual people, Eve as the new approver, and Olga, an operator."""
     return Directory([MARA, CLEO, RILEY, EVE, OLGA])
 
 
 @pytest.fixture
 def office(channels: Channels) -> Channels:
-    """The stages of the channels, under a policy that always takes a second step."""
+    """Return the stages under a policy that always needs a second step."""
     channels.policies = (TWO,)
     return channels
 
@@ -51,13 +51,13 @@ RESULTS = (
 
 
 async def says(office: Channels, token: str, text: str) -> Message:
-    """Answer a card of Mara's by mail that her domain vouches for; return what she is told."""
+    """Answer a card of Mara's by a mail with a valid signature; return the replies to her."""
     intake = intake_of(office, authserv_id="mx.signoff.example", relays=[ip_network("::1/128")])
     return (await take(office, RESULTS + answer(token, text), intake=intake, peer="::1"))["mara"]
 
 
 async def client(office: Channels, **token: Any) -> httpx.AsyncClient:
-    """Return a client of the REST API with a fresh token."""
+    """Return a client of the REST API with a new token."""
     scopes = frozenset(token.pop("scopes", OF_PEOPLE))
     text, _ = await create(office.ledger, scopes=scopes, by="test", **token)
     app = make_gateway(office.ledger)
@@ -71,7 +71,7 @@ async def client(office: Channels, **token: Any) -> httpx.AsyncClient:
 
 @pytest.mark.parametrize("words", ["forward to eve: she knows it", "weiterleiten an eve: Urlaub"])
 async def test_a_mailbox_alone_hands_nothing_on(office: Channels, words: str) -> None:
-    """The place stays, the writer reads that it takes the page, and the refusal is in the audit."""
+    """The seat stays, the writer is sent to the page, and the audit has the refusal."""
     approval, token = await office.ask()
 
     told = await says(office, token, words)
@@ -84,7 +84,7 @@ async def test_a_mailbox_alone_hands_nothing_on(office: Channels, words: str) ->
 
 
 async def test_a_mailbox_alone_names_no_delegate(office: Channels) -> None:
-    """An absence said by mail stands; who takes two steps is asked as if it had not been said."""
+    """An absence by mail counts, but not for requests that need two steps."""
     approval, token = await office.ask()
     told = await says(office, token, "away until 2999-12-24, delegate eve")
     assert "second factor" in told.text
@@ -106,7 +106,7 @@ async def test_a_mailbox_alone_names_no_delegate(office: Channels) -> None:
 async def test_a_token_alone_hands_nothing_on(
     office: Channels, holder: dict[str, str] | dict[str, object]
 ) -> None:
-    """Neither that of the person, nor of an operator, nor of an administrator."""
+    """This holds for the tokens of the person, an operator and an administrator."""
     approval, _ = await office.ask()
     http = await client(office, **holder)
     answer = await http.post(
@@ -123,7 +123,7 @@ async def test_a_token_alone_hands_nothing_on(
 async def test_a_token_alone_names_no_delegate(
     office: Channels, holder: dict[str, str] | dict[str, object]
 ) -> None:
-    """The absence stands for what takes one step, and for nothing else."""
+    """The absence only counts for requests of one step."""
     http = await client(office, **holder)
     body = {"to": "2999-12-24", "delegate": "eve"}
     assert (await http.post("people/mara/away", json=body)).status_code == 200
@@ -132,7 +132,7 @@ async def test_a_token_alone_names_no_delegate(
 
 
 async def test_what_takes_one_step_is_handed_on_as_before(office: Channels) -> None:
-    """By mail and by token."""
+    """This works by mail and by token."""
     office.policies = (ONE,)
     _, token = await office.ask()
     assert (await says(office, token, "forward to eve: x")).headline.startswith("Handed on")
@@ -143,7 +143,7 @@ async def test_what_takes_one_step_is_handed_on_as_before(office: Channels) -> N
 
 
 async def test_the_default_is_asked_by_the_same_rule(office: Channels) -> None:
-    """An absence by mail chooses nobody either when the card cannot be delivered."""
+    """For an undeliverable card too, an absence by mail does not choose an approver."""
     now = await office.ledger.now()
     day = now.date()
     gone = Absence(start=day, end=day + timedelta(days=9), delegate="eve")
@@ -154,7 +154,7 @@ async def test_the_default_is_asked_by_the_same_rule(office: Channels) -> None:
 
 
 async def test_what_was_proven_counts(office: Channels) -> None:
-    """With a second factor, or at the terminal, somebody is away for everything."""
+    """An absence with a second factor, or from a terminal, counts for everything."""
     people, now = People(office.ledger, office.directory), await office.ledger.now()
     gone = Absence(start=now.date(), end=now.date() + timedelta(days=9), delegate="cleo")
     for given in (Assurance.SECOND_FACTOR, Assurance.TERMINAL):
@@ -164,7 +164,7 @@ async def test_what_was_proven_counts(office: Channels) -> None:
 
 
 async def test_a_mailbox_alone_does_not_take_the_delegate_away(office: Channels) -> None:
-    """What was said with a second factor stays below what is said without, on the same days."""
+    """An absence with a second factor stays below a later one without, on the same days."""
     people, now = People(office.ledger, office.directory), await office.ledger.now()
     gone = Absence(start=now.date(), end=now.date() + timedelta(days=9), delegate="cleo")
     await people.leave(MARA, gone, by="mara", more={}, assurance=Assurance.SECOND_FACTOR)

@@ -1,4 +1,4 @@
-"""Grants at work: the router decides by them, as often as they say and not once more."""
+"""Grants at work: the router decides with them, exactly as often as they allow."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOUR = timedelta(hours=1)
 
 
 async def test_a_call_like_it_is_approved_and_nobody_gets_a_card(ledger: Ledger) -> None:
-    """The run goes on, the audit says by whose grant, and the use is found again."""
+    """The run continues, the audit names the grant's giver, and the use is listed."""
     grant = await given(ledger)
     await ledger.claim("deliver.email")
     done = await asked(ledger, "second", amount=499)
@@ -47,7 +47,7 @@ async def test_a_call_like_it_is_approved_and_nobody_gets_a_card(ledger: Ledger)
 
 
 async def test_the_call_that_it_was_given_with_is_approved_by_it(ledger: Ledger) -> None:
-    """Both are one commit: who gives a grant for a call that waits approves it."""
+    """One commit gives the grant and approves the waiting call."""
     grant = await given(ledger)
     first = await ledger.approval(grant.approval)
     assert first.state is State.APPROVED
@@ -61,18 +61,18 @@ async def test_the_call_that_it_was_given_with_is_approved_by_it(ledger: Ledger)
     "args", [{"amount": 501}, {"amount": "100"}, {"amount": 100, "to": "x"}, {"total": 100}]
 )
 async def test_other_calls_are_asked_about(ledger: Ledger, args: dict[str, JsonValue]) -> None:
-    """Whatever is outside waits for a person as ever."""
+    """A call outside the grant waits for a person, as usual."""
     await given(ledger)
     waits = await asked(ledger, "second", **args)
     assert (waits.state, set(waits.approvers)) == (State.PENDING, {"mara"})
 
 
 async def test_fifty_calls_at_once_and_ten_left(ledger: Ledger) -> None:
-    """With any router, and any number at once: ten are decided by it, forty are asked."""
+    """With any number of routers and calls, ten are approved and forty are asked about."""
     grant = await given(ledger, uses=10)
     calls = [await opened(ledger, str(number)) for number in range(50)]
     grants = [Grants(ledger) for _ in calls]
-    rules = router(ledger)._rules_of
+    rules = router(ledger).rules_of
     done = await asyncio.gather(
         *(one.decide(call.id, rules, people()) for one, call in zip(grants, calls, strict=True))
     )
@@ -85,7 +85,7 @@ async def test_fifty_calls_at_once_and_ten_left(ledger: Ledger) -> None:
 
 
 async def test_several_routers_share_a_grant(ledger: Ledger) -> None:
-    """The same by the way that work goes: claimed items, several processes' worth of routers."""
+    """The same holds for routers that claim items like several processes."""
     await given(ledger, uses=10)
     calls = [await opened(ledger, str(number)) for number in range(50)]
     await asyncio.gather(*(router(ledger).drain() for _ in range(4)))
@@ -94,11 +94,11 @@ async def test_several_routers_share_a_grant(ledger: Ledger) -> None:
 
 
 async def test_nothing_is_decided_by_it_after_it_was_revoked(ledger: Ledger) -> None:
-    """Uses that race with the revocation come before it, or are asked about."""
+    """A use that races with the revocation comes before it, or is asked about."""
     grant = await given(ledger, uses=20)
     calls = [await opened(ledger, str(number)) for number in range(20)]
     grants = Grants(ledger)
-    rules = router(ledger)._rules_of
+    rules = router(ledger).rules_of
     done, revoked = await asyncio.gather(
         asyncio.gather(*(grants.decide(call.id, rules, people()) for call in calls[:10])),
         Decider(ledger, people()).take_back(grant.id, by="olga", why="enough"),
@@ -116,11 +116,11 @@ async def test_nothing_is_decided_by_it_after_it_was_revoked(ledger: Ledger) -> 
 async def test_it_ends_by_the_clock_of_the_commit(
     still_ledger: Ledger, clock: VirtualClock
 ) -> None:
-    """A grant that was good when it was looked up, and has ended since, decides nothing."""
+    """A grant that ends between lookup and commit decides nothing."""
     await given(still_ledger, span=HOUR)
     call = await opened(still_ledger, "second")
     grants = Grants(still_ledger)
-    rules = router(still_ledger)._rules_of
+    rules = router(still_ledger).rules_of
 
     def slowly(approval: Approval, now: datetime) -> tuple[Terms, Collection[str]]:
         clock.advance(HOUR)
@@ -133,7 +133,7 @@ async def test_it_ends_by_the_clock_of_the_commit(
 async def test_the_same_call_waits_where_the_policy_allows_no_grants_any_more(
     ledger: Ledger,
 ) -> None:
-    """The settings of the moment rule: taking them out of the policy stops every grant of it."""
+    """The current settings rule: removing grants from the policy stops every grant of it."""
     await given(ledger)
     call = await opened(ledger, "second")
     await router(ledger, EXPENSES.model_copy(update={"grants": None})).drain()
@@ -141,7 +141,7 @@ async def test_the_same_call_waits_where_the_policy_allows_no_grants_any_more(
 
 
 async def test_nobody_else_gives_one(ledger: Ledger) -> None:
-    """Not asked, not named, too far: nothing is done, and the call still waits."""
+    """For other people or calls nothing happens, and the call still waits."""
     first = await asked(ledger, "first")
     decider, grants = Decider(ledger, people()), Grants(ledger)
     with pytest.raises(NotAnApprover):
@@ -157,7 +157,7 @@ async def test_nobody_else_gives_one(ledger: Ledger) -> None:
 
 
 async def test_one_call_gives_one_grant(ledger: Ledger) -> None:
-    """However often it is asked for, also at the same time: the count is not doubled."""
+    """However often it is requested, also at the same time, the count is not doubled."""
     first = await asked(ledger, "first")
     grants = Grants(ledger)
     tries = await asyncio.gather(
@@ -174,7 +174,7 @@ async def test_one_call_gives_one_grant(ledger: Ledger) -> None:
 
 
 async def test_one_can_be_given_after_the_yes_but_not_after_a_no(ledger: Ledger) -> None:
-    """The approver may say so later; a call that was rejected gives none."""
+    """The approver may add it later; a rejected call gives no grant."""
     decider = Decider(ledger, people())
     yes, no = await asked(ledger, "yes"), await asked(ledger, "no")
     await decider.approve(yes.id, MARA, channel="email")
@@ -185,7 +185,7 @@ async def test_one_can_be_given_after_the_yes_but_not_after_a_no(ledger: Ledger)
 
 
 async def test_its_indexes_can_be_made_anew(ledger: Ledger) -> None:
-    """Lost or scrambled, they are as before afterwards; what has ended covers nothing."""
+    """Lost or wrong indexes are restored; an ended grant covers nothing."""
     grant = await given(ledger, uses=2)
     await asked(ledger, "second")
     store = ledger.store

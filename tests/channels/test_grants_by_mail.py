@@ -1,4 +1,4 @@
-"""Calls like one approved by mail, too: "approve and calls like it for 4 hours"."""
+"""Approving similar calls by mail: "approve and calls like it for 4 hours"."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ WISH = "Approve and calls like it for 4 hours, at most 2 times."
 
 @pytest.fixture
 def office(channels: Channels) -> Channels:
-    """The stages of the channels; Mara and Cleo are asked, and Mara may give grants."""
+    """Return the stages; Mara and Cleo are asked, and Mara may give grants."""
     policy = Policy(name="expenses", ask=("mara", "cleo"), grants=RULES)
     channels.policies = (policy,)
     return channels
 
 
 async def cards(office: Channels, amount: int = 2500) -> tuple[Approval, dict[str, Message]]:
-    """Open a request, and return it and the cards that were sent, by person."""
+    """Open a request; return it and the sent cards by person."""
     office.channel.delivered.clear()
     opened = await office.open(amount=amount, purpose="conference")
     await office.router.drain()
@@ -48,7 +48,7 @@ async def cards(office: Channels, amount: int = 2500) -> tuple[Approval, dict[st
 
 
 async def says(office: Channels, person: Person, token: str, text: str) -> list[Message]:
-    """Send a mail of somebody's, and return what that person is told by it."""
+    """Take in a person's mail, and return the replies to that person."""
     office.mails += 1
     local, _, domain = MAILBOX.partition("@")
     mail = EmailMessage()
@@ -64,7 +64,7 @@ async def says(office: Channels, person: Person, token: str, text: str) -> list[
 
 
 async def test_from_the_card_to_the_call_that_nobody_is_asked_about(office: Channels) -> None:
-    """The card says how, the answer says what was granted, and two more calls run unasked."""
+    """The card and the answer explain the grant, and two more calls run without asking."""
     first, sent = await cards(office)
     for shown in (plain_text(sent["mara"], SETTINGS), html(sent["mara"], SETTINGS)):
         assert "approve and calls like it for 4 hours" in shown
@@ -90,7 +90,7 @@ async def test_from_the_card_to_the_call_that_nobody_is_asked_about(office: Chan
 
 @pytest.mark.parametrize("which", ["card", "granted", "first use"])
 async def test_it_is_revoked_by_an_answer(office: Channels, which: str) -> None:
-    """Below the card, below what was granted, or below its first use: the next call waits."""
+    """It may answer the card, the grant or its first use; the next call waits again."""
     wish = "Approve and calls like it for 4 hours, at most 9 times."
     first, sent = await cards(office)
     told = await says(office, MARA, sent["mara"].token, wish)
@@ -118,7 +118,7 @@ async def test_it_is_revoked_by_an_answer(office: Channels, which: str) -> None:
 
 
 async def test_nobody_else_revokes_it(office: Channels) -> None:
-    """Cleo, who was asked too, is told that it was decided; her "revoke" takes nothing back."""
+    """Cleo was asked too and is told about the decision; her "revoke" does not count."""
     _, sent = await cards(office)
     await says(office, MARA, sent["mara"].token, WISH)
     await says(office, CLEO, sent["cleo"].token, "revoke")
@@ -128,7 +128,7 @@ async def test_nobody_else_revokes_it(office: Channels) -> None:
 
 
 async def test_what_the_answer_proves_stands_in_the_audit(office: Channels) -> None:
-    """Who has sent it, by which proof, beside the grant as beside the yes."""
+    """The sender and the proof are recorded with the grant, as with an approval."""
     first, sent = await cards(office)
     await says(office, MARA, sent["mara"].token, WISH)
     events = {one.what: one for one in await office.ledger.history(first.id)}
@@ -148,7 +148,7 @@ async def test_what_the_answer_proves_stands_in_the_audit(office: Channels) -> N
 async def test_what_is_unclear_or_too_far_is_asked_about(
     office: Channels, words: str, why: str
 ) -> None:
-    """Nothing is decided, not even the one call; a plain yes to the question back does that."""
+    """Nothing is decided until the person answers the question with a plain yes."""
     first, sent = await cards(office)
     (told,) = await says(office, MARA, sent["mara"].token, words)
     assert told.headline.startswith("Nothing is decided yet")
@@ -161,7 +161,7 @@ async def test_what_is_unclear_or_too_far_is_asked_about(
 
 
 async def test_who_may_decide_and_not_grant_is_told(office: Channels) -> None:
-    """Cleo may approve one by one."""
+    """Cleo may only approve single calls."""
     first, sent = await cards(office)
     (told,) = await says(office, CLEO, sent["cleo"].token, WISH)
     assert "does not let cleo give grants" in told.text
@@ -169,7 +169,7 @@ async def test_who_may_decide_and_not_grant_is_told(office: Channels) -> None:
 
 
 async def test_ok_for_three_days_stays_a_question_back(office: Channels) -> None:
-    """It may be about days off: it is neither a yes nor a grant."""
+    """It may mean days off, so it is neither an approval nor a grant."""
     first, sent = await cards(office)
     (told,) = await says(office, MARA, sent["mara"].token, "ok for 3 days")
     assert told.headline.startswith("Nothing is decided yet")
@@ -177,7 +177,7 @@ async def test_ok_for_three_days_stays_a_question_back(office: Channels) -> None
 
 
 async def test_where_nobody_may_the_policy_says_so(office: Channels) -> None:
-    """The strict phrase is never taken for a yes to the one call alone."""
+    """The phrase is never read as an approval of the single call."""
     office.policies = (Policy(name="expenses", ask=("mara",)),)
     first, sent = await cards(office)
     assert "calls like it" not in plain_text(replace(sent["mara"]), SETTINGS)
@@ -189,7 +189,7 @@ async def test_where_nobody_may_the_policy_says_so(office: Channels) -> None:
 async def test_it_can_be_said_after_the_yes_and_not_after_the_yes_of_another(
     office: Channels,
 ) -> None:
-    """A second mail of the approver gives the grant; one of the other is too late."""
+    """A second mail of the approver gives the grant; one of another approver is too late."""
     first, sent = await cards(office)
     await says(office, MARA, sent["mara"].token, "approve")
     (told,) = await says(office, MARA, sent["mara"].token, WISH)

@@ -1,4 +1,4 @@
-"""What a policy hides is in nothing that any channel, program or file is given."""
+"""No channel, program or file gets a value that a policy hides."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from signoff.channels.preview import FORMS, message
 from signoff.channels.rest.app import PATH, make_rest
 from signoff.channels.slack.outbound import blocks, views
 from signoff.channels.slack.outbound.rows import extent, is_whole
+from signoff.channels.slack.references import Reference
 from signoff.channels.text_channel import shown_in, text_of
 from signoff.channels.webhooks.feed import message as posted
 from signoff.channels.words import phrases
@@ -31,6 +32,7 @@ from signoff.core.base.hiding import HIDDEN
 from signoff.core.cards.card import card
 from signoff.core.directory.people import Directory
 from signoff.core.grants.grant import Scope as Covered
+from signoff.core.payloads.digest import short_digest
 from signoff.core.policies.policy import GrantRules, Policy, Terms
 
 IBAN = "DE89370400440532013000"
@@ -38,7 +40,7 @@ EMAIL = EmailSettings(mailbox="approvals@signoff.example.com", sender="signoff@e
 
 
 def asked(size: int = 0) -> Approval:
-    """Return a payment whose account is hidden, beside an argument of a size."""
+    """Return a payment with a hidden account and a visible amount."""
     call = make_call("pay", amount=2500.0, customer={"iban": IBAN}, memo="x" * size)
     terms = Terms(policy="p", ask=("mara",), hide=("iban",), money={"amount": "EUR"})
     cards = (Asked(person="mara", channel="email", address=MARA.email, shown=Shown.COMPLETE),)
@@ -70,7 +72,7 @@ def directory() -> Directory:
 
 
 def decided() -> Approval:
-    """Return it with another amount, which is a rejection that proposes it."""
+    """Return it after an answer with another amount, which is a rejection with a proposal."""
     values = {"amount": 9.0}
     return asked().approve(MARA, directory(), channel="inbox", now=NOON, values=values)[0]
 
@@ -84,9 +86,9 @@ def mail(approval: Approval, kind: Kind) -> str:
 
 
 def slack(approval: Approval, kind: Kind) -> str:
-    """Return what Slack is sent, with its modals."""
+    """Return the messages to Slack with their modals."""
     shape = sent(approval, kind)
-    reference = blocks._reference(shape.card, "mara")
+    reference = Reference(approval=approval.id, digest=short_digest(approval.digest), to="mara")
     wanted = fields(approval)
     parts = [
         *(blocks.card_message(shape)[1] if kind is Kind.CARD else blocks.outcome_blocks(shape)),
@@ -98,7 +100,7 @@ def slack(approval: Approval, kind: Kind) -> str:
 
 
 def terminal(approval: Approval, _: Kind) -> str:
-    """Return what the command line prints."""
+    """Return the output of the command line."""
     out = Console(record=True, width=300, file=StringIO())
     show.print_approval(out, approval, directory(), (), NOON)
     out.print(show.approvals_table([approval], directory(), NOON))
@@ -107,17 +109,17 @@ def terminal(approval: Approval, _: Kind) -> str:
 
 
 def text(approval: Approval, kind: Kind) -> str:
-    """Return what a channel of one's own sends."""
+    """Return the text of a custom channel."""
     return text_of(sent(approval, kind))
 
 
 def preview(approval: Approval, _: Kind) -> str:
-    """Return what `signoff card` prints, in all forms."""
+    """Return the output of `signoff card` in all forms."""
     return "".join(str(form(sent(approval), EMAIL)) for form in FORMS.values())
 
 
 def page(approval: Approval, _: Kind) -> str:
-    """Return what the page is made of."""
+    """Return the data of the page."""
     return str([card(approval, directory()), fields(approval)])
 
 
@@ -135,7 +137,7 @@ FORMS_OF: dict[str, Callable[[Approval, Kind], str]] = {
 @pytest.mark.parametrize("kind", [Kind.CARD, Kind.OUTCOME])
 @pytest.mark.parametrize("after", [False, True])
 def test_no_channel_shows_what_is_hidden(form: str, kind: Kind, *, after: bool) -> None:
-    """Not before it is decided, nor afterwards; and each says that it is hidden."""
+    """This holds before and after the decision, and each channel marks the value as hidden."""
     shown = FORMS_OF[form](decided() if after else asked(), kind)
     assert IBAN not in shown
     assert HIDDEN in shown
@@ -144,7 +146,7 @@ def test_no_channel_shows_what_is_hidden(form: str, kind: Kind, *, after: bool) 
 
 @pytest.mark.parametrize("size", [0, 400, 30_000])
 def test_a_hidden_value_is_not_missing_from_a_card(size: int) -> None:
-    """Whether a card shows the whole call goes by what may be shown of it, in every channel."""
+    """A card that shows everything visible counts as complete, in every channel."""
     approval = asked(size)
     shape = card(approval, directory())
     plain = asked(size).model_copy(update={"terms": Terms(policy="p", ask=("mara",))})
@@ -155,13 +157,13 @@ def test_a_hidden_value_is_not_missing_from_a_card(size: int) -> None:
 
 
 def test_a_mail_says_that_a_yes_is_one_to_what_is_hidden() -> None:
-    """What is shown is what will run, with the values that are hidden."""
+    """The mail says that the hidden values will be used too."""
     text = " ".join(mail(asked(), Kind.CARD).split())
     assert "What you see is what will run, with the values that the policy hides." in text
 
 
 def test_a_webhook_and_the_audit_have_no_hidden_value() -> None:
-    """The audit is exported: its entries have the values that were given without these."""
+    """Exported audit entries have no hidden values."""
     values = {"amount": 9.0}
     _, events = asked().approve(MARA, directory(), channel="inbox", now=NOON, values=values)
     for event in events:
@@ -170,7 +172,7 @@ def test_a_webhook_and_the_audit_have_no_hidden_value() -> None:
 
 
 def test_a_grant_hides_what_its_approval_hid() -> None:
-    """Its fixed arguments are shown at the command line and by the API."""
+    """The command line and the API show its fixed arguments without them."""
     scope = Covered.of(asked(), GrantRules(who=("mara",)))
     assert scope.args["customer"] == {"iban": IBAN}
     assert scope.hide == ("iban",)
@@ -178,7 +180,7 @@ def test_a_grant_hides_what_its_approval_hid() -> None:
 
 @pytest.fixture
 async def client(channels: Channels) -> AsyncIterator[httpx.AsyncClient]:
-    """A program of Mara's that uses the API."""
+    """Return an API client of a program of Mara's."""
     decider = channels.decider
     token, _ = await create(decider.ledger, scopes=OF_PEOPLE, by="test", person="mara")
     app = make_gateway(decider.ledger)
@@ -194,7 +196,7 @@ async def client(channels: Channels) -> AsyncIterator[httpx.AsyncClient]:
 async def test_the_api_hides_it_and_cannot_be_asked_for_it(
     channels: Channels, client: httpx.AsyncClient
 ) -> None:
-    """Answers have the title and what is hidden; a search for the value finds nothing."""
+    """Responses have the title and the names of hidden values; a search finds nothing."""
     channels.policies = (
         Policy(name="p", ask=("mara",), hide=("iban",), title="Pay {args.amount:money EUR}"),
     )
@@ -221,7 +223,7 @@ async def test_the_api_hides_it_and_cannot_be_asked_for_it(
 
 
 async def test_people_who_were_not_asked_read_no_title(channels: Channels) -> None:
-    """A title has arguments in it: somebody who got hold of a token is told none."""
+    """A title contains arguments, so a holder of a stolen token does not get it."""
     channels.policies = (Policy(name="p", ask=("mara",), title="Pay {args.to}"),)
     approval, _ = await channels.ask(tool="pay", to="Lee")
     bare = card(approval, channels.directory).bare

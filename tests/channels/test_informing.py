@@ -1,4 +1,4 @@
-"""The requester and people who are informed are told, once, and cannot decide by what they get."""
+"""The requester and informed people get one message each, which cannot decide."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ALL = tuple(NotifyOn)
 
 
 def usual(**more: object) -> Policy:
-    """Return a policy that asks Mara, informs Ann, and tells the requester everything."""
+    """Return a policy that asks Mara, informs Ann, and tells Riley everything."""
     parts: dict[str, Any] = {
         "name": "expenses",
         "ask": ("mara",),
@@ -57,7 +57,7 @@ def usual(**more: object) -> Policy:
 
 
 class Firm:
-    """Mara approves, Ann is informed, and Riley asks; `wait` is how long news waits for results."""
+    """Mara approves, Ann is informed, Riley is the requester; `wait` delays news for a result."""
 
     def __init__(self, channels: Channels, *, wait: timedelta = timedelta()) -> None:
         queues = [Queue(name="audit", members=("ann",))]
@@ -69,13 +69,13 @@ class Firm:
         self.channel: FakeChannel = Post()
 
     def staff(self, *people: Person) -> None:
-        """Let other people work here."""
+        """Use other people."""
         self.channels.directory = Directory(
             [*people], queues=[Queue(name="audit", members=("ann",))]
         )
 
     async def work(self) -> list[Message]:
-        """Route and deliver whatever waits, and return what arrives."""
+        """Route and deliver all waiting work, and return the messages."""
         self.channel.delivered.clear()
         router = Router(
             self.ledger,
@@ -95,7 +95,7 @@ class Firm:
         return list(self.channel.delivered)
 
     async def run_it(self, approval: Approval, *, result: str = '"paid"', text: str = "") -> None:
-        """Let the tool run, and the turn of the agent end."""
+        """Run the tool and end the agent's turn."""
         here = await self.ledger.approval(approval.id)
         for step in (Handoff.STARTED, Handoff.FINISHED) if here.state is State.APPROVED else ():
             after, _ = here.hand_on(step, now=await self.ledger.now(), result=result)
@@ -116,17 +116,17 @@ class Firm:
 
 @pytest.fixture
 def firm(still_channels: Channels) -> Firm:
-    """The firm."""
+    """Return a firm."""
     return Firm(still_channels)
 
 
 def told(messages: list[Message]) -> list[tuple[str, str]]:
-    """Return who was told what that is no card."""
+    """Return the recipients of all messages that are not cards."""
     return sorted((one.person, one.headline) for one in messages if one.kind is Kind.STATUS)
 
 
 async def test_from_the_opening_to_the_end(firm: Firm) -> None:
-    """Riley reads all of it, Ann until it is decided; both without anything that decides."""
+    """Riley gets all messages, Ann those until the decision; no message can decide."""
     approval = await firm.channels.open()
     begun = await firm.work()
     waits = "reimburse waits for Mara Lind"
@@ -149,7 +149,7 @@ async def test_from_the_opening_to_the_end(firm: Firm) -> None:
 
 
 async def test_each_delivery_is_in_the_audit(firm: Firm) -> None:
-    """To whom, by which channel and about what, as for a card."""
+    """It names the recipient, the channel and the milestone."""
     approval = await firm.channels.open()
     await firm.work()
     found = [
@@ -166,7 +166,7 @@ async def test_each_delivery_is_in_the_audit(firm: Firm) -> None:
 
 
 async def test_an_escalation_is_told_with_its_reason(firm: Firm, clock: VirtualClock) -> None:
-    """Who did not decide, and who is asked now."""
+    """It names the people who did not decide and those who are asked now."""
     levels = [{"ask": ["mara"], "within": "1h"}, {"ask": ["cleo"], "within": "1h"}]
     firm.channels.policies = (usual(ask=(), levels=levels),)
     approval = await firm.channels.open()
@@ -185,7 +185,7 @@ async def test_an_escalation_is_told_with_its_reason(firm: Firm, clock: VirtualC
 
 
 async def test_a_refusal_comes_with_its_reason(firm: Firm) -> None:
-    """And the end of the run is no further message: nothing was done."""
+    """The end of the run causes no further message, because the call did not run."""
     approval = await firm.channels.open()
     await firm.work()
     await firm.channels.decider.reject(approval.id, MARA, channel="email", reason="too expensive")
@@ -199,7 +199,7 @@ async def test_a_refusal_comes_with_its_reason(firm: Firm) -> None:
 
 
 async def test_a_failure_is_told(firm: Firm) -> None:
-    """To the requester, who would wait for the result otherwise."""
+    """The requester would wait for the result otherwise."""
     approval = await firm.channels.open()
     await firm.work()
     await firm.channels.decider.approve(approval.id, MARA, channel="email")
@@ -215,7 +215,7 @@ async def test_a_failure_is_told(firm: Firm) -> None:
 async def test_by_default_there_is_one_message_about_one_request(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """The news of the decision waits for the result, and both are told together, to both."""
+    """The message about the decision waits for the result, and both people get one message."""
     firm = Firm(still_channels, wait=timedelta(seconds=15))
     firm.channels.policies = (Policy(name="expenses", ask=("mara",), within="4h"),)
     approval = await firm.channels.open()
@@ -241,7 +241,7 @@ async def test_by_default_there_is_one_message_about_one_request(
 async def test_a_slow_call_is_told_in_two_messages(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """The person who answered is not left without a word for longer than the settings say."""
+    """The decision is reported after the time of the settings, even without a result."""
     firm = Firm(still_channels, wait=timedelta(seconds=15))
     approval = await firm.channels.open()
     await firm.work()
@@ -265,7 +265,7 @@ async def test_a_slow_call_is_told_in_two_messages(
 async def test_where_the_agent_says_nothing_the_decision_is_told(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """A turn that ends without a word and a result holds back no news for ever."""
+    """A turn without text and result does not delay the message forever."""
     firm = Firm(still_channels, wait=timedelta(seconds=15))
     approval = await firm.channels.open()
     await firm.work()
@@ -278,7 +278,7 @@ async def test_where_the_agent_says_nothing_the_decision_is_told(
 
 
 async def test_what_is_no_news_any_more_is_not_told(firm: Firm) -> None:
-    """It was decided before anybody was told that it waits."""
+    """A request that is decided first causes no message about waiting."""
     approval = await firm.channels.open()
     router = firm.channels.router
     await router.drain()
@@ -288,7 +288,7 @@ async def test_what_is_no_news_any_more_is_not_told(firm: Firm) -> None:
 
 
 async def test_who_is_informed_and_asked_gets_a_card_alone(firm: Firm) -> None:
-    """And later its outcome, as others who are asked."""
+    """Later they get the outcome, like other approvers."""
     firm.channels.policies = (usual(inform=("mara", "cleo"), ask=("mara", "cleo")),)
     approval = await firm.channels.open()
     begun = await firm.work()
@@ -307,7 +307,7 @@ async def test_who_is_informed_and_asked_gets_a_card_alone(firm: Firm) -> None:
 
 
 async def test_the_informed_cannot_vote(firm: Firm) -> None:
-    """Their answer is refused wherever it comes from."""
+    """Their answer is refused in every channel."""
     approval = await firm.channels.open()
     await firm.work()
     with pytest.raises(DecisionRefused, match="not asked"):
@@ -315,7 +315,7 @@ async def test_the_informed_cannot_vote(firm: Firm) -> None:
 
 
 async def test_a_stranger_reads_neither_arguments_nor_results(firm: Firm) -> None:
-    """A domain of the settings lets the mail out; what it says is the decision alone."""
+    """A configured domain allows the mail, which only has the decision."""
     firm.notifications = replace(firm.notifications, requester_domains=("partner.example",))
     approval = await firm.channels.open(user="kim@partner.example", amount=2500, iban="DE02 1203")
     begun = await firm.work()
@@ -336,14 +336,14 @@ async def test_a_stranger_reads_neither_arguments_nor_results(firm: Firm) -> Non
 async def test_without_a_setting_no_mail_goes_to_a_stranger(
     firm: Firm, domains: tuple[str, ...]
 ) -> None:
-    """An agent that names an address sends nobody a mail."""
+    """An agent that names an address cannot send mail to it."""
     firm.notifications = Notifications(requester_domains=domains)
     await firm.channels.open(user="victim@partner.example")
     assert {one.person for one in await firm.work()} == {"mara", "ann"}
 
 
 async def test_work_that_is_done_twice_tells_once(firm: Firm, clock: VirtualClock) -> None:
-    """The router that lost its lease commits nothing, and the same cause puts the same work in."""
+    """A router without its lease commits nothing, and the same cause gives the same item."""
     approval = await firm.channels.open()
     await firm.work()
     await firm.channels.decider.approve(approval.id, MARA, channel="email")
@@ -358,7 +358,7 @@ async def test_work_that_is_done_twice_tells_once(firm: Firm, clock: VirtualCloc
 
 
 class Stubborn(FakeChannel):
-    """A channel that reaches nobody."""
+    """A channel that refuses everything."""
 
     async def deliver(self, messages: Any) -> list[Result]:
         """Refuse everything."""
@@ -366,7 +366,7 @@ class Stubborn(FakeChannel):
 
 
 async def test_a_channel_that_refuses_is_replaced_by_mail(firm: Firm) -> None:
-    """The audit has both; nobody who decides is asked again because of it."""
+    """The audit has both deliveries, and no approver is asked again."""
     slack = RILEY.model_copy(update={"slack": "U0RILEY"})
     firm.staff(MARA, CLEO, slack, ANN)
     approval = await firm.channels.open()
@@ -394,7 +394,7 @@ async def test_a_channel_that_refuses_is_replaced_by_mail(firm: Firm) -> None:
 
 
 async def test_a_mail_that_is_refused_ends_there(firm: Firm) -> None:
-    """The audit says so, and the approval goes on."""
+    """The audit has the refusal, and the approval continues."""
     firm.channel = FakeChannel(
         respond=lambda one: Refused("gone") if one.person == "ann" else Delivered(one.id)
     )
@@ -406,7 +406,7 @@ async def test_a_mail_that_is_refused_ends_there(firm: Firm) -> None:
 
 
 def test_news_are_never_urgent() -> None:
-    """What only informs can be told apart from what asks."""
+    """Such messages differ from questions by their priority."""
     card = SendCard(channel="email", approval="ap_1", person="mara")
     news = SendStatus(channel="email", approval="ap_1", person="ann", milestone=Milestone.OPENED)
     outcome = CloseCard(channel="email", approval="ap_1", person="mara")
@@ -414,24 +414,24 @@ def test_news_are_never_urgent() -> None:
     assert purpose_of(news) is purpose_of(outcome) is Purpose.INFORM
 
 
-# By mail, end to end.
+# With real mail.
 
 
 class MailRoom:
-    """The stages over SMTP: what goes out, and the server that takes answers."""
+    """The stages with SMTP: outgoing mail, and a server for answers."""
 
     def __init__(self, channels: Channels, sink: Sink, settings: EmailSettings) -> None:
         self.channels, self.sink, self.settings = channels, sink, settings
         self.server = MailServer(settings, channels.ledger)
 
     async def work(self) -> None:
-        """Route and deliver whatever waits."""
+        """Route and deliver all waiting work."""
         await self.channels.router.drain()
         channel = EmailChannel(self.settings)
         await Delivery(self.channels.ledger, channel, directory=self.channels.directory).drain()
 
     async def answer(self, sender: str, to: str, about: Any, text: str) -> None:
-        """Send a mail, as a mail program does, and work through what it causes."""
+        """Send a mail as a mail program does, and process it."""
         client = aiosmtplib.SMTP(
             hostname="127.0.0.1", port=self.server.port, local_hostname="m.example", start_tls=False
         )
@@ -440,18 +440,18 @@ class MailRoom:
         await self.read()
 
     async def fetched(self, sender: str, to: str, about: Any, text: str) -> None:
-        """Let a mail come in by a mailbox, where no server can turn it away."""
+        """Take in a mail from a mailbox, which cannot refuse it."""
         raw = self.raw(sender, to, about, text)
         await store(self.channels.ledger, raw, sender=sender, recipients=())
         await self.read()
 
     async def read(self) -> None:
-        """Work through what has come in."""
+        """Process the arrived mails."""
         await Intake(self.channels.decider, mailbox=MAILBOX).drain()
         await self.work()
 
     def raw(self, sender: str, to: str, about: Any, text: str) -> bytes:
-        """Return a mail that answers another one."""
+        """Return a mail that answers another mail."""
         return (
             f"From: {sender}\r\nTo: {to}\r\nSubject: Re: {about['Subject']}\r\n"
             f"Message-ID: <{sender}.{len(self.sink.mails)}>\r\n"
@@ -459,13 +459,13 @@ class MailRoom:
         ).encode()
 
     def to(self, person: Person) -> list[Any]:
-        """Return the mails to somebody."""
+        """Return the mails to a person."""
         return [one for one in self.sink.mails if one["To"].addresses[0].addr_spec == person.email]
 
 
 @pytest.fixture
 async def mail_room(channels: Channels, start_sink: SinkFactory) -> AsyncIterator[MailRoom]:
-    """Riley asks, Mara approves, Cleo is informed, each with a mailbox."""
+    """Riley requests, Mara approves, Cleo is informed; each has a mailbox."""
     sink = await start_sink()
     settings = sink.settings()
     inbound = settings.inbound.model_copy(update={"port": 0})
@@ -478,7 +478,7 @@ async def mail_room(channels: Channels, start_sink: SinkFactory) -> AsyncIterato
 
 
 async def test_from_the_request_to_the_last_mail(mail_room: MailRoom) -> None:
-    """Real mails: no address that answers, no link that decides, and an answer that is ignored."""
+    """Real mails have no reply address and no deciding link, and a reply is ignored."""
     channels = mail_room.channels
     approval = await channels.open()
     await mail_room.work()

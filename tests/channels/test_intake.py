@@ -1,4 +1,4 @@
-"""What an answer by mail does: decides, is asked about again, or is left alone."""
+"""An answer by mail decides, gets a question back, or is ignored."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ DAYS = {"approved_days": 0}
 def reply(
     token: str, text: str, *, sender: str = "Mara Lind <mara@example.com>", **headers: str
 ) -> bytes:
-    """Return a mail that answers with a token."""
+    """Return a mail that answers a token."""
     local, _, domain = MAILBOX.partition("@")
     mail = EmailMessage()
     mail["From"] = sender
@@ -61,7 +61,7 @@ async def take(
     sender: str | None = "mara@example.com",
     recipients: Sequence[str] = (),
 ) -> list[Message]:
-    """Store a mail and work through the intake and what it sends."""
+    """Store a mail, and run the intake and the deliveries."""
     await store(channels.ledger, raw, sender=sender, recipients=recipients)
     channels.channel.delivered.clear()
     await channels.intake.drain()
@@ -71,7 +71,7 @@ async def take(
 
 
 async def test_a_yes_approves_and_resumes(channels: Channels) -> None:
-    """The yes decides; the run is handed on, and the mail acknowledged, in that commit."""
+    """One commit decides, passes the run on and acknowledges the mail."""
     approval, token = await channels.ask()
 
     (told,) = await take(channels, reply(token, "approve\nnote: fine by me\n\n> quoted\n"))
@@ -86,7 +86,7 @@ async def test_a_yes_approves_and_resumes(channels: Channels) -> None:
 
 
 async def test_a_no_rejects_with_its_reason(channels: Channels) -> None:
-    """A rejection carries the person's words to the model."""
+    """The model reads the person's reason."""
     approval, token = await channels.ask()
     await take(channels, reply(token, "reject over budget"))
     after = await channels.ledger.approval(approval.id)
@@ -95,7 +95,7 @@ async def test_a_no_rejects_with_its_reason(channels: Channels) -> None:
 
 @pytest.mark.parametrize("text", ["approve\napproved_days: 3", "approve 3"])
 async def test_values_go_to_the_tool(channels: Channels, text: str) -> None:
-    """An approval with a value fills the payload template."""
+    """An approval with a value fills the template."""
     approval, token = await channels.ask(template=DAYS, tool="request_time_off", days=5)
     await take(channels, reply(token, text))
     assert present((await channels.ledger.approval(approval.id)).decision).payload == {
@@ -104,14 +104,14 @@ async def test_values_go_to_the_tool(channels: Channels, text: str) -> None:
 
 
 async def test_a_signature_is_not_a_condition(channels: Channels) -> None:
-    """Names and numbers below an answer do not keep it from counting."""
+    """Names and numbers below an answer do not matter."""
     approval, token = await channels.ask()
     await take(channels, reply(token, "approve\n\nMara Lind\n+49 170 1234567\n\nwww.example.com"))
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 
 
 async def test_an_alias_and_another_case_are_the_same_person(channels: Channels) -> None:
-    """People answer from their other addresses, as their programs write them."""
+    """Programs write a person's other addresses in another case."""
     approval, token = await channels.ask()
     mail = reply(token.upper(), "yes", sender="M.Lind@Example.NET", Subject=subject_of(token))
     await take(channels, mail)
@@ -119,7 +119,7 @@ async def test_an_alias_and_another_case_are_the_same_person(channels: Channels)
 
 
 async def test_a_token_in_the_envelope_alone_is_enough(channels: Channels) -> None:
-    """A mail whose To header was rewritten on its way is found by where it was delivered to."""
+    """If a relay rewrote the To header, the envelope's recipient identifies the request."""
     approval, token = await channels.ask()
     raw = reply("", "approve", Subject=subject_of(token))
     await take(channels, raw, recipients=[f"approvals+{token}@signoff.example"])
@@ -146,7 +146,7 @@ async def test_what_is_not_understood_is_asked_again(
     problem: str,
     example: str,
 ) -> None:
-    """Nothing is decided; the person reads what was wrong and an answer that would work."""
+    """The person reads what was wrong, with an example that works."""
     approval, token = await channels.ask(template=template)
 
     (told,) = await take(channels, reply(token, text))
@@ -165,7 +165,7 @@ async def test_what_is_not_understood_is_asked_again(
 async def test_nonsense_is_answered_once_a_day(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """Ten unclear mails on one day are one notice, and the next day there may be another."""
+    """Ten unclear mails on a day get one notice; the next day may have another."""
     channels = still_channels
     channels.policies = (Policy(name="slow", ask=("mara",), within="1w"),)
     approval, token = await channels.ask()
@@ -182,7 +182,7 @@ async def test_nonsense_is_answered_once_a_day(
 
 
 async def test_after_nonsense_a_clear_answer_counts(channels: Channels) -> None:
-    """Asking again leaves the token good."""
+    """The token stays valid after a question back."""
     approval, token = await channels.ask()
     await take(channels, reply(token, "banana"))
     await take(channels, reply(token, "approve"))
@@ -198,7 +198,7 @@ AUTOMATIC = {
 
 
 async def test_our_own_mail_that_comes_back_is_not_answered(channels: Channels) -> None:
-    """A card that somebody's rule sends back to us starts no conversation with ourselves."""
+    """A card that a mail rule sends back starts no conversation."""
     approval, token = await channels.ask()
     assert await take(channels, reply(token, "approve", X_Signoff_Loop="signoff.example")) == []
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
@@ -208,7 +208,7 @@ async def test_our_own_mail_that_comes_back_is_not_answered(channels: Channels) 
 
 @pytest.mark.parametrize("name", AUTOMATIC)
 async def test_robots_decide_nothing_and_are_not_answered(channels: Channels, name: str) -> None:
-    """An out-of-office reply that says "approve" is noted and left alone."""
+    """An out-of-office reply that says "approve" is recorded and ignored."""
     approval, token = await channels.ask()
     told = await take(
         channels, reply(token, "approve", **{name.replace("-", "_"): AUTOMATIC[name]})
@@ -220,7 +220,7 @@ async def test_robots_decide_nothing_and_are_not_answered(channels: Channels, na
 
 
 async def test_the_empty_return_path_is_a_robots(channels: Channels) -> None:
-    """A mail whose envelope has no sender was sent by no person."""
+    """A mail without an envelope sender comes from a program."""
     approval, token = await channels.ask()
     assert await take(channels, reply(token, "approve"), sender="") == []
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
@@ -228,12 +228,12 @@ async def test_the_empty_return_path_is_a_robots(channels: Channels) -> None:
 
 @pytest.mark.parametrize("token", ["", "a" * 26, "short"])
 async def test_a_mail_without_a_known_token_is_ignored(channels: Channels, token: str) -> None:
-    """What answers nothing is noted in the audit and not answered."""
+    """The audit records it, and it gets no answer."""
     assert await take(channels, reply(token, "approve")) == []
 
 
 async def test_the_token_of_another_approval_decides_only_that_one(channels: Channels) -> None:
-    """A token is good for one approval."""
+    """A token is valid for one approval."""
     first, first_token = await channels.ask(purpose="one")
     second, _ = await channels.ask(purpose="two")
     await take(channels, reply(first_token, "approve"))
@@ -242,7 +242,7 @@ async def test_the_token_of_another_approval_decides_only_that_one(channels: Cha
 
 
 async def test_a_mail_to_two_requests_decides_neither(channels: Channels) -> None:
-    """One answer cannot be meant for two questions."""
+    """One answer cannot belong to two questions."""
     first, one = await channels.ask(purpose="one")
     second, two = await channels.ask(purpose="two")
     to = f"approvals+{one}@signoff.example, approvals+{two}@signoff.example"
@@ -253,7 +253,7 @@ async def test_a_mail_to_two_requests_decides_neither(channels: Channels) -> Non
 
 
 async def test_a_late_answer_decides_nothing(still_channels: Channels, clock: VirtualClock) -> None:
-    """After the deadline nothing counts, whether or not anybody has noticed it yet."""
+    """After the deadline it does not count, even if no timer has run yet."""
     channels = still_channels
     approval, token = await channels.ask()
     clock.advance(timedelta(hours=4))
@@ -270,7 +270,7 @@ async def test_a_late_answer_decides_nothing(still_channels: Channels, clock: Vi
 
 
 async def test_who_comes_second_reads_who_was_first(channels: Channels) -> None:
-    """The answer of the second person changes nothing, and says by whom it was decided."""
+    """The second answer changes nothing, and its writer reads who decided."""
     channels.policies = (Policy(name="both", ask=("mara", "cleo")),)
     approval, _ = await channels.ask()
     token = next(m.token for m in channels.channel.delivered if m.person == "cleo")
@@ -284,7 +284,7 @@ async def test_who_comes_second_reads_who_was_first(channels: Channels) -> None:
 
 
 async def test_saying_it_twice_is_answered_once_and_thanks_not_at_all(channels: Channels) -> None:
-    """A second yes reads that the first one counted; a "thanks" below it needs no answer."""
+    """A second yes learns that the first one counted; a later "thanks" gets no answer."""
     approval, token = await channels.ask()
     await take(channels, reply(token, "approve"))
     (told,) = await take(channels, reply(token, "approve!"))
@@ -297,7 +297,7 @@ async def test_saying_it_twice_is_answered_once_and_thanks_not_at_all(channels: 
 async def test_the_requester_cannot_decide_by_mail(
     channels: Channels, directory: Directory
 ) -> None:
-    """Somebody who turns out to be the requester is told that it is not theirs to decide."""
+    """A sender who turns out to be the requester is told that they may not decide."""
     from deciding import Decider
 
     approval, token = await channels.ask()
@@ -309,7 +309,7 @@ async def test_the_requester_cannot_decide_by_mail(
 
 
 async def test_a_person_who_left_decides_nothing(channels: Channels) -> None:
-    """Who is no longer in the settings cannot decide, whatever token there is."""
+    """A person who is not in the settings any more cannot decide with any token."""
     from deciding import Decider
 
     approval, token = await channels.ask()
@@ -320,7 +320,7 @@ async def test_a_person_who_left_decides_nothing(channels: Channels) -> None:
 
 
 async def test_a_processed_mail_is_forgotten_but_for_its_hash(channels: Channels) -> None:
-    """The words of a mail do not stay in the ledger; that it came does, for a week."""
+    """The text is deleted from the ledger; its hash stays for a week."""
     _, token = await channels.ask()
     raw = reply(token, "approve: secret words")
     await take(channels, raw)
@@ -335,7 +335,7 @@ async def test_a_processed_mail_is_forgotten_but_for_its_hash(channels: Channels
 
 
 async def test_what_cannot_be_read_is_kept_aside(channels: Channels) -> None:
-    """A mail over a cap is quarantined with its bytes, and stops nobody."""
+    """A mail over a limit is quarantined with its bytes, and the others are processed."""
     approval, token = await channels.ask()
     bomb = b"".join(b"X-H%d: %s\r\n" % (n, b"x" * 1000) for n in range(100)) + reply(token, "yes")
     await store(channels.ledger, bomb, sender="mara@example.com", recipients=[])
@@ -352,7 +352,7 @@ async def test_what_cannot_be_read_is_kept_aside(channels: Channels) -> None:
 async def test_a_reader_that_breaks_ends_in_quarantine(
     still_channels: Channels, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A mail on which our own code fails is tried a few times, then kept aside; others go on."""
+    """A mail that our own code cannot process is tried a few times and then quarantined."""
     channels = still_channels
     approval, token = await channels.ask()
     poison = reply(token, "poison")
@@ -376,7 +376,7 @@ async def test_a_reader_that_breaks_ends_in_quarantine(
 
 
 async def test_two_answers_at_the_same_time_decide_once(channels: Channels) -> None:
-    """Of a yes and a no that are processed at once, one counts and the other is told so."""
+    """Of an approval and a rejection at the same time, one counts and the other is told."""
     channels.policies = (Policy(name="both", ask=("mara", "cleo")),)
     approval, _ = await channels.ask()
     tokens = {m.person: m.token for m in channels.channel.delivered}
@@ -399,7 +399,7 @@ async def test_two_answers_at_the_same_time_decide_once(channels: Channels) -> N
 async def test_a_lease_that_was_lost_decides_nothing(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """A worker that was too slow commits nothing: another one has the mail by then."""
+    """A worker that was too slow commits nothing, because another has the mail."""
     channels = still_channels
     approval, token = await channels.ask()
     await store(channels.ledger, reply(token, "approve"), sender="m@example.com", recipients=[])
@@ -415,7 +415,7 @@ async def test_a_lease_that_was_lost_decides_nothing(
 async def test_an_unmarked_quote_is_not_the_reason(
     channels: Channels, directory: Directory
 ) -> None:
-    """Our own lines below an answer, with their marks and the cut marker lost, are left out."""
+    """Our own lines below an answer are left out, even without marks and cut marker."""
     approval, token = await channels.ask()
     mail_settings = EmailSettings(mailbox=MAILBOX)
 
@@ -437,7 +437,7 @@ async def test_an_unmarked_quote_is_not_the_reason(
 
 
 def test_lines_that_could_be_a_value_are_not_taken_for_ours(directory: Directory) -> None:
-    """A person may write what stands on the card: "amount: 2500" is then theirs."""
+    """If a person copies "amount: 2500" from the card, the value is theirs."""
     from builders import asked_approval
 
     approval = asked_approval(template={"amount": 0})
@@ -451,7 +451,7 @@ def test_lines_that_could_be_a_value_are_not_taken_for_ours(directory: Directory
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(max_size=300))
 async def test_no_text_breaks_the_intake(channels: Channels, text: str) -> None:
-    """Whatever somebody writes, the mail ends as a decision, a question, or a note."""
+    """Any mail ends as a decision, a question or a note."""
     _, token = await channels.ask(purpose=new_token())
     raw = b"\r\n".join(
         [
@@ -468,7 +468,7 @@ async def test_no_text_breaks_the_intake(channels: Channels, text: str) -> None:
 
 
 async def test_a_mail_is_read_once(channels: Channels) -> None:
-    """Which card it answers stands in its header; the lines of that card are then asked for."""
+    """Its header identifies the card, whose lines are then compared."""
     approval, token = await channels.ask()
     reads: list[bytes] = []
 

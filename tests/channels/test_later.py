@@ -1,4 +1,4 @@
-"""An application is put together at its first request, once."""
+"""An application is built once, at its first request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from signoff.channels.web.later import Later
 
 
 async def test_it_is_made_once_when_somebody_asks() -> None:
-    """Several who ask at once wait for the same one."""
+    """Concurrent callers wait for the same application."""
     made: list[ASGIApp] = []
 
     def make() -> ASGIApp:

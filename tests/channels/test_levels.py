@@ -1,4 +1,4 @@
-"""Levels on their whole way: the real router, ledger and delivery, on a virtual clock."""
+"""Levels with the real router, ledger and delivery, on a virtual clock."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ ASKER = RILEY.model_copy(update={"manager": "dan"})
 
 
 def level(*ask: str, **rules: Any) -> Level:
-    """Return a level of an hour."""
+    """Return a level with a deadline of an hour."""
     return Level(ask=ask, within="1h", **rules)
 
 
 class Floor:
-    """An office with its clock: what is due is done, and what waits is delivered."""
+    """An office and its clock: due work is done, and waiting messages are delivered."""
 
     def __init__(
         self, channels: Channels, clock: VirtualClock, *parts: Level, **rules: Any
@@ -52,29 +52,29 @@ class Floor:
         return await self.channels.ledger.approval(approval.id)
 
     async def wait(self, time: timedelta) -> None:
-        """Let time go by, and the clockwork run."""
+        """Advance the clock, and run the timers."""
         self.clock.advance(time)
         await Reconciler(self.channels.decider.roster).once()
         await self.settle()
 
     async def settle(self) -> None:
-        """Work through the stages until nothing waits."""
+        """Run the stages until nothing waits."""
         while await self.channels.router.drain() + await self.channels.delivery.drain():
             pass
 
     def told(self) -> list[tuple[str, Kind]]:
-        """Return who was told since the last time this was asked."""
+        """Return the recipients of messages since the last call."""
         messages = [(one.person, one.kind) for one in self.channels.channel.delivered]
         self.channels.channel.delivered.clear()
         return sorted(messages)
 
     async def now(self, approval: Approval) -> Approval:
-        """Return the approval as it stands."""
+        """Return the current approval."""
         return await self.channels.ledger.approval(approval.id)
 
 
 async def test_three_levels_and_reminders(still_channels: Channels, clock: VirtualClock) -> None:
-    """Each level gets cards and reminders, and those before are told where it went."""
+    """Each level gets cards and reminders, and earlier ones learn where it escalated."""
     floor = Floor(
         still_channels,
         clock,
@@ -118,7 +118,7 @@ async def test_three_levels_and_reminders(still_channels: Channels, clock: Virtu
 async def test_an_answer_is_judged_by_the_level_of_that_moment(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """No sweeper has run: who was asked before is refused, and who is asked next decides."""
+    """Before any timer has run, the earlier level is refused and the later one decides."""
     floor = Floor(still_channels, clock, level("mara"), level("cleo", name="finance"))
     approval = await floor.ask()
     decider = floor.channels.decider
@@ -139,7 +139,7 @@ async def test_an_answer_is_judged_by_the_level_of_that_moment(
 
 
 async def test_two_of_three_by_two_channels(still_channels: Channels, clock: VirtualClock) -> None:
-    """One person counts once, whatever they use; who has voted is told what is missing."""
+    """A person counts once in any channel, and reads how many approvals are missing."""
     floor = Floor(still_channels, clock, level("mara", "cleo", "dan", quorum=2))
     approval = await floor.ask()
     tokens = {one.person: one.token for one in floor.channels.channel.delivered}
@@ -164,7 +164,7 @@ async def test_two_of_three_by_two_channels(still_channels: Channels, clock: Vir
 
 
 async def test_a_veto_after_a_yes(still_channels: Channels, clock: VirtualClock) -> None:
-    """One no ends it, and the reason is told."""
+    """One rejection ends it, and its reason is told."""
     floor = Floor(still_channels, clock, level("mara", "cleo", quorum="all"))
     approval = await floor.ask()
     await floor.channels.decider.approve(approval.id, MARA, channel="email")
@@ -175,7 +175,7 @@ async def test_a_veto_after_a_yes(still_channels: Channels, clock: VirtualClock)
 
 
 async def test_one_after_the_other(still_channels: Channels, clock: VirtualClock) -> None:
-    """The second gets the card when the first has said yes."""
+    """The second approver gets the card after the first approval."""
     floor = Floor(still_channels, clock, level("mara", "cleo", quorum="all", order="sequence"))
     approval = await floor.ask()
     assert floor.told() == [("mara", Kind.CARD)]
@@ -190,7 +190,7 @@ async def test_one_after_the_other(still_channels: Channels, clock: VirtualClock
 async def test_a_level_that_cannot_be_reached_is_left_at_once(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """Its card is refused: the next level is asked without a wait, then the default."""
+    """After a refused card the next level is asked without waiting, and then the default."""
     floor = Floor(still_channels, clock, level("mara"), level("dan"))
     floor.channels.fallback = Fallback(ask=("cleo",))
 
@@ -208,7 +208,7 @@ async def test_a_level_that_cannot_be_reached_is_left_at_once(
 async def test_who_cannot_be_reached_may_still_answer_and_who_was_too_slow_not(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """A card that comes back takes nobody's word away; the end of a level does."""
+    """A returned card does not exclude a person from answering; the end of a level does."""
     floor = Floor(still_channels, clock, level("dan"), level("mara"), level("cleo"))
 
     def respond(message: Message) -> Result:
@@ -227,7 +227,7 @@ async def test_who_cannot_be_reached_may_still_answer_and_who_was_too_slow_not(
 
 
 async def test_again_from_the_beginning(still_channels: Channels, clock: VirtualClock) -> None:
-    """Who is asked a second time gets a second card, which answers as the first did."""
+    """A person who is asked again gets a second card, with the same effect as the first."""
     floor = Floor(still_channels, clock, level("mara"), level("cleo"), repeat=1)
     approval = await floor.ask()
     (first,) = floor.channels.channel.delivered
@@ -247,7 +247,7 @@ async def test_again_from_the_beginning(still_channels: Channels, clock: Virtual
 async def test_a_late_mail_of_an_earlier_level_is_answered(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """It changes nothing, and says where the request went."""
+    """It changes nothing, and the reply names the current level."""
     floor = Floor(still_channels, clock, level("mara"), level("cleo", name="finance"))
     approval = await floor.ask()
     (card,) = floor.channels.channel.delivered
@@ -261,7 +261,7 @@ async def test_a_late_mail_of_an_earlier_level_is_answered(
 async def test_a_reason_that_is_missing_is_asked_for_by_mail(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """Nothing is decided, and the answer shows what would have worked."""
+    """Nothing is decided, and the reply shows an answer that would have worked."""
     floor = Floor(still_channels, clock, level("mara", reasons=("reject",)))
     approval = await floor.ask()
     (card,) = floor.channels.channel.delivered
@@ -274,7 +274,7 @@ async def test_a_reason_that_is_missing_is_asked_for_by_mail(
 async def test_who_owns_the_agent_is_neither_asked_nor_heard(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """By the settings, for all that the agent asks."""
+    """The settings name the owner, for all calls of the agent."""
     floor = Floor(still_channels, clock, level("mara", "cleo"))
     approval = await floor.channels.open()
     router = Router(
@@ -294,7 +294,7 @@ async def test_who_owns_the_agent_is_neither_asked_nor_heard(
 async def test_silence_approves_under_the_ceiling(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """And the run goes on with exactly that call."""
+    """The run continues with exactly that call."""
     rules = {"on_timeout": "approve", "ceiling": "args.amount <= 2500"}
     floor = Floor(still_channels, clock, level("mara"), **rules)
     approval = await floor.ask()

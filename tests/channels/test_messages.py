@@ -1,4 +1,4 @@
-"""The messages of `messages.toml`: each can be said, and its headline begins with the title."""
+"""The messages of `messages.toml`: all can be formatted, and headlines begin with the title."""
 
 import ast
 import tomllib
@@ -23,7 +23,7 @@ NAMES = tomllib.loads(
 
 
 def titled(title: str = "Reimburse {args.amount} for {args.purpose}") -> Approval:
-    """Return a request that the policy gives a title, and that Mara is asked about."""
+    """Return a request with a title from its policy, which asks Mara."""
     terms = Terms.model_validate({"policy": "p", "ask": ["mara"], "within": "4h", "title": title})
     cards = (Asked(person="mara", channel="email", address=MARA.email),)
     return make_approval().ask(terms, cards, now=NOON)[0]
@@ -31,7 +31,7 @@ def titled(title: str = "Reimburse {args.amount} for {args.purpose}") -> Approva
 
 @pytest.mark.parametrize("name", ["not_opened", "claimed", "late_here", "withdrawn", "commented"])
 def test_a_headline_begins_with_the_title(name: str) -> None:
-    """Subject, push, Slack and page show it first; the tool's name is not beside it."""
+    """Subject, push, Slack and page show it first, without the tool's name."""
     words = say(name, titled(), people(), "mara", problem="It is over.")
     assert words.headline.startswith(f"{TITLE} – ")
     assert "reimburse" not in words.headline
@@ -40,7 +40,7 @@ def test_a_headline_begins_with_the_title(name: str) -> None:
 @pytest.mark.parametrize("milestone", Milestone)
 @pytest.mark.parametrize("reader", ["riley", "mara"])
 def test_so_does_every_status(milestone: Milestone, reader: str) -> None:
-    """Those who do not decide read the title too, once."""
+    """People who do not decide read the title too, once."""
     words = status(titled(), milestone, people(), requests=True, reader=reader)
     assert words.headline.startswith(f"{TITLE} – ")
     assert f"{words.headline}{words.text}".count(TITLE) == 1
@@ -48,7 +48,7 @@ def test_so_does_every_status(milestone: Milestone, reader: str) -> None:
 
 @pytest.mark.parametrize("reader", ["cleo", "nobody@example.com", NOBODY])
 def test_who_was_not_asked_does_not_read_the_title(reader: str) -> None:
-    """It shows arguments of the call, which may be a secret from them."""
+    """The title contains arguments of the call, which may be secret from them."""
     for words in (
         say("not_opened", titled(), people(), reader),
         outcome(titled(), reader, people()),
@@ -59,26 +59,26 @@ def test_who_was_not_asked_does_not_read_the_title(reader: str) -> None:
 
 
 def test_without_a_title_the_tool_is_named() -> None:
-    """A policy need not have a title."""
+    """A title is optional in a policy."""
     words = say("withdrawn", titled(""), people(), "mara")
     assert words.headline == "Withdrawn: reimburse"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_paragraph_is_an_answer(name: str) -> None:
-    """What we write ourselves can be quoted back, and decides nothing."""
+    """Our own text may be quoted in a reply, and must not decide."""
     text = " ".join(NAMES[name].get("text", "").split())
     assert harmless(text) == text
 
 
 def test_what_somebody_said_is_one_paragraph() -> None:
-    """Its lines begin none of ours."""
+    """Its lines cannot begin one of our lines."""
     assert quoted("wait\n\napprove\nnow") == "“wait approve now”"
 
 
 @pytest.fixture(scope="module")
 def known() -> set[str]:
-    """Every name that the channels hand to a message: keywords, and keys of such dicts."""
+    """Return every name that the channels pass to a message: keywords and keys of dicts."""
     found: set[str] = set()
     for file in Path(str(resources.files("signoff.channels"))).rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
@@ -91,7 +91,7 @@ def known() -> set[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_message_names_what_nobody_passes(name: str, known: set[str]) -> None:
-    """A mistyped name in the file is found here, and not when the message is said."""
+    """A mistyped name in the file is found here, not when the message is sent."""
     message = NAMES[name]
     for text in (message.get("headline", ""), message.get("text", "")):
         assert find_undeclared_variables(Environment().parse(text)) <= known

@@ -1,4 +1,4 @@
-"""Readers of the logs cannot answer for others: no way of a mail writes a token into them."""
+"""No way of a mail writes a token into the logs, so their readers cannot answer for others."""
 
 import base64
 import hmac
@@ -32,7 +32,7 @@ SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 async def by_smtp(
     channels: Channels, limits: LimitSettings, raws: Iterable[bytes], address: str
 ) -> list[int]:
-    """Hand mails in by SMTP, and some more than are taken."""
+    """Send mails by SMTP, more than are accepted."""
     inbound = InboundSettings(port=0)
     server = MailServer(
         EmailSettings(mailbox=MAILBOX, inbound=inbound, limits=limits), channels.ledger
@@ -56,7 +56,7 @@ async def by_smtp(
 
 
 async def by_http(channels: Channels, raw: bytes, secret: str) -> int:
-    """Post a mail, and return what it got."""
+    """Post a mail, and return the response."""
     app = make_gateway(channels.ledger)
     app.include_router(make_mail_router(Webhook(secrets=(SECRET,)), channels.ledger))
     at = str(int((await channels.ledger.now()).timestamp()))
@@ -72,7 +72,7 @@ async def by_http(channels: Channels, raw: bytes, secret: str) -> int:
 async def test_no_way_of_a_mail_writes_a_token(
     channels: Channels, log_output: LogCapture, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Asked, answered, refused, limited, laid aside: by SMTP and by HTTP."""
+    """Asked, answered, refused, limited and quarantined mails, by SMTP and by HTTP."""
     caplog.set_level(logging.DEBUG)
     _, token = await channels.ask()
     local, _, domain = MAILBOX.partition("@")
@@ -103,7 +103,7 @@ async def test_no_way_of_a_mail_writes_a_token(
     for expected in ("answer.recorded", "mail.quarantined", "intake.failed", "mail.limited"):
         assert expected in logged
     assert token not in str(replace(aside, raw=b"", recipients=(), sender=""))
-    # What a foreign error says is for the log's own redaction, which knows addresses with tokens.
+    # The log's own redaction handles foreign errors; it recognises addresses with tokens.
     from signoff.cli.log import Redactor
 
     clean = json.dumps([Redactor()(None, "", dict(one)) for one in log_output.entries], default=str)

@@ -1,4 +1,4 @@
-"""Items of the last release in the outboxes do what they would have done there."""
+"""Outbox items of the last release have the same effect here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from signoff.channels.pipeline.port import Kind
 
 
 async def replace(channels: Channels, stage: str, *bodies: dict[str, JsonValue]) -> None:
-    """Take out what waits at a stage, and put in what the last release would have."""
+    """Replace a stage's waiting items by those of the last release."""
     waiting = (await channels.ledger.claim(stage)).items
     change = Change()
     for item, body in zip(waiting, bodies, strict=True):
@@ -21,7 +21,7 @@ async def replace(channels: Channels, stage: str, *bodies: dict[str, JsonValue])
 
 
 async def test_an_approval_goes_its_way_by_items_of_the_last_release(channels: Channels) -> None:
-    """It is routed, its card is delivered, and the person is told how it ended."""
+    """It is routed, its card is delivered, and the person is told about the end."""
     approval, mail = await channels.open(), stages.deliver("email")
     about = {"approval": approval.id, "person": "mara"}
     await replace(channels, stages.ROUTE, {"approval": approval.id})
@@ -61,7 +61,7 @@ async def test_an_approval_goes_its_way_by_items_of_the_last_release(channels: C
 
 
 async def test_an_item_that_no_version_understands_stops_nobody(channels: Channels) -> None:
-    """It is put back; what waits beside it is routed."""
+    """It is put back, and the item beside it is routed."""
     approval = await channels.open()
     odd = {"approval": approval.id, "turn": "", "votes": "many"}
     await channels.ledger.commit(Change().send_raw(stages.ROUTE, "odd", odd))

@@ -1,4 +1,4 @@
-"""Phases on their whole way: cards, words, and what happens where a phase has nobody."""
+"""Phases end to end: cards, messages, and phases without people."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def floor(still_channels: Channels, clock: VirtualClock) -> Floor:
-    """An office where Riley's manager and then two others have to approve."""
+    """Return an office in which Riley's manager and then two others have to approve."""
     return Floor(
         still_channels,
         clock,
@@ -33,7 +33,7 @@ def floor(still_channels: Channels, clock: VirtualClock) -> Floor:
 
 
 async def test_the_board_is_asked_when_the_manager_has_approved(floor: Floor) -> None:
-    """Dan's yes by mail is recorded and goes on; the two of the board end it; the run goes on."""
+    """Dan's approval by mail is recorded; two of the board end it, and the run continues."""
     approval = await floor.ask()
     assert floor.told() == [("dan", Kind.CARD)]
     decider = floor.channels.decider
@@ -62,7 +62,7 @@ async def test_the_board_is_asked_when_the_manager_has_approved(floor: Floor) ->
 
 
 async def test_who_approves_by_mail_reads_that_it_goes_on(floor: Floor) -> None:
-    """The answer to Dan's mail says where it went; the card of the board who said yes before."""
+    """The reply to Dan's mail names the board; the board's card names the earlier approver."""
     await floor.ask()
     (card,) = floor.channels.channel.delivered
     floor.channels.channel.delivered.clear()
@@ -77,7 +77,7 @@ async def test_who_approves_by_mail_reads_that_it_goes_on(floor: Floor) -> None:
 async def test_a_phase_that_has_nobody_is_asked_of_the_default(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """It is not passed over: the default takes as many yeses as the phase would."""
+    """The phase is not skipped: the default needs as many approvals."""
     floor = Floor(
         still_channels,
         clock,

@@ -1,4 +1,4 @@
-"""What people are told, for every way in which a request can end."""
+"""Messages to people, for each way in which a request can end."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ def ended(
     values: Mapping[str, JsonValue] | None = None,
     **parts: Any,
 ) -> Approval:
-    """Return an approval that ended in a state."""
+    """Return an approval that has ended in a state."""
     approval = asked_approval(**parts)
     match state:
         case State.APPROVED:
@@ -45,7 +45,7 @@ ENDS = [state for state in State if state is not State.PENDING]
 @pytest.mark.parametrize("state", ENDS)
 @pytest.mark.parametrize("person", ["mara", "cleo"])
 def test_every_end_has_words_for_everybody(state: State, person: str) -> None:
-    """Each person reads the tool and how it ended; nobody is left with an empty mail."""
+    """Each person reads the tool and the end; no mail is empty."""
     words = phrases.outcome(ended(state), person, people())
     assert "reimburse" in words.headline
     assert words.text
@@ -56,14 +56,14 @@ def test_every_end_has_words_for_everybody(state: State, person: str) -> None:
 @pytest.mark.parametrize("state", ENDS)
 @pytest.mark.parametrize("person", [MARA, CLEO])
 def test_every_end_has_words_for_who_comes_too_late(state: State, person: Person) -> None:
-    """An answer to what has ended says what it changed: nothing."""
+    """The reply to a late answer says that it changed nothing."""
     words = phrases.already_decided(ended(state), person.id, people())
     assert "reimburse" in words.headline
     assert words.text
 
 
 def test_the_values_are_repeated() -> None:
-    """What the tool gets is said to those who were asked."""
+    """The approvers read the values that the tool gets."""
     approval = ended(State.APPROVED, template={"approved_days": 0}, values={"approved_days": 3})
     assert "With approved_days = 3." in phrases.outcome(approval, "mara", people()).text
     lone = ended(State.APPROVED, template=0, values={"value": 7})
@@ -72,7 +72,7 @@ def test_the_values_are_repeated() -> None:
 
 @pytest.mark.parametrize("bad", ["approve\nit", "yes", "\u202egnp", "x" * 5000, "\ud800"])
 def test_a_reason_stays_on_one_line_of_limited_length(bad: str) -> None:
-    """Words of others are shown on one line, without what hides or reorders."""
+    """Foreign words appear on one line, without hidden or reordering characters."""
     approval = ended(State.REJECTED, reason=bad)
     text = phrases.outcome(approval, "cleo", people()).text
     assert "\u202e" not in text
@@ -81,7 +81,7 @@ def test_a_reason_stays_on_one_line_of_limited_length(bad: str) -> None:
 
 
 def test_who_left_is_called_by_the_id() -> None:
-    """A decision by somebody who is no longer in the settings still names them."""
+    """A decision by a person who is not in the settings any more names their id."""
     from signoff.core.directory.people import Directory
 
     words = phrases.outcome(ended(State.APPROVED), "cleo", Directory([CLEO]))
@@ -89,13 +89,13 @@ def test_who_left_is_called_by_the_id() -> None:
 
 
 def test_a_tool_with_a_hostile_name() -> None:
-    """Whatever a tool is called, a headline is one line."""
+    """A headline is one line, whatever the tool's name is."""
     approval = ended(State.APPROVED, call=make_call("x\r\ny"))
     assert "\n" not in phrases.outcome(approval, "mara", people()).headline
 
 
 def test_a_text_of_thousands_of_lines_is_marked_as_well() -> None:
-    """Beyond the first hundred that begin like an answer, each of them is marked unread."""
+    """The mark is added to each line like an answer after the first hundred."""
     ours = "What you see is what will run."
     text = "\n".join([ours, *(f"ok {at}" for at in range(3_000)), "approve", "Москва"])
     marked = harmless(text).split("\n")

@@ -1,4 +1,4 @@
-"""A request for input and a long-running call, as mails: what people read, and what they answer."""
+"""Requests for input and long-running calls as mails, with their answers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def mail_of(approval: Approval, directory: Directory) -> tuple[str, str, str]:
 
 
 async def test_a_question_is_put_as_a_question(channels: Channels, directory: Directory) -> None:
-    """The question first, what it comes with, what to fill in, and what a no does."""
+    """The question is first, then its context, the fields, and the effect of a rejection."""
     approval, _ = await channels.ask(**QUESTION)
     title, text, page = mail_of(approval, directory)
     assert title.startswith("Answer needed: reimbursement_agent (finance)")
@@ -79,7 +79,7 @@ async def test_a_question_is_put_as_a_question(channels: Channels, directory: Di
 async def test_a_question_for_yes_or_no_asks_for_nothing_more(
     channels: Channels, directory: Directory
 ) -> None:
-    """A no is an answer here, and the mail does not say otherwise."""
+    """A no is a valid answer, and the mail says so."""
     approval, _ = await channels.ask(**FRAGILE)
     _, text, page = mail_of(approval, directory)
     for shown in (text, page):
@@ -92,7 +92,7 @@ async def test_a_question_for_yes_or_no_asks_for_nothing_more(
 async def test_a_long_running_call_says_what_it_waits_for(
     channels: Channels, directory: Directory
 ) -> None:
-    """Nothing runs on the answer: the agent is told the decision."""
+    """No tool runs after the answer; the agent gets the decision."""
     hint = 'What it has returned so far: {"ticket": "t-17"}'
     approval, _ = await channels.ask(
         tool="ask_for_approval", kind=Kind.LONG_RUNNING, hint=hint, amount=50
@@ -107,7 +107,7 @@ async def test_a_long_running_call_says_what_it_waits_for(
 
 
 async def test_the_answer_in_a_mail_is_the_answer_to_the_workflow(channels: Channels) -> None:
-    """A first line, and a line for each value."""
+    """One line decides, and each value has its own line."""
     approval, token = await channels.ask(**QUESTION)
     text = "approve\nstreet: Storgata 1\ncountry: no\nnote: ring twice\n"
     (notice,) = await take(channels, reply(token, text))
@@ -134,7 +134,7 @@ async def test_the_answer_in_a_mail_is_the_answer_to_the_workflow(channels: Chan
 async def test_an_answer_that_does_not_fit_is_asked_about_again(
     channels: Channels, text: str, problem: str, example: str
 ) -> None:
-    """The mail back says what was wrong, with an answer that would have worked."""
+    """The reply says what was wrong, with an answer that would have worked."""
     approval, token = await channels.ask(**QUESTION)
     (notice,) = await take(channels, reply(token, text))
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
@@ -143,7 +143,7 @@ async def test_an_answer_that_does_not_fit_is_asked_about_again(
 
 
 async def test_a_no_to_a_question_without_one_says_what_it_does(channels: Channels) -> None:
-    """It counts, and its sender reads that the run ends with it."""
+    """It counts, and its sender reads that it ends the run."""
     approval, token = await channels.ask(**QUESTION)
     (notice,) = await take(channels, reply(token, "no, ask the customer"))
     assert (await channels.ledger.approval(approval.id)).state is State.REJECTED
@@ -152,7 +152,7 @@ async def test_a_no_to_a_question_without_one_says_what_it_does(channels: Channe
 
 
 async def test_a_no_to_yes_or_no_lets_the_agent_go_on(channels: Channels) -> None:
-    """The answer is false, and its reason is kept."""
+    """The answer is false, with the reason."""
     approval, token = await channels.ask(**FRAGILE)
     (notice,) = await take(channels, reply(token, "no, it is a stone"))
     after = await channels.ledger.approval(approval.id)
@@ -161,7 +161,7 @@ async def test_a_no_to_yes_or_no_lets_the_agent_go_on(channels: Channels) -> Non
 
 
 async def test_a_remark_beside_a_yes_to_a_question_is_kept(channels: Channels) -> None:
-    """On a line of its own, as beside every yes."""
+    """It has its own line, as with any approval."""
     approval, token = await channels.ask(**FRAGILE)
     await take(channels, reply(token, "approve\nnote: message: it is glass"))
     after = await channels.ledger.approval(approval.id)
@@ -172,7 +172,7 @@ async def test_a_remark_beside_a_yes_to_a_question_is_kept(channels: Channels) -
 async def test_the_card_quoted_without_marks_answers_nothing(
     channels: Channels, directory: Directory
 ) -> None:
-    """Somebody's program copies our text below the yes: its empty fields are not values."""
+    """A program copies our text without marks; its empty fields are not values."""
     approval, token = await channels.ask(**QUESTION)
     _, text, _ = mail_of(approval, directory)
     ours = sent_lines(approval, "mara", directory=directory, settings=SETTINGS)

@@ -1,4 +1,4 @@
-"""Quiet hours through the router and the delivery, on the virtual clock."""
+"""Quiet hours in the router and the delivery, on the virtual clock."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ MARA = Person(
     quiet_hours=True,
 )
 MORNING = NOON.replace(day=3, hour=7)
-"""08:00 in Berlin of the day after `NOON`."""
+"""08:00 in Berlin on the day after `NOON`."""
 
 
 @dataclass
 class Night:
-    """The stages of the channels on the virtual clock, from eight in the evening on."""
+    """The stages on the virtual clock, starting at eight in the evening."""
 
     channels: Channels
     clock: VirtualClock
@@ -51,18 +51,18 @@ class Night:
 
     @property
     def delivered(self) -> list[tuple[Kind, str]]:
-        """What was delivered, and to whom."""
+        """The deliveries and their recipients."""
         return [(one.kind, one.person) for one in self.channels.channel.delivered]
 
     async def ask(self, policy: Policy) -> Approval:
-        """Open a request under a policy, route it and deliver what goes out now."""
+        """Open a request under a policy, route it, and make the deliveries that are due now."""
         self.channels.policies = (policy,)
         approval = await self.channels.open()
         await self.go(self.clock.now())
         return await self.channels.ledger.approval(approval.id)
 
     async def go(self, until: datetime, step: timedelta = LOOK_AGAIN) -> None:
-        """Let time pass to every full ten minutes, or step, and do whatever is due at each."""
+        """Advance the clock in steps of ten minutes, or `step`, and do the due work at each."""
         while True:
             await DueApprovals(self.roster).once()
             await self.channels.router.drain()
@@ -74,7 +74,7 @@ class Night:
             self.clock.advance(min(left, step - past))
 
     async def deliver(self) -> None:
-        """Deliver what goes out now."""
+        """Make the deliveries that are due now."""
         channels = self.channels
         delivery = Delivery(
             channels.ledger,
@@ -88,7 +88,7 @@ class Night:
 
 @pytest.fixture
 def directory() -> Directory:
-    """Mara, who has quiet hours; Cleo and Riley, who have none."""
+    """Mara has quiet hours; Cleo and Riley do not."""
     return Directory([MARA, CLEO, RILEY])
 
 
@@ -96,14 +96,14 @@ def directory() -> Directory:
 def night(
     still_ledger: Ledger, still_decider: Decider, directory: Directory, clock: VirtualClock
 ) -> Night:
-    """The evening of a Monday."""
+    """Return the evening of a Monday."""
     clock.advance(timedelta(hours=7))
     channels = Channels(still_ledger, still_decider, directory, Post())
     return Night(channels, clock, Roster(still_ledger, directory))
 
 
 async def test_a_card_comes_in_the_morning_and_once(night: Night) -> None:
-    """It waits over night, is delivered at eight, and the audit has both, once each."""
+    """It waits over night, goes out at eight, and the audit has both events once."""
     approval = await night.ask(Policy(name="expenses", ask=("mara",), within="24h"))
     await night.go(MORNING - timedelta(seconds=1))
     assert night.delivered == []
@@ -122,7 +122,7 @@ async def test_a_card_comes_in_the_morning_and_once(night: Night) -> None:
 
 
 async def test_people_without_quiet_hours_are_asked_at_once(night: Night) -> None:
-    """Of two who are asked, only one waits."""
+    """Of two approvers, only one waits."""
     await night.ask(Policy(name="both", ask=("mara", "cleo"), within="24h"))
     assert night.delivered == [(Kind.CARD, "cleo")]
     await night.go(MORNING)
@@ -130,7 +130,7 @@ async def test_people_without_quiet_hours_are_asked_at_once(night: Night) -> Non
 
 
 async def test_urgent_cards_and_those_that_would_be_too_late_go_out_at_once(night: Night) -> None:
-    """An urgent level asks at night, and so does one that ends before the morning."""
+    """An urgent level asks at night, as does a level that ends before the morning."""
     urgent = Policy(name="urgent", ask=("mara",), within="24h", urgent=True)
     await night.ask(urgent)
     await night.ask(Policy(name="short", ask=("mara",), within="4h"))
@@ -138,7 +138,7 @@ async def test_urgent_cards_and_those_that_would_be_too_late_go_out_at_once(nigh
 
 
 async def test_a_level_in_working_time_does_not_run_while_its_card_waits(night: Night) -> None:
-    """The card comes at eight, and all four hours are left then."""
+    """The card goes out at eight, with all four hours left."""
     approval = await night.ask(Policy(name="expenses", ask=("mara",), within="4h business"))
     await night.go(MORNING)
     assert night.delivered == [(Kind.CARD, "mara")]
@@ -146,7 +146,7 @@ async def test_a_level_in_working_time_does_not_run_while_its_card_waits(night: 
 
 
 async def test_the_next_level_decides_for_itself(night: Night) -> None:
-    """A level that escalates at night into somebody's quiet hours waits for them, too."""
+    """A level that begins at night waits for its own people's quiet hours."""
     levels = (
         Level(ask=("cleo",), within="1h"),
         Level(ask=("mara",), within="24h"),
@@ -159,7 +159,7 @@ async def test_the_next_level_decides_for_itself(night: Night) -> None:
 
 
 async def test_a_decision_of_somebody_else_ends_the_wait(night: Night) -> None:
-    """Who would have got the card in the morning gets nothing at all."""
+    """The approver whose card waits gets no message at all."""
     approval = await night.ask(Policy(name="both", ask=("mara", "cleo"), within="24h"))
     await night.channels.decider.approve(approval.id, CLEO, channel="inbox", reason="")
     await night.go(MORNING + HOUR)
@@ -169,7 +169,7 @@ async def test_a_decision_of_somebody_else_ends_the_wait(night: Night) -> None:
 
 
 async def test_who_claims_it_on_the_page_gets_the_card_then(night: Night) -> None:
-    """Somebody who is there before their hours does not wait for them."""
+    """A person who acts before their hours does not wait for them."""
     approval = await night.ask(Policy(name="expenses", ask=("mara",), within="24h"))
     await night.go(night.clock.now() + HOUR)
     assert night.delivered == []
@@ -181,7 +181,7 @@ async def test_who_claims_it_on_the_page_gets_the_card_then(night: Night) -> Non
 async def test_who_comes_back_earlier_gets_the_card_earlier(
     night: Night, directory: Directory
 ) -> None:
-    """An absence that expires or is ended ends the wait with it."""
+    """An absence that expires or is ended also ends the wait."""
     away = {"from": "2026-03-02", "to": "2026-03-20"}
     absent = MARA.model_validate({**MARA.model_dump(), "away": [away]})
     night.channels.directory = Directory([absent, CLEO, RILEY])
@@ -202,8 +202,8 @@ async def test_who_comes_back_earlier_gets_the_card_earlier(
 
 
 async def test_of_the_reminders_of_a_night_one_comes_in_the_morning(night: Night) -> None:
-    """Reminders every four hours wait, and none of them comes before the card or beside another."""
-    night.clock.advance(timedelta(hours=20))  # 16:00 of the Tuesday in Berlin
+    """Reminders every four hours wait; none comes before the card or beside another."""
+    night.clock.advance(timedelta(hours=20))  # 16:00 on the Tuesday in Berlin
     policy = Policy(name="expenses", ask=("mara",), within="48h", remind="every 3h")
     await night.ask(policy)
     assert night.delivered == [(Kind.CARD, "mara")]
@@ -216,16 +216,16 @@ async def test_of_the_reminders_of_a_night_one_comes_in_the_morning(night: Night
 
 
 async def test_no_reminder_comes_of_a_card_that_has_waited(night: Night) -> None:
-    """What would have reminded of it in the night is not needed when it comes."""
+    """A reminder that was due in the night is dropped."""
     await night.ask(Policy(name="expenses", ask=("mara",), within="48h", remind="every 3h"))
     await night.go(MORNING + timedelta(minutes=30))
     assert night.delivered == [(Kind.CARD, "mara")]
-    await night.go(MORNING + 3 * HOUR)  # the next one
+    await night.go(MORNING + 3 * HOUR)  # the next reminder
     assert night.delivered == [(Kind.CARD, "mara"), (Kind.NOTICE, "mara")]
 
 
 async def test_a_reminder_that_has_waited_too_long_is_none(night: Night) -> None:
-    """It was decided while the reminder waited."""
+    """The request was decided while the reminder waited."""
     night.clock.advance(timedelta(hours=20))
     policy = Policy(name="both", ask=("mara", "cleo"), within="48h", remind=("12h",))
     approval = await night.ask(policy)
@@ -237,7 +237,7 @@ async def test_a_reminder_that_has_waited_too_long_is_none(night: Night) -> None
 
 
 async def test_news_waits_for_the_morning_and_a_confirmation_does_not(night: Night) -> None:
-    """Who decides at night reads at once that it counts; who was asked too reads it at eight."""
+    """A person who decides at night gets a confirmation; the other approvers read it at eight."""
     tom = MARA.model_copy(update={"id": "tom", "name": "Tom Weber", "email": "tom@example.com"})
     night.channels.directory = Directory([MARA, tom, CLEO, RILEY])
     night.channels.decider = Decider(night.channels.ledger, night.channels.directory)
@@ -257,7 +257,7 @@ async def test_news_waits_for_the_morning_and_a_confirmation_does_not(night: Nig
 
 
 async def test_who_is_informed_is_informed_in_the_morning(night: Night) -> None:
-    """Mara need do nothing about it, and reads at eight that Cleo has decided."""
+    """Mara does not have to act, and reads at eight that Cleo decided."""
     policy = Policy(name="expenses", ask=("cleo",), within="24h", inform=("mara",))
     approval = await night.ask(policy)
     await night.channels.decider.approve(approval.id, CLEO, channel="inbox", reason="")
@@ -280,7 +280,7 @@ async def test_who_has_just_asked_is_told_at_once(night: Night) -> None:
 
 
 async def test_a_process_that_dies_loses_nothing_that_waits(night: Night) -> None:
-    """The item is leased and never heard of again; another process delivers it in the morning."""
+    """The item stays leased; another process delivers it in the morning."""
     await night.ask(Policy(name="expenses", ask=("mara",), within="24h"))
     night.clock.advance(LOOK_AGAIN)
     claimed = await night.channels.ledger.claim("deliver.email", lease=10)
@@ -290,7 +290,7 @@ async def test_a_process_that_dies_loses_nothing_that_waits(night: Night) -> Non
 
 
 async def test_what_may_be_delivered_already_is_not_begun_again_later(night: Night) -> None:
-    """A card whose first attempt came to nothing at 16:59 is not put off until the next morning."""
+    """A card with an unclear first attempt at 16:59 is not put off until the morning."""
     night.clock.advance(timedelta(hours=20, minutes=59))
     results: list[Result] = [Retry(60, "greylisted")]
     night.channels.channel = Post(respond=lambda _: results.pop() if results else Delivered("1"))
@@ -300,7 +300,7 @@ async def test_what_may_be_delivered_already_is_not_begun_again_later(night: Nig
 
 
 async def test_the_approval_stands_as_it_does_without_quiet_hours(night: Night) -> None:
-    """That a card waits is no failure: nobody else is asked, and it is pending."""
+    """A waiting card is not a failure: nobody else is asked, and it stays pending."""
     approval = await night.ask(Policy(name="expenses", ask=("mara",), within="24h"))
     assert approval.state is State.PENDING
     assert [(one.person, one.receipt, one.problem) for one in approval.asked] == [("mara", "", "")]
@@ -311,7 +311,7 @@ async def test_the_approval_stands_as_it_does_without_quiet_hours(night: Night) 
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_what_is_foreseen_is_what_is_delivered(night: Night, seed: int) -> None:
-    """For random hours, levels and moments the simulator says when each card goes out."""
+    """For random hours, levels and times, the simulator predicts when each card goes out."""
     dice = random.Random(seed)
     hours = (("Mon-Fri 08:00-17:00",), ("Mon-Sun 22:00-06:00",), ("Tue,Thu 12:00-14:00",))
     zones = ("Europe/Berlin", "America/New_York")

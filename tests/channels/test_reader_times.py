@@ -1,4 +1,4 @@
-"""Every time is shown by the clock of its reader, and its zone is named."""
+"""Every time appears in its reader's time zone, which is named."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ZONES = {"Europe/Berlin": "Mon 2 Mar 2026, 17:00 CET", "Asia/Dubai": "Mon 2 Mar 
 
 
 def directory(zone: str = "", *, default: str = "UTC") -> Directory:
-    """Return the people, of whom Mara lives in a zone; "" where it is not known."""
+    """Return the people; Mara has this time zone, or none for ""."""
     mara = MARA
     if zone:
         mara = Person.model_validate({**MARA.model_dump(), "time_zone": zone})
@@ -41,7 +41,7 @@ def directory(zone: str = "", *, default: str = "UTC") -> Directory:
 
 
 def asked() -> Approval:
-    """Return a request that Mara is asked about until four."""
+    """Return a request that Mara may answer until four."""
     terms = Terms.model_validate({"policy": "p", "ask": ["mara"], "within": "4h"})
     cards = (Asked(person="mara", channel="email", address=MARA.email),)
     return make_approval().ask(terms, cards, now=NOON)[0]
@@ -49,7 +49,7 @@ def asked() -> Approval:
 
 @pytest.mark.parametrize(("zone", "text"), ZONES.items())
 def test_mail_text_and_notices_show_the_readers_time(zone: str, text: str) -> None:
-    """The card, a reminder, a refusal, and that it is too late."""
+    """This holds for the card, a reminder, a refusal and the notice of a late answer."""
     here, approval = directory(zone), asked()
     sent = message(approval, here, channel="email", now=NOON)
     mara = here.get("mara")
@@ -69,7 +69,7 @@ def test_mail_text_and_notices_show_the_readers_time(zone: str, text: str) -> No
 
 
 def test_the_zone_of_the_settings_is_that_of_people_without_one() -> None:
-    """A zone that somebody has is theirs, also where it is UTC."""
+    """A person's own zone wins, even if it is UTC."""
     berlin, utc = ZoneInfo("Europe/Berlin"), ZoneInfo("UTC")
     assert directory(default="Europe/Berlin").zone_of("mara") == berlin
     assert directory("UTC", default="Europe/Berlin").zone_of("mara") == utc
@@ -79,7 +79,7 @@ def test_the_zone_of_the_settings_is_that_of_people_without_one() -> None:
 
 
 def test_the_terminal_shows_the_zone_of_the_settings() -> None:
-    """Who sits there is not known."""
+    """The person at a terminal is not known."""
     out = Console(record=True, width=300, file=StringIO())
     approval, here = asked(), directory(default="Europe/Berlin")
     show.print_approval(out, approval, here, [approval.note(What.OPENED, now=NOON)], NOON)
@@ -90,7 +90,7 @@ def test_the_terminal_shows_the_zone_of_the_settings() -> None:
 
 
 def test_slack_shows_each_reader_their_own() -> None:
-    """A program that does not know how shows UTC."""
+    """A program without support for it shows UTC."""
     assert date(NOON) == (
         f"<!date^{int(NOON.timestamp())}^{{date_short_pretty}} at {{time}}"
         "|Mon 2 Mar 2026, 12:00 UTC>"
@@ -99,7 +99,7 @@ def test_slack_shows_each_reader_their_own() -> None:
 
 @given(st.datetimes(timezones=st.just(UTC)), st.sampled_from([*ZONES, "UTC", "America/St_Johns"]))
 def test_any_moment_is_written_with_its_zone(at: datetime, zone: str) -> None:
-    """At the ends of the calendar too; the zone is always named."""
+    """This holds at the ends of the calendar too."""
     text = moment_text(at, ZoneInfo(zone))
     assert re.fullmatch(
         r"\w{3} \d{1,2} \w{3} \d{1,4}, \d{2}:\d{2} ([A-Z]{2,5}|UTC[-+]\d{2}(:?\d{2}){0,2})", text

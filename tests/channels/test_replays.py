@@ -1,4 +1,4 @@
-"""What a signature does not cover makes no other mail of it: no new one, and no other text."""
+"""Changes that a signature does not cover make neither a new mail nor another text."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def directory() -> Directory:
 
 @dataclass(kw_only=True)
 class Office(Channels):
-    """The stages, and the intake that verifies signatures."""
+    """The stages, with an intake that verifies signatures."""
 
     verifying: Intake
 
 
 @pytest.fixture
 async def office(channels: Channels) -> AsyncIterator[Office]:
-    """The stages of the channels where two of three have to say yes; its intake verifies."""
+    """Return the stages with a quorum of two of three; the intake verifies."""
     async with serving(Zone()) as zone:
         zone.publish(COMPANY)
         zone.publish(ALSO)
@@ -56,29 +56,29 @@ async def office(channels: Channels) -> AsyncIterator[Office]:
 
 
 def bare(token: str, text: str, number: int) -> bytes:
-    """Return an answer with a date, not signed."""
+    """Return an unsigned answer with a date."""
     date = f"Sat, 21 Nov 2026 11:00:0{number} +0000"
     return answer(token, text, **{"Message-ID": f"<{number}@example.com>", "Date": date})
 
 
 def written(token: str, text: str, number: int, fields: tuple[str, ...] = SIGNED) -> bytes:
-    """Return an answer with a date, signed."""
+    """Return a signed answer with a date."""
     return COMPANY.sign(bare(token, text, number), fields=fields)
 
 
 async def votes(office: Channels, approval: Approval) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return who says yes, and who says no."""
+    """Return who approves and who rejects."""
     ballot = (await office.ledger.approval(approval.id)).ballot
     return ballot.yes, ballot.no
 
 
 def refolded(raw: bytes) -> bytes:
-    """Return a mail with its signature written over other lines."""
+    """Return a mail whose signature header is folded differently."""
     return re.sub(rb"b=([A-Za-z0-9+/]{20})", rb"b=\1\r\n  ", raw.replace(b"\n", b"\r\n"), count=1)
 
 
 def signed_again(raw: bytes) -> bytes:
-    """Return a mail with another signature of somebody else on top."""
+    """Return a mail with another person's signature on top."""
     return Signer("evil.example").sign(raw)
 
 
@@ -100,7 +100,7 @@ REPLAYS = {
 async def test_a_withdrawn_yes_stays_withdrawn(
     office: Office, replay: Callable[[bytes], bytes], fields: tuple[str, ...]
 ) -> None:
-    """Mara says yes, and then no; somebody who has her yes sends it again."""
+    """Mara approves and then rejects; a replay of her approval changes nothing."""
     approval, token = await office.ask()
     yes = written(token, "approve", 1, fields)
     await take(office, yes, intake=office.verifying)
@@ -116,7 +116,7 @@ async def test_a_withdrawn_yes_stays_withdrawn(
 
 @pytest.mark.parametrize("name", ["Message-ID", "Date", "Subject", "References", "From"])
 async def test_a_field_that_is_there_twice_proves_nothing(office: Office, name: str) -> None:
-    """Also where it was never sent before: nobody knows which of the two was signed."""
+    """It is not known which of the two was signed, even if the mail is new."""
     approval, token = await office.ask()
     raw = written(token, "approve", 1)
     first = {"References": "<x@example.com>"}.get(name, "mara@example.com")
@@ -128,7 +128,7 @@ async def test_a_field_that_is_there_twice_proves_nothing(office: Office, name: 
 
 
 async def test_the_other_signature_of_a_mail_is_that_mail(office: Office) -> None:
-    """Of two signatures one is enough, and taking the other away makes no other mail."""
+    """One of two signatures is enough, and removing the other makes no new mail."""
     approval, token = await office.ask()
     raw = bare(token, "approve", 1)
     once = COMPANY.sign(raw)
@@ -142,7 +142,7 @@ async def test_the_other_signature_of_a_mail_is_that_mail(office: Office) -> Non
 
 
 async def test_another_mail_with_the_same_words_counts(office: Office) -> None:
-    """Who says yes, no and yes again has said yes."""
+    """A person who approves, rejects and approves again has approved."""
     approval, token = await office.ask()
     for number, text in enumerate(("approve", "reject: hm", "approve"), start=1):
         await take(office, written(token, text, number), intake=office.verifying)
@@ -152,7 +152,7 @@ async def test_another_mail_with_the_same_words_counts(office: Office) -> None:
 async def test_a_replay_is_known_for_as_long_as_its_token_is_good(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """After months, too, where somebody has so long to answer."""
+    """It is recognised even after months if the token is valid that long."""
     office = still_channels
     office.policies = (TWO.model_copy(update={"within": "200d"}),)
     async with serving(Zone()) as zone:
@@ -185,7 +185,7 @@ def retyped(raw: bytes, media_type: str) -> bytes:
     ],
 )
 async def test_another_type_makes_no_yes_of_it(office: Office, text: str, media_type: str) -> None:
-    """Most providers leave the Content-Type out of what they sign; the person is told why."""
+    """Most providers do not sign the Content-Type; the person reads why it was refused."""
     approval, token = await office.ask()
     raw = retyped(written(token, text, 1, ("from", "to", "subject", "date")), media_type)
 
@@ -197,7 +197,7 @@ async def test_another_type_makes_no_yes_of_it(office: Office, text: str, media_
 
 
 async def test_where_the_type_is_signed_it_may_be_html(office: Office) -> None:
-    """And another one breaks the signature."""
+    """A changed type breaks the signature."""
     approval, token = await office.ask()
     page = retyped(bare(token, "<p>approve</p>", 1), "text/html")
     signed = COMPANY.sign(page)

@@ -1,4 +1,4 @@
-"""The approver reads in the end what the agent did with it."""
+"""The approver learns what the agent did after the decision."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from signoff.worker.port import Turn
 async def decided(
     channels: Channels, *, yes: bool = True, result: str = "", **parts: Any
 ) -> tuple[Approval, Run]:
-    """Ask, decide, tell so, and let the tool run; return the approval and the run."""
+    """Ask, decide, deliver and run the tool; return the approval and the run."""
     approval, _ = await channels.ask(**parts)
     if yes:
         await channels.decider.approve(approval.id, MARA, channel="email")
@@ -38,7 +38,7 @@ async def decided(
 async def told_at_the_end(
     channels: Channels, approval: Approval, run: Run, text: str
 ) -> list[Message]:
-    """Let the turn end with these words, and return what people are told because of it."""
+    """End the turn with this text, and return the messages to people."""
     now = await channels.ledger.now()
     change = turn_results.turn_ended(run, Turn(text=text), [approval], {approval.id}, {}, now=now)
     await channels.ledger.commit(change)
@@ -50,7 +50,7 @@ async def told_at_the_end(
 async def test_the_decider_reads_what_the_tool_returned_and_the_agent_said(
     channels: Channels,
 ) -> None:
-    """Who decided, when, what the tool returned and the last word, in the thread of the card."""
+    """The card's thread has decider, time, the tool's result and the agent's last message."""
     approval, run = await decided(channels, result='{"paid": 250}')
     (told,) = await told_at_the_end(channels, approval, run, "Paid.\n\nAnything else?")
     assert (told.kind, told.person, told.good) == (Kind.END, "mara", True)
@@ -62,7 +62,7 @@ async def test_the_decider_reads_what_the_tool_returned_and_the_agent_said(
 
 
 async def test_a_rejection_has_an_end_as_well(channels: Channels) -> None:
-    """What the agent said when it was told no."""
+    """It has the agent's message after the rejection."""
     approval, run = await decided(channels, yes=False)
     (told,) = await told_at_the_end(channels, approval, run, "I am sorry to hear that.")
     assert told.headline == "reimburse was not run"
@@ -72,13 +72,13 @@ async def test_a_rejection_has_an_end_as_well(channels: Channels) -> None:
 
 
 async def test_where_there_is_nothing_to_tell_nobody_is_told(channels: Channels) -> None:
-    """A turn without a word, after a call that gave nothing, ends silently."""
+    """A turn without text, after a call without a result, sends no message."""
     approval, run = await decided(channels)
     assert await told_at_the_end(channels, approval, run, "") == []
 
 
 async def test_who_only_looked_on_is_told_the_outcome_alone(channels: Channels) -> None:
-    """The others read who decided, and are left in peace with the rest."""
+    """The other approvers read who decided, and get no further message."""
     channels.policies = (channels.policies[0].model_copy(update={"ask": ("mara", "cleo")}),)
     approval, run = await decided(channels, result="{}")
     assert [one.person for one in await told_at_the_end(channels, approval, run, "Done.")] == [
@@ -88,7 +88,7 @@ async def test_who_only_looked_on_is_told_the_outcome_alone(channels: Channels) 
 
 @pytest.mark.parametrize("text", ["x" * 100_000, "\u202eevil", "approve\n\nreject"])
 async def test_an_agents_word_is_shown_safely(channels: Channels, text: str) -> None:
-    """It is cut to size, and what hides or reorders text is written out."""
+    """It is shortened, and hidden or reordering characters are written out."""
     approval, run = await decided(channels, result="{}")
     (told,) = await told_at_the_end(channels, approval, run, text)
     assert len(told.text) < 5_000

@@ -1,8 +1,8 @@
-"""Whom a request goes to, and what happens when nobody can be asked."""
+"""The router: who is asked, and what happens if nobody can be."""
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -25,12 +25,12 @@ from signoff.testing import FakeChannel, VirtualClock
 
 
 async def deliveries(channels: Channels) -> tuple[Item, ...]:
-    """Claim and return what waits for delivery."""
+    """Claim and return the waiting deliveries."""
     return (await channels.ledger.claim("deliver.email")).items
 
 
 async def test_the_policy_that_matches_is_asked(channels: Channels) -> None:
-    """A routed approval has terms, a deadline and the people of its policy."""
+    """A routed approval has its policy's terms, deadline and people."""
     channels.policies = (
         Policy(name="small", when="args.amount < 100.0", ask=("cleo",)),
         Policy(name="large", when="args.amount >= 100.0", ask=("mara", "cleo"), within="2h"),
@@ -51,7 +51,7 @@ async def test_the_policy_that_matches_is_asked(channels: Channels) -> None:
 
 
 async def test_each_person_gets_a_token_that_only_its_hash_is_kept_of(channels: Channels) -> None:
-    """The outbox has the token in plain, its record is found by the hash alone and runs out."""
+    """The outbox has the token; its record only has the hash, and expires."""
     channels.policies = (Policy(name="both", ask=("mara", "cleo"), within="1h"),)
     approval = await channels.open()
     await channels.router.drain()
@@ -77,7 +77,7 @@ async def test_each_person_gets_a_token_that_only_its_hash_is_kept_of(channels: 
 
 
 async def test_routing_twice_asks_once(channels: Channels) -> None:
-    """A second item about an approval that has been routed does nothing."""
+    """A second item about a routed approval does nothing."""
     approval = await channels.open()
     await channels.router.drain()
     change = Change().send(RouteApproval(approval=approval.id))
@@ -90,7 +90,7 @@ async def test_routing_twice_asks_once(channels: Channels) -> None:
 
 
 async def test_what_ended_before_it_was_routed_is_left_alone(channels: Channels) -> None:
-    """Nobody is asked about a request that was withdrawn in the meantime."""
+    """Nobody is asked about a request that was withdrawn meanwhile."""
     approval = await channels.open()
     await channels.decider.withdraw(approval.id, by="riley", reason="changed my mind")
 
@@ -103,12 +103,14 @@ async def test_what_ended_before_it_was_routed_is_left_alone(channels: Channels)
 async def test_a_race_with_somebody_else_is_decided_anew(
     channels: Channels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An approval that is withdrawn between the reading and the commit is not asked about."""
+    """An approval that is withdrawn between reading and commit is not asked about."""
     approval = await channels.open()
     real = outbox.read_each
     raced: list[bool] = []
 
-    async def read_each(ledger: Ledger, ids: Sequence[str]) -> dict[str, Approval | Exception]:
+    async def read_each(
+        ledger: Ledger, ids: Sequence[str]
+    ) -> tuple[dict[str, Approval | Exception], datetime]:
         found = await real(ledger, ids)
         if not raced:
             raced.append(True)
@@ -124,7 +126,7 @@ async def test_a_race_with_somebody_else_is_decided_anew(
 
 
 async def test_nobody_can_be_asked(channels: Channels) -> None:
-    """Without anybody to ask, the approval says so, keeps its deadline and waits for it."""
+    """The approval says so, keeps its deadline and waits for it."""
     channels.policies, channels.fallback = (), Fallback(within=timedelta(hours=1))
     opened = await channels.open()
 
@@ -139,7 +141,7 @@ async def test_nobody_can_be_asked(channels: Channels) -> None:
 
 
 async def test_the_requester_is_never_asked(channels: Channels) -> None:
-    """Who asked for the call is left out, and the default is asked in their place."""
+    """The requester is left out, and the default is asked instead."""
     approval = await channels.open(user="m.lind@example.net")
 
     await channels.router.drain()
@@ -151,7 +153,7 @@ async def test_the_requester_is_never_asked(channels: Channels) -> None:
 async def test_one_that_cannot_be_routed_stops_nobody(
     channels: Channels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An approval whose routing raises is put back; the others of its batch are asked."""
+    """An approval whose routing fails is put back; the rest of its batch is asked about."""
     first = await channels.open(purpose="poison")
     second = await channels.open(purpose="fine")
 
@@ -178,7 +180,7 @@ async def test_one_that_cannot_be_routed_stops_nobody(
 async def test_after_the_last_attempt_it_is_a_dead_letter(
     still_channels: Channels, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What can never be routed ends where it can be looked at: a record and an event."""
+    """It ends as a record and an event that people can inspect."""
     channels = still_channels
     approval = await channels.open()
 
@@ -201,7 +203,7 @@ async def test_after_the_last_attempt_it_is_a_dead_letter(
 
 
 async def test_an_approval_that_is_not_there_is_a_dead_letter_at_once(channels: Channels) -> None:
-    """An item about nothing does not come back, and stops nobody."""
+    """Such an item is not retried, and does not stop the others."""
     change = Change().send(RouteApproval(approval="ap_ghost"))
     await channels.ledger.commit(change)
     approval = await channels.open()
@@ -213,7 +215,7 @@ async def test_an_approval_that_is_not_there_is_a_dead_letter_at_once(channels: 
 
 
 async def test_what_reaches_nobody_goes_to_the_default(channels: Channels) -> None:
-    """When the only card is refused, the default is asked, with a time of its own."""
+    """If the only card is refused, the default is asked with its own deadline."""
 
     def respond(message: Message) -> Result:
         return Refused("no such mailbox") if message.person == MARA.id else Delivered(message.id)
@@ -242,7 +244,7 @@ async def test_what_reaches_nobody_goes_to_the_default(channels: Channels) -> No
 
 
 async def test_when_the_default_is_not_reached_either_it_is_said_once(channels: Channels) -> None:
-    """With nobody left, it is noted and the deadline ends it; nothing goes in circles."""
+    """It is noted, and the deadline ends the request; nobody is asked in circles."""
     channels.channel = FakeChannel(respond=lambda _: Refused("no such mailbox"))
     approval = await channels.open()
     for _ in range(4):
@@ -258,7 +260,7 @@ async def test_when_the_default_is_not_reached_either_it_is_said_once(channels: 
 
 @pytest.mark.parametrize("count", [120])
 async def test_a_drain_takes_all_batches(channels: Channels, count: int) -> None:
-    """More requests than one batch holds are all routed by one drain."""
+    """One drain routes more requests than a batch has."""
     for _ in range(count):
         await channels.open()
 

@@ -1,4 +1,4 @@
-"""A mail is processed once however often it comes, and no mail is taken for another one."""
+"""A mail is processed once however often it arrives, and different mails stay different."""
 
 import asyncio
 
@@ -28,12 +28,12 @@ DATE = "Sat, 01 Aug 2026 10:00:00 +0000"
 
 
 def crlf(raw: bytes) -> bytes:
-    """Return a mail with the line ends it has on the wire."""
+    """Return a mail with the line ends of the wire."""
     return raw.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
 
 
 async def test_the_same_bytes_are_processed_once(channels: Channels) -> None:
-    """A mail that is delivered twice is known by its bytes, also after it was processed."""
+    """A mail that arrives twice is recognised by its bytes, even after it was processed."""
     approval, token = await channels.ask()
     raw = reply(token, "banana")
     assert await store(channels.ledger, raw, sender="mara@example.com", recipients=[])
@@ -46,7 +46,7 @@ async def test_the_same_bytes_are_processed_once(channels: Channels) -> None:
 
 @given(first=st.sets(st.sampled_from(TRACE)), second=st.sets(st.sampled_from(TRACE)))
 def test_what_a_path_puts_on_top_makes_no_other_mail(first: set[bytes], second: set[bytes]) -> None:
-    """Copies differ by trace fields and line ends alone, and are the same mail."""
+    """Copies that differ only in trace fields and line ends are the same mail."""
     raw = reply("a" * 26, "approve\n\n> quoted\n", Date=DATE)
     one, two = (
         read_mail(b"".join(first) + crlf(raw)),
@@ -73,7 +73,7 @@ def test_what_a_path_puts_on_top_makes_no_other_mail(first: set[bytes], second: 
 def test_whatever_a_mail_does_is_part_of_what_it_is(
     other: dict[str, str] | dict[str, list[str]],
 ) -> None:
-    """Of all that could make a mail count or not, nothing can be changed unnoticed."""
+    """No part that can make a mail count or not can change unnoticed."""
     judged = other.pop("judged", ["proven"])
     raw = reply("a" * 26, "approve", Date=DATE)
     changed = reply("a" * 26, **({"text": "approve", "Date": DATE} | other))
@@ -82,14 +82,14 @@ def test_whatever_a_mail_does_is_part_of_what_it_is(
 
 
 def test_without_message_id_and_date_only_the_copy_itself_is_known() -> None:
-    """Two mails that nothing tells apart but when they came are two mails."""
+    """Without Message-ID and Date, two mails with the same text are different mails."""
     bare = read_mail(b"From: mara@example.com\r\n\r\nbanana\r\n")
     assert identity(bare, judged=[], copy="1") != identity(bare, judged=[], copy="2")
     assert identity(bare, judged=[], copy="1") == identity(bare, judged=[], copy="1")
 
 
 async def test_copies_by_several_paths_are_processed_once(channels: Channels) -> None:
-    """By SMTP with the envelope's recipients, and out of a mailbox with other trace fields."""
+    """By SMTP with the envelope's recipients, and from a mailbox with other trace fields."""
     approval, token = await channels.ask()
     raw = reply(token, "banana", Date=DATE)
     to = [f"approvals+{token}@signoff.example"]
@@ -101,7 +101,7 @@ async def test_copies_by_several_paths_are_processed_once(channels: Channels) ->
 
 
 async def test_copies_that_are_processed_at_once_count_once(channels: Channels) -> None:
-    """Of two copies that two processes take up at the same time, one is processed."""
+    """If two processes take two copies at the same time, one copy is processed."""
     approval, token = await channels.ask()
     for top in TRACE[:4]:
         await store(
@@ -116,7 +116,7 @@ async def test_copies_that_are_processed_at_once_count_once(channels: Channels) 
 
 
 async def test_a_mail_sent_ahead_does_not_suppress_the_answer(channels: Channels) -> None:
-    """An answer that was seen does not become known by a copy that does not count."""
+    """A copy that does not count does not mark the real answer as processed."""
     approval, token = await channels.ask()
     other, other_token = await channels.ask(purpose="other")
     raw = crlf(reply(token, "approve", Date=DATE))
@@ -134,7 +134,7 @@ async def test_a_mail_sent_ahead_does_not_suppress_the_answer(channels: Channels
 
 
 async def test_two_answers_of_one_person_are_two(channels: Channels) -> None:
-    """A second thought with the words of the first is a mail of its own."""
+    """A second mail with the same text is a mail of its own."""
     approval, token = await channels.ask()
     for n in range(2):
         await take(channels, reply(token, "banana", Date=DATE, Message_ID=f"<{n}@mail.example>"))

@@ -1,4 +1,4 @@
-"""Where a policy wants a second step: what a mail is worth, and what its writer is told."""
+"""With a second step: the effect of a mail, and the replies to its writer."""
 
 from email.message import EmailMessage
 
@@ -26,13 +26,13 @@ POLICY = Policy(name="expenses", ask=("mara",), within="4h", second_step="args.a
 
 @pytest.fixture
 def office(channels: Channels) -> Channels:
-    """The stages of the channels, under a policy that wants a second step above 100."""
+    """Return the stages under a policy that needs a second step above 100."""
     channels.inbox, channels.policies = INBOX, (POLICY,)
     return channels
 
 
 async def take(office: Channels, token: str, text: str) -> list[Message]:
-    """Answer with a token, and return what Mara is told."""
+    """Answer a token, and return the replies to Mara."""
     office.mails += 1
     local, _, domain = MAILBOX.partition("@")
     mail = EmailMessage()
@@ -47,7 +47,7 @@ async def take(office: Channels, token: str, text: str) -> list[Message]:
 
 
 async def test_a_yes_is_noted_and_decides_nothing(office: Channels) -> None:
-    """The run waits on; the person is told that it counts once it is confirmed, where and when."""
+    """The run waits; the person reads where and until when to confirm."""
     approval, token = await office.ask()
 
     (told,) = await take(office, token, "approve\nnote: fine by me")
@@ -66,7 +66,7 @@ async def test_a_yes_is_noted_and_decides_nothing(office: Channels) -> None:
 
 
 async def test_each_answer_is_told_once_and_the_last_counts(office: Channels) -> None:
-    """Another yes takes the place of the first, with its values, and says so."""
+    """A later answer replaces the first with its values, and the reply says so."""
     approval, token = await office.ask(template={"days": 0}, amount=500)
     await take(office, token, "approve 3")
 
@@ -79,7 +79,7 @@ async def test_each_answer_is_told_once_and_the_last_counts(office: Channels) ->
 
 
 async def test_other_values_are_noted_too(office: Channels) -> None:
-    """They would be a rejection with a proposal, and wait for the second step as well."""
+    """They would be a rejection with a proposal, and need the second step too."""
     approval, token = await office.ask(amount=500)
     (told,) = await take(office, token, "approve with amount=300")
     assert "With amount = 300 instead of what was shown." in told.text
@@ -87,7 +87,7 @@ async def test_other_values_are_noted_too(office: Channels) -> None:
 
 
 async def test_a_no_counts_at_once_also_after_a_yes(office: Channels) -> None:
-    """Somebody who sees a yes that is not theirs can stop it by mail."""
+    """A person who sees a forged approval can stop it by mail."""
     approval, token = await office.ask()
     await take(office, token, "approve")
     (told,) = await take(office, token, "reject: that was not me")
@@ -96,7 +96,7 @@ async def test_a_no_counts_at_once_also_after_a_yes(office: Channels) -> None:
 
 
 async def test_a_confirmed_yes_resumes_and_is_told(office: Channels) -> None:
-    """The second step decides in the words of the first, and everybody hears of it."""
+    """The second step decides as the first one said, and everybody is told."""
     approval, token = await office.ask()
     await take(office, token, "approve\nnote: fine")
     step = present((await office.ledger.approval(approval.id)).step_of("mara"))
@@ -114,14 +114,14 @@ async def test_a_confirmed_yes_resumes_and_is_told(office: Channels) -> None:
 
 
 async def test_below_the_threshold_a_mail_decides(office: Channels) -> None:
-    """The policy says what is worth a second step, and the rest is as it was."""
+    """The policy determines which requests need a second step."""
     approval, token = await office.ask(amount=50)
     await take(office, token, "approve")
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
 async def test_a_mail_that_bounces_does_not_lower_the_bar(office: Channels) -> None:
-    """The default is asked instead, and its yes is worth no more by mail."""
+    """The default is asked instead, and needs two steps as well."""
     office.fallback = Fallback(ask=("cleo",))
     approval, _ = await office.ask()
     change_to = await office.ledger.approval(approval.id)
@@ -139,7 +139,7 @@ async def test_a_mail_that_bounces_does_not_lower_the_bar(office: Channels) -> N
 
 
 async def test_what_was_proposed_by_mail_is_asked_about(office: Channels) -> None:
-    """`edits = "approve"` takes a proposal for an answer, which by mail would be one step only."""
+    """With `edits = "approve"`, a proposal by mail would be an approval of one step."""
     free = Policy(name="p", ask=("mara",), within="4h", edits=Edits.APPROVE)
     office.policies = (free,)
     first, token = await office.ask(amount=5000)
@@ -177,7 +177,7 @@ async def test_what_was_proposed_by_mail_is_asked_about(office: Channels) -> Non
 
 @pytest.mark.parametrize("amount", [50, 500])
 async def test_the_card_says_beforehand_what_it_takes(office: Channels, amount: int) -> None:
-    """Every card links to its page; one in two steps says that a mail is not enough."""
+    """Every card links to its page; with two steps it says that a mail is not enough."""
     await office.ask(amount=amount)
     (card,) = office.channel.delivered
     settings = EmailSettings(mailbox=MAILBOX)

@@ -1,4 +1,4 @@
-"""What a mail cut off can be refused by mail, and approved only where all of it is read."""
+"""A truncated mail can be answered with a rejection; an approval needs the whole call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONG = "y" * 60_000
 
 
 class Office:
-    """The stages of the channels, with mail by a real SMTP server."""
+    """The stages of the channels with a real SMTP server."""
 
     def __init__(self, channels: Channels, sink: Sink) -> None:
         channels.inbox, channels.policies = INBOX, (POLICY,)
@@ -37,7 +37,7 @@ class Office:
         self.channel = EmailChannel(sink.settings())
 
     async def deliver(self) -> Sequence[EmailMessage]:
-        """Send what waits, and return the mails that were sent."""
+        """Deliver waiting mails, and return them."""
         before = len(self.sink.mails)
         delivery = Delivery(
             self.ledger, self.channel, directory=self.channels.directory, inbox=INBOX
@@ -53,7 +53,7 @@ class Office:
         return await self.ledger.approval(approval.id), mail
 
     async def reply(self, to: EmailMessage, text: str) -> Sequence[EmailMessage]:
-        """Answer a mail, and return what Mara is told."""
+        """Answer a mail, and return the replies to Mara."""
         self.answers += 1
         mail = EmailMessage()
         mail["From"], mail["To"] = MARA.email, to["Reply-To"]
@@ -67,7 +67,7 @@ class Office:
 
 @pytest.fixture
 async def office(channels: Channels, start_sink: SinkFactory) -> Office:
-    """An office that sends mail."""
+    """Return an office that sends mail."""
     assert MAILBOX
     return Office(channels, await start_sink())
 
@@ -79,7 +79,7 @@ def parts(mail: EmailMessage) -> tuple[str, str]:
 
 
 async def test_the_mail_says_that_it_is_cut_and_offers_no_yes(office: Office) -> None:
-    """Both parts of it: where all of it is read, and that a no still counts."""
+    """Both parts say where the whole call is, and that a rejection counts."""
     approval, mail = await office.ask(purpose=LONG)
     assert [one.shown for one in approval.asked] == [Shown.CUT]
     page = f"https://approvals.example.com/inbox/approvals/{approval.id}"
@@ -94,7 +94,7 @@ async def test_the_mail_says_that_it_is_cut_and_offers_no_yes(office: Office) ->
 
 
 async def test_a_mail_that_shows_all_offers_a_yes(office: Office) -> None:
-    """Ten thousand characters and more are shown, and can be approved."""
+    """Ten thousand characters are shown and can be approved."""
     approval, mail = await office.ask(purpose="z" * 15_000, amount=5)
     assert [one.shown for one in approval.asked] == [Shown.COMPLETE]
     plain, html = parts(mail)
@@ -110,7 +110,7 @@ async def test_a_mail_that_shows_all_offers_a_yes(office: Office) -> None:
     "text", ["approve", "yes", "approve\namount: 900", "approve this and calls like it for 2 hours"]
 )
 async def test_a_yes_to_a_cut_mail_is_refused_and_answered(office: Office, text: str) -> None:
-    """Nothing is decided; the answer says why and links to the page, and the audit has it."""
+    """Nothing is decided; the reply has the reason and a link, and the audit has the refusal."""
     approval, mail = await office.ask(purpose=LONG, amount=2500)
     (told,) = await office.reply(mail, text)
     plain, html = parts(told)
@@ -123,7 +123,7 @@ async def test_a_yes_to_a_cut_mail_is_refused_and_answered(office: Office, text:
 
 
 async def test_a_no_to_a_cut_mail_counts(office: Office) -> None:
-    """Also after a yes that did not count: the answer to it can be answered."""
+    """It also counts after a refused approval, as an answer to the refusal."""
     approval, mail = await office.ask(purpose=LONG)
     (told,) = await office.reply(mail, "approve")
     await office.reply(told, "reject: far too long")
@@ -132,7 +132,7 @@ async def test_a_no_to_a_cut_mail_counts(office: Office) -> None:
 
 
 async def test_a_yes_to_the_same_call_on_the_page_counts(office: Office) -> None:
-    """What mail could not show is approved where it is shown."""
+    """The page shows the whole call, so it can be approved there."""
     approval, mail = await office.ask(purpose=LONG)
     await office.reply(mail, "approve")
     await office.decider.approve(approval.id, MARA, channel="inbox")
@@ -140,7 +140,7 @@ async def test_a_yes_to_the_same_call_on_the_page_counts(office: Office) -> None
 
 
 async def test_calls_that_are_approved_together_are_shown_too(office: Office) -> None:
-    """A channel that cut one of them cannot take it among others."""
+    """A channel that truncates one of them cannot approve it with others."""
     approval, _ = await office.ask(purpose=LONG)
     together = moves.Approve(together=True)
     with pytest.raises(NotShownInFull):
@@ -151,7 +151,7 @@ async def test_calls_that_are_approved_together_are_shown_too(office: Office) ->
 
 
 async def test_a_reply_that_overtakes_the_note_of_its_card_waits(office: Office) -> None:
-    """The mail is there before the ledger says that it is: the yes is judged a moment later."""
+    """If it arrives before the delivery is recorded, it is judged a moment later."""
     approval, mail = await office.ask(purpose="z" * 1_000)
     was = approval
     under_way = tuple(

@@ -1,8 +1,9 @@
-"""What is simulated is what the router does: for random policies, people, absences and answers."""
+"""The simulator matches the router for random policies, people, absences and answers."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from datetime import date, timedelta
 
 from hypothesis import HealthCheck, given, settings
@@ -16,20 +17,33 @@ from signoff.core.approvals.approval import State
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Queue
+from signoff.core.directory.schedules import Schedule
 from signoff.core.policies.levels import Group, Level
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.core.simulation.forecast import End, Says, SimulatedAnswer
 
 NAMES = ("ada", "bo", "cy", "dee", "eve")
+TWIN = "bo.external"
+"""Another id of Bo with the same Slack account."""
 MINUTE = timedelta(minutes=1)
 LIMIT = "limit.expenses >= args.amount"
 TOMORROW = date(2026, 3, 3)
-"""It begins an hour after noon, or two, where the people work."""
+"""The people's next day, which begins an hour or two after noon."""
 ZONES = ("UTC", "Pacific/Noumea", "Asia/Vladivostok")
+REQUESTERS = ("riley", "riley", "riley@example.com", "ada", "Bo@example.com", TWIN, "stranger")
+AMOUNTS: tuple[JsonValue, ...] = (500, 500, 50, 5000, 0.1, "500", None)
+WHENS = (
+    "",
+    "args.amount <= 500",
+    "args.amount > 100.5",
+    "args.text > 1",
+    "now.hour == 12",
+    'user == "riley" || args.amount > 1000',
+)
 
 
 def absences(draw: st.DrawFn, name: str) -> tuple[Absence, ...]:
-    """Draw whether somebody is away, or goes away while they are asked, and who decides instead."""
+    """Draw absences, also ones that begin while the person is asked, and delegates."""
     start = draw(st.sampled_from([None, None, None, date(2026, 3, 1), TOMORROW, TOMORROW]))
     if start is None:
         return ()
@@ -39,7 +53,7 @@ def absences(draw: st.DrawFn, name: str) -> tuple[Absence, ...]:
 
 @st.composite
 def directories(draw: st.DrawFn) -> Directory:
-    """Draw five people in a line of managers, some of whom have left, with limits, and a queue."""
+    """Draw a directory: people with managers, limits and absences, a queue and a schedule."""
     people = []
     for at, name in enumerate(NAMES):
         boss = draw(st.sampled_from(["", *NAMES[at + 1 :]]))
@@ -53,25 +67,37 @@ def directories(draw: st.DrawFn) -> Directory:
                 manager=boss,
                 limits=limits,
                 away=away,
+                slack="U0BO" if name == "bo" else "",
                 time_zone=draw(st.sampled_from(ZONES)),
+                hours=draw(st.sampled_from([(), ("Mon-Fri 09:00-17:00",)])),
                 active=draw(st.sampled_from([True, True, True, True, False])),
             )
         )
+    twin = Person(id=TWIN, email="bo@partner.example", slack="U0BO", limits={"expenses": 1000.0})
     riley = Person(
         id="riley",
         email="riley@example.com",
         manager=draw(st.sampled_from(NAMES)),
         active=draw(st.sampled_from([True, True, True, False])),
     )
-    members = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True))
-    pick = draw(st.sampled_from(["everyone", "round-robin"]))
+    members = draw(st.lists(st.sampled_from([*NAMES, TWIN]), min_size=1, max_size=3, unique=True))
+    pick = draw(st.sampled_from(["everyone", "round-robin", "least-recent"]))
     claim = timedelta(minutes=draw(st.sampled_from([3, 30])))
-    queue = Queue(name="q", members=members, pick=pick, claim=claim)
-    return Directory([*people, riley], queues=[queue])
+    most = draw(st.sampled_from([{}, {"expenses": 600.0}]))
+    queue = Queue(name="q", members=members, pick=pick, claim=claim, limits=most)
+    turns = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3))
+    rota = Schedule(
+        name="rota", people=turns, start=NOON.replace(tzinfo=None), every=timedelta(hours=1)
+    )
+    return Directory([*people, twin, riley], queues=[queue], schedules=[rota])
 
 
 REFERENCES = st.sampled_from(
-    [*NAMES, "requester.manager", "requester.manager.manager", "asked.manager", "queue:q"]
+    [
+        *(*NAMES, TWIN, "riley"),
+        *("requester.manager", "requester.manager.manager", "asked.manager", "queue:q"),
+        *("asked.manager.manager", "schedule:rota"),
+    ]
 )
 ASKED = st.lists(REFERENCES, min_size=1, max_size=3, unique=True).map(tuple)
 INFORMED = st.lists(
@@ -85,10 +111,14 @@ def levels(draw: st.DrawFn, phase: str) -> list[Level]:
     """Draw the levels of one phase."""
     form = draw(st.sampled_from(["plain", "plain", "plain", "until", "managers", "groups"]))
     within = f"{draw(st.integers(5, 60))}m"
-    more = {"phase": phase, "within": within, "veto": draw(st.booleans())}
+    more = {"phase": phase, "veto": draw(st.booleans())}
+    more["within"] = within + draw(st.sampled_from(["", "", " business"]))
+    more["remind"] = draw(st.sampled_from([(), ("4m",), "every 7m"]))
     more["inform"] = draw(INFORMED)
+    more["slack_channel"] = draw(st.sampled_from(["", "", "C0FINANCE"]))
     if form == "until":
-        return [Level(ask=("requester.manager",), until=LIMIT, **more)]
+        start = draw(st.sampled_from(["requester.manager", "requester.manager.manager", "ada"]))
+        return [Level(ask=(start,), until=LIMIT, **more)]
     if form == "managers":
         return [Level(ask=("requester.managers",), **more)]
     if form == "groups":
@@ -103,48 +133,85 @@ def levels(draw: st.DrawFn, phase: str) -> list[Level]:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
-    """Draw policies, people, and what they answer and when."""
-    phases = [draw(levels(phase=name)) for name in ("one", "two")[: draw(st.integers(1, 2))]]
+def ladders(draw: st.DrawFn) -> tuple[Level, ...]:
+    """Draw the levels of a policy, in one phase or two."""
+    names = ("one", "two")[: draw(st.integers(1, 2))]
+    return tuple(level for name in names for level in draw(levels(phase=name)))
+
+
+@st.composite
+def policies(draw: st.DrawFn, name: str) -> Policy:
+    """Draw a policy that asks, allows or denies."""
     effect = draw(st.sampled_from(["ask", "ask", "ask", "ask", "allow", "deny"]))
-    when = draw(st.sampled_from(["", "args.amount <= 500", "args.text > 1", "now.hour == 12"]))
+    when = draw(st.sampled_from(WHENS))
     if effect == "deny":
-        policy = Policy(name="p", when=when, effect="deny", reason="No.")
-    else:
-        policy = Policy(
-            name="p",
-            when=when,
-            effect=effect,
-            at_most="5/h" if effect == "allow" else None,
-            levels=tuple(one for phase in phases for one in phase),
-            repeat=draw(st.integers(0, 1)),
-            on_timeout=draw(st.sampled_from(["reject", "stay"])),
-            ask_twice=draw(st.booleans()),
-            inform=draw(INFORMED),
-            clock=draw(st.sampled_from(["run", "pause"])),
-        )
+        return Policy(name=name, when=when, effect="deny", reason="No.")
+    parts = draw(ladders())
+    plain = len({one.phase for one in parts}) == 1 and not any(one.is_chain for one in parts)
+    ends = ["reject", "stay", *(["approve"] if plain else [])]
+    return Policy(
+        name=name,
+        when=when,
+        effect=effect,
+        at_most="5/h" if effect == "allow" else None,
+        levels=parts,
+        repeat=draw(st.integers(0, 1)),
+        on_timeout=draw(st.sampled_from(ends)),
+        ceiling=draw(st.sampled_from(["", "args.amount <= 500"])),
+        second_step=""
+        if effect == "allow"
+        else draw(st.sampled_from(["", "", "args.amount > 60"])),
+        ask_twice=draw(st.booleans()),
+        inform=draw(INFORMED),
+        clock=draw(st.sampled_from(["run", "pause"])),
+    )
+
+
+@dataclass(frozen=True)
+class Case(World):
+    """A directory, policies, a requester and an amount."""
+
+    user: str = "riley"
+    amount: JsonValue = 500
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> Case:
+    """Draw policies, people, a call, and the answers with their times."""
+    ruling = tuple(draw(policies(f"p{at}")) for at in range(draw(st.sampled_from([1, 1, 2, 3]))))
     asked = draw(st.sampled_from([("eve",), ("ada", "eve"), ("riley",), ()]))
-    default = Fallback(ask=asked, inform=draw(INFORMED))
+    if draw(st.booleans()):
+        default = Fallback(ask=asked, inform=draw(INFORMED))
+    else:
+        default = Fallback(levels=draw(ladders()), repeat=draw(st.integers(0, 1)))
     said = st.builds(
         SimulatedAnswer,
-        by=st.sampled_from([*NAMES, "riley"]),
+        by=st.sampled_from([*NAMES, TWIN, "riley"]),
         at=st.integers(0, 240).map(lambda one: NOON + one * MINUTE + MINUTE / 2),
         says=st.sampled_from([Says.APPROVE, Says.APPROVE, *Says]),
     )
     answers = draw(st.lists(said, max_size=8, unique_by=lambda one: one.at))
     ordered = tuple(sorted(answers, key=lambda one: one.at))
-    owners = draw(st.sampled_from([{}, {}, {"finance": "dee"}]))
-    return World((policy,), default, draw(directories()), ordered, owners)
+    return Case(
+        ruling,
+        default,
+        draw(directories()),
+        ordered,
+        draw(st.sampled_from([{}, {}, {"finance": "dee"}])),
+        draw(st.sampled_from([("email",), ("email", "slack")])),
+        draw(st.sampled_from(REQUESTERS)),
+        draw(st.sampled_from(AMOUNTS)),
+    )
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(world=worlds())
 def test_what_is_simulated_is_what_the_router_does(
-    redis_url: str, prefix: str, world: World
+    redis_url: str, prefix: str, world: Case
 ) -> None:
-    """The same things happen in the same order, to the same end at the same moment."""
+    """The same events happen in the same order, with the same end at the same time."""
     call = {"app": "finance", "agent": "reimbursement_agent", "tool": "reimburse"}
-    facts: dict[str, JsonValue] = {**call, "args": {"amount": 500}, "user": "riley"}
+    facts: dict[str, JsonValue] = {**call, "args": {"amount": world.amount}, "user": world.user}
     timeline = timeline_of(world, facts, start=NOON, answers=world.answers)
     approval, refused, happened = asyncio.run(routed(world, facts, redis_url, prefix, start=NOON))
     ends = {State.APPROVED: End.APPROVE, State.PENDING: End.STAY}

@@ -1,4 +1,4 @@
-"""The Celery tasks of the channels, called as a worker calls them."""
+"""The channels' Celery tasks, called as a worker calls them."""
 
 import asyncio
 from collections.abc import Iterator
@@ -8,12 +8,12 @@ from structlog.testing import LogCapture
 
 from builders import MARA
 from deciding import Decider
+from ports import free_port
 from signoff.broker import stages
 from signoff.broker.doorbells.celery import make_celery
 from signoff.broker.doorbells.loop import LoopThread
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
-from signoff.broker.server.embedded import free_port
 from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.route import Router
@@ -26,7 +26,7 @@ from signoff.testing import FakeChannel
 def all_drains(
     ledger: Ledger, directory: Directory, channel: FakeChannel | None = None
 ) -> dict[str, Drain]:
-    """Return what works through the stages, on a ledger."""
+    """Return the drains of the stages on a ledger."""
     policies = [Policy(name="expenses", ask=("mara",))]
     router = Router(ledger, policies=policies, fallback=Fallback(), directory=directory)
     intake = Intake(Decider(ledger, directory), mailbox="approvals@signoff.example")
@@ -36,7 +36,7 @@ def all_drains(
 
 @pytest.fixture
 def loop_thread() -> Iterator[LoopThread]:
-    """The loop of a worker process."""
+    """Return the loop of a worker process."""
     thread = LoopThread()
     yield thread
     thread.stop()
@@ -45,7 +45,7 @@ def loop_thread() -> Iterator[LoopThread]:
 async def test_every_stage_has_a_task_of_its_name(
     loop_thread: LoopThread, redis_url: str, prefix: str, directory: Directory
 ) -> None:
-    """A doorbell for each stage drains it, whatever it carries."""
+    """A doorbell for a stage drains it, whatever the message contains."""
     store = loop_thread.run(_made(redis_url, prefix))
     ledger = Ledger(store)
     app, channel = make_celery("memory://"), FakeChannel()
@@ -68,7 +68,7 @@ async def test_every_stage_has_a_task_of_its_name(
 def test_a_ledger_that_is_away_is_waited_for(
     loop_thread: LoopThread, log_output: LogCapture
 ) -> None:
-    """A task does not fail because Redis is away: the work stays where it is."""
+    """A task does not fail without Redis: the work stays in the outbox."""
     ledger = Ledger(Store.open(f"redis://127.0.0.1:{free_port()}/0"))
     app = make_celery("memory://")
     register(app, loop_thread, all_drains(ledger, Directory([MARA])))
@@ -84,7 +84,7 @@ async def _made(redis_url: str, prefix: str) -> Store:
 
 
 async def _opened(ledger: Ledger, directory: Directory) -> str:
-    # Imported late: conftest.py is no module that others import at the top.
+    # Imported here, because conftest.py is not a module to import at the top.
     from channels.conftest import Channels
 
     approval = await Channels(ledger, Decider(ledger, directory), directory, FakeChannel()).open()

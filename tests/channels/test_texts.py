@@ -1,4 +1,4 @@
-"""What a message says where there is only text."""
+"""Messages in plain text."""
 
 from dataclasses import replace
 
@@ -13,13 +13,13 @@ from signoff.core.cards.card import card
 
 @pytest.fixture
 def sent() -> Message:
-    """A card for Mara about a call whose template has a field."""
+    """Return a card for Mara about a call whose template has a field."""
     shown = card(asked_approval(template={"approved_days": 0}, hint="How many?"), people())
     return Message("card:1", Kind.CARD, shown, "mara", MARA.shown, MARA.email, NOON)
 
 
 def test_a_card_says_all_that_a_decision_needs(sent: Message) -> None:
-    """What, with which values, for whom, until when, what to fill in, and the digest."""
+    """Call, values, requester, deadline, fields and digest are in it."""
     assert text_of(sent).splitlines() == [
         "reimbursement_agent asks to run reimburse: amount 2500, purpose conference",
         "amount: 2500",
@@ -33,7 +33,7 @@ def test_a_card_says_all_that_a_decision_needs(sent: Message) -> None:
 
 
 def test_an_outcome_says_also_what_was_asked(sent: Message) -> None:
-    """It takes the place of the card."""
+    """The outcome replaces the card."""
     over = replace(sent, kind=Kind.OUTCOME, headline="Recorded: you rejected it", text="Too much.")
     said = text_of(over)
     assert said.startswith("Recorded: you rejected it\nToo much.\n")
@@ -42,13 +42,13 @@ def test_an_outcome_says_also_what_was_asked(sent: Message) -> None:
 
 
 def test_a_notice_ends_in_an_example(sent: Message) -> None:
-    """Nothing of the card is in it, and an answer that would have worked is."""
+    """It has no part of the card, but an answer that would have worked."""
     notice = replace(sent, kind=Kind.NOTICE, headline="Not clear", text="Why?", example="approve 3")
     assert text_of(notice) == "Not clear\nWhy?\nFor instance: approve 3"
 
 
 def test_a_text_that_is_too_long_says_where_the_rest_is(sent: Message) -> None:
-    """All arguments begin, the text keeps to its length, and a yes there does not count."""
+    """All arguments begin, the length is kept, and an approval there does not count."""
     call = make_call("wire", memo="x" * 50_000, to="ACME", why="y" * 9_000)
     shape = card(ask(make_approval(call=call)), people())
     long = replace(sent, card=shape, link="https://approvals.example.com/inbox/approvals/ap_1")
@@ -66,7 +66,7 @@ def test_a_text_that_is_too_long_says_where_the_rest_is(sent: Message) -> None:
 
 
 def test_what_a_field_starts_as_is_said(sent: Message) -> None:
-    """A yes that names no value says yes to it."""
+    """An approval without a value accepts it."""
     shape = card(asked_approval(template={"days": 0, "paid": True, "to": "ACME"}), people())
     assert "To be filled in: days, paid (it starts as true), to (it starts as ACME)" in text_of(
         replace(sent, card=shape)

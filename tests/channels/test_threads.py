@@ -1,4 +1,4 @@
-"""An answer counts where it answers what was sent to the person, and nowhere else."""
+"""An answer counts only if it answers a mail that the person got."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ LUNCH = "Re: Lunch at noon?"
 
 
 def own_id(message: Message) -> str:
-    """Return the Message-ID of a message as an email."""
+    """Return a message's Message-ID as an email."""
     return str(render(message, SETTINGS)["Message-ID"])
 
 
 def old_id(cause: str, approval: str) -> str:
-    """Return the Message-ID that the last version gave the mail for a cause."""
+    """Return the last version's Message-ID for a cause."""
     short = base64.b32encode(hashlib.sha256(cause.encode()).digest()[:16]).decode()
     return f"<signoff.{short.rstrip('=').lower()}.{approval}@signoff.example>"
 
 
 @pytest.fixture
 def office(channels: Channels) -> Channels:
-    """The stages of the channels, with the Message-IDs of real mails as receipts."""
-    channels.channel._respond = lambda message: Delivered(own_id(message))
+    """Return the stages, with the Message-IDs of real mails as receipts."""
+    channels.channel.respond = lambda message: Delivered(own_id(message))
     return channels
 
 
@@ -62,7 +62,7 @@ Says = Callable[..., Awaitable[Mapping[str, Message]]]
 
 @pytest.fixture
 async def says(office: Channels) -> AsyncIterator[Says]:
-    """A function that takes in a mail that Mara's domain has signed, and returns what is told."""
+    """Return a function that takes in a mail signed by Mara's domain and returns the replies."""
     async with serving(Zone()) as zone:
         zone.publish(COMPANY)
         intake = intake_of(office, zone)
@@ -81,7 +81,7 @@ def card_of(office: Channels, approval: Approval) -> EmailMessage:
 
 
 async def test_a_yes_to_another_mail_is_asked_back(office: Channels, says: Says) -> None:
-    """Mallory asks about lunch, with the card's address to answer to; Mara's own yes is signed."""
+    """Mallory asks about lunch with the card's Reply-To, and Mara signs her own yes."""
     approval, token = await office.ask()
 
     told = await says(token, Subject=LUNCH, In_Reply_To="<lunch@evil.example>")
@@ -120,11 +120,17 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("headers", FOREIGN.values(), ids=FOREIGN)
-@pytest.mark.parametrize("text", ["yes", "no", "claim", "forward to cleo: x", "comment: hello"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("yes", "forward to cleo: x"),
+        *(pytest.param(one, marks=pytest.mark.soak) for one in ("no", "claim", "comment: hello")),
+    ],
+)
 async def test_nothing_is_done_by_an_answer_to_something_else(
     office: Channels, says: Says, headers: dict[str, str], text: str
 ) -> None:
-    """Neither a yes nor a no, nor anything short of them."""
+    """It does not approve, reject or make any other move."""
     other, _ = await office.ask()
     approval, token = await office.ask()
     card = card_of(office, approval)["Message-ID"]
@@ -160,7 +166,7 @@ OURS = {
 async def test_mail_programs_answer_as_they_do(
     office: Channels, says: Says, headers: dict[str, str]
 ) -> None:
-    """They drop the thread or keep it, and change the subject a little."""
+    """They keep the thread or drop it, and change the subject a little."""
     approval, token = await office.ask()
     tag = approval.id[-4:]
     parts = {"card": card_of(office, approval)["Message-ID"], "tag": tag, "TAG": tag.upper()}
@@ -169,7 +175,7 @@ async def test_mail_programs_answer_as_they_do(
 
 
 async def test_a_button_in_the_mail_has_the_tag(office: Channels, says: Says) -> None:
-    """What a `mailto:` button fills in counts, without any thread."""
+    """An answer from a `mailto:` button counts without a thread."""
     approval, token = await office.ask()
     card = card_of(office, approval)
     assert subject_of(token).endswith(f"#{approval.id[-4:]}")
@@ -178,7 +184,7 @@ async def test_a_button_in_the_mail_has_the_tag(office: Channels, says: Says) ->
 
 
 async def test_the_requester_does_nothing_by_an_answer_to_something_else(office: Channels) -> None:
-    """Their token withdraws, and nobody makes them do so by asking about lunch."""
+    """Their token can withdraw, so an answer to a question about lunch must not."""
     approval, _ = await office.ask()
     await office.decider.made(approval.id, moves.AskBack(text="Which team?"), MARA)
     await office.router.drain()
@@ -197,7 +203,7 @@ async def test_the_requester_does_nothing_by_an_answer_to_something_else(office:
 
 
 async def test_a_relay_may_replace_our_ids(office: Channels) -> None:
-    """Of answers to its mails the tag says what they are about, and nothing else will do."""
+    """Answers to its mails are identified by the tag, and by nothing else."""
     intake = Intake(office.decider, mailbox=MAILBOX, rewriting=("amazonses.com",))
     sent = "<0100abc-000000@eu-west-1.amazonses.com>"
     approval, token = await office.ask()
@@ -216,8 +222,8 @@ async def test_a_relay_may_replace_our_ids(office: Channels) -> None:
 
 @pytest.mark.parametrize("cause", ["", "notice:x"], ids=["card", "notice"])
 async def test_mails_of_the_last_version_are_answered_too(office: Channels, cause: str) -> None:
-    """Cards and notices without a code, while such a card is in flight."""
-    office.channel._respond = lambda message: Delivered(old_id(message.id, message.card.approval))
+    """Their cards and notices have no code; they count while such a card is open."""
+    office.channel.respond = lambda message: Delivered(old_id(message.id, message.card.approval))
     approval, token = await office.ask()
     (asked,) = approval.asked
     assert is_without_code(asked.receipt)
@@ -227,10 +233,10 @@ async def test_mails_of_the_last_version_are_answered_too(office: Channels, caus
 
 
 async def test_a_forged_bounce_asks_nobody(office: Channels) -> None:
-    """Who knows approval, person and level knows the Message-ID of no card."""
+    """A person who knows approval, person and level cannot compute a card's Message-ID."""
     key = MessageKey(office.ledger)
     secret = await key.get()
-    office.channel._respond = lambda message: Delivered(
+    office.channel.respond = lambda message: Delivered(
         render(message, SETTINGS, secret)["Message-ID"]
     )
     intake = Intake(office.decider, mailbox=MAILBOX, key=key)
@@ -257,7 +263,7 @@ async def test_a_forged_bounce_asks_nobody(office: Channels) -> None:
 
 
 async def test_a_bounce_that_is_faster_than_the_note_of_its_card_is_known(office: Channels) -> None:
-    """What was sent under an id is that mail, whether or not its receipt is on record by then."""
+    """A Message-ID that we made counts even before the card's receipt is recorded."""
     key = MessageKey(office.ledger)
     approval = await office.open()
     await office.router.drain()
@@ -271,8 +277,8 @@ async def test_a_bounce_that_is_faster_than_the_note_of_its_card_is_known(office
 
 
 async def test_a_card_of_the_last_version_bounces_all_the_same(office: Channels) -> None:
-    """Its Message-ID has no code; it is known as the receipt of its card."""
-    office.channel._respond = lambda message: Delivered(old_id(message.id, message.card.approval))
+    """Its Message-ID has no code; it is found as the receipt of its card."""
+    office.channel.respond = lambda message: Delivered(old_id(message.id, message.card.approval))
     approval, _ = await office.ask()
     (asked,) = approval.asked
     assert is_without_code(asked.receipt)
@@ -283,7 +289,7 @@ async def test_a_card_of_the_last_version_bounces_all_the_same(office: Channels)
 
 
 async def test_all_processes_have_one_key(ledger: Ledger) -> None:
-    """The first message makes it, also when two come at the same moment."""
+    """The first message makes the key, even if two come at the same moment."""
     keys = await asyncio.gather(*(MessageKey(ledger).get() for _ in range(8)))
     assert len(set(keys)) == 1
     assert len(keys[0]) == 32
@@ -291,7 +297,7 @@ async def test_all_processes_have_one_key(ledger: Ledger) -> None:
 
 
 def test_the_code_is_made_by_the_key_alone() -> None:
-    """It is the same each time, and no other key, approval or cause has it."""
+    """It is the same each time, and differs for another key, approval or cause."""
     mine = message_id("card:ap_x:mara", "ap_x", "signoff.example", key=b"one")
     assert mine == message_id("card:ap_x:mara", "ap_x", "signoff.example", key=b"one")
     assert mine != message_id("card:ap_x:mara", "ap_x", "signoff.example", key=b"two")

@@ -1,4 +1,4 @@
-"""Tokens: random, recognisable, found by their hash, and kept out of what is printed."""
+"""Tokens: random, recognisable, found by their hash, and removed from output."""
 
 from datetime import timedelta
 
@@ -18,7 +18,7 @@ from signoff.channels.pipeline.reply_tokens import (
 
 
 def test_tokens_are_random_and_fit_a_local_part() -> None:
-    """128 bits in 26 lower-case letters and digits; no two are alike."""
+    """128 bits in 26 lower-case letters and digits; no two are equal."""
     tokens = {new_token() for _ in range(1000)}
     assert len(tokens) == 1000
     assert all(is_token(token) and token == token.lower() for token in tokens)
@@ -27,7 +27,7 @@ def test_tokens_are_random_and_fit_a_local_part() -> None:
 
 @pytest.mark.parametrize("text", ["", "a" * 25, "a" * 27, "0" * 26, "A" * 26, "ä" * 26])
 def test_what_is_no_token(text: str) -> None:
-    """Anything else is not even looked up."""
+    """Other text is not looked up."""
     assert not is_token(text)
 
 
@@ -44,7 +44,7 @@ async def test_a_token_is_found_whatever_its_case(ledger: Ledger) -> None:
 
 
 def test_tokens_are_taken_out_of_text() -> None:
-    """What a server says about an address can be logged."""
+    """A server's message about an address can then be logged."""
     token = new_token()
     text = f"<approvals+{token}@x.example> and APPROVALS+{token.upper()}@x.example: a+b@x.example"
     assert redact(text) == (

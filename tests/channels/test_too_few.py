@@ -1,4 +1,4 @@
-"""A quorum that cannot be met any more is noticed at once, and not at the deadline."""
+"""A quorum that has become impossible is noticed immediately, not at the deadline."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from signoff.testing import FakeChannel, VirtualClock
 
 
 async def both_channels(channels: Channels, *gone: str) -> tuple[Approval, FakeChannel]:
-    """Ask Mara and Cleo, of whom both have to approve, in Slack, which does not know Cleo.
+    """Ask Mara and Cleo in Slack, where Cleo is unknown; both have to approve.
 
     Args:
         channels: The ledger and the directory.
@@ -55,7 +55,7 @@ async def both_channels(channels: Channels, *gone: str) -> tuple[Approval, FakeC
 
 
 async def test_whom_one_channel_refuses_is_asked_by_mail(still_channels: Channels) -> None:
-    """The other one keeps their card and their time, and both decide it together."""
+    """The other approver keeps their card and time, and both decide together."""
     approval, mail = await both_channels(still_channels)
     assert [(one.person, one.kind) for one in mail.delivered] == [("cleo", Kind.CARD)]
     assert (deliveries.unreached(approval), deliveries.can_be_met(approval), approval.level) == (
@@ -70,7 +70,7 @@ async def test_whom_one_channel_refuses_is_asked_by_mail(still_channels: Channel
 
 
 async def test_when_too_few_are_left_an_alarm_says_so_at_once(still_channels: Channels) -> None:
-    """Nobody else can be asked here: it is said who is missing, before the deadline."""
+    """Nobody else can be asked: the alarm names the missing people before the deadline."""
     approval, _ = await both_channels(still_channels, "cleo")
     assert (deliveries.unreached(approval), deliveries.can_be_met(approval)) == (("cleo",), False)
     events = await still_channels.events(approval)
@@ -81,7 +81,7 @@ async def test_when_too_few_are_left_an_alarm_says_so_at_once(still_channels: Ch
 async def test_when_too_few_are_left_the_next_level_is_asked(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """Although somebody of this one is reached, and without waiting."""
+    """This happens without waiting, although one person of this level was reached."""
     floor = Floor(still_channels, clock, level("mara", "cleo", quorum="all"), level("dan"))
 
     def respond(message: Message) -> Delivered | Refused:
@@ -98,7 +98,7 @@ async def test_when_too_few_are_left_the_next_level_is_asked(
 async def test_a_refusal_that_leaves_enough_changes_nothing(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """One yes is wanted, and one of the two is reached."""
+    """One approval is needed, and one of two people was reached."""
     floor = Floor(still_channels, clock, level("mara", "cleo"), level("dan"))
 
     def respond(message: Message) -> Delivered | Refused:

@@ -1,4 +1,4 @@
-"""Calls of users who are in no directory: asked about as ever, or refused at once."""
+"""Calls of users who are not in the directory: asked about or refused, as set."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ UNKNOWN = ("stranger", "oidc|riley", "riley+x@example.com", "R1ley")
 
 @pytest.fixture
 def directory() -> Directory:
-    """The usual people, who alone may ask."""
+    """The usual people; only they may request."""
     return Directory([MARA, CLEO, RILEY], strangers=False)
 
 
 @pytest.mark.parametrize("user", UNKNOWN)
 async def test_where_they_may_not_ask_the_call_is_refused(channels: Channels, user: str) -> None:
-    """Nobody is asked; the run goes on with a no that says why, and so does the audit."""
+    """Nobody is asked; the run gets a rejection with the reason, as does the audit."""
     approval = await channels.open(user=user)
     await channels.router.drain()
     await channels.delivery.drain()
@@ -46,7 +46,7 @@ async def test_where_they_may_not_ask_the_call_is_refused(channels: Channels, us
 
 @pytest.mark.parametrize("user", ["riley", "RILEY@example.com", "r.voss@example.net"])
 async def test_known_people_ask_as_ever(channels: Channels, user: str) -> None:
-    """By their id and by each of their addresses."""
+    """They are recognised by id and by each address."""
     approval, _ = await channels.ask(user=user)
     assert (approval.state, set(approval.approvers)) == (State.PENDING, {"mara"})
 
@@ -56,7 +56,7 @@ async def test_known_people_ask_as_ever(channels: Channels, user: str) -> None:
     [(True, [What.ASKED, What.TIMED_OUT]), (False, [What.REJECTED])],
 )
 def test_it_is_foreseen(strangers: bool, whats: list[What]) -> None:
-    """What `policy explain` shows is what the router does."""
+    """`policy explain` shows what the router does."""
     line = simulate(
         [Policy(name="p", ask=("mara",))],
         Fallback(),
@@ -74,7 +74,7 @@ def test_it_is_foreseen(strangers: bool, whats: list[What]) -> None:
 async def test_an_unknown_requester_does_not_answer_by_another_spelling(
     channels: Channels, directory: Directory, user: str
 ) -> None:
-    """Where the sender of an answer may be anybody, they may not be the requester."""
+    """If anybody may answer, the requester still may not."""
     assert directory.strangers
     channels.policies = (Policy(name="p", ask=("mara",), within="4h", email=EmailProof.TOKEN),)
     approval, token = await channels.ask(user=user)

@@ -1,4 +1,4 @@
-"""Whom the router asks: who is there by now, whose turn it is, who is on call, until when."""
+"""The router's approvers: present people, turns, on-call schedules and deadlines."""
 
 from __future__ import annotations
 
@@ -31,17 +31,16 @@ ANN, BEN = (
 def office(
     channels: Channels, *ask: str, within: str = "4h", people: Sequence[Person] = (), **groups: Any
 ) -> Channels:
-    """Set the policy to one that asks these, among these people."""
-    channels.directory = channels.decider.roster.directory = Directory(
-        people or (MARA, CLEO, RILEY.model_copy(update={"manager": "mara"}), ANN, BEN), **groups
-    )
+    """Set a policy that asks these references, with these people."""
+    everybody = people or (MARA, CLEO, RILEY.model_copy(update={"manager": "mara"}), ANN, BEN)
+    channels.directory.become(Directory(everybody, **groups))
     level = {"ask": ask, "within": within}
     channels.policies = (Policy(name="expenses", levels=(level,)),)
     return channels
 
 
 async def leave(channels: Channels, person: Person, delegate: str, *, until: int = 1) -> None:
-    """Note that somebody is away from today on, as another process does."""
+    """Set a person's absence from today on, as another process does."""
     today = (await channels.ledger.now()).date()
     absence = Absence(start=today, end=today + timedelta(days=until), delegate=delegate)
     people = People(channels.ledger, channels.directory)
@@ -65,7 +64,7 @@ async def test_a_delegate_decides_from_the_moment_on_at_which_it_was_said(
     await leave(channels, MARA, "cleo")
     during = await asked(channels)
     assert during.approvers == {"cleo"}
-    # What she was asked before is still hers, and not the delegate's.
+    # She keeps the earlier request; the delegate does not get it.
     await channels.decider.approve(during.id, CLEO, channel="cli")
     with pytest.raises(NotAnApprover):
         await channels.decider.approve(before.id, CLEO, channel="cli")
@@ -86,7 +85,7 @@ async def test_the_requester_never_stands_in(channels: Channels) -> None:
 
 @pytest.mark.parametrize("pick", [Pick.ROUND_ROBIN, Pick.LEAST_RECENT])
 async def test_turns_are_fair_among_processes(channels: Channels, pick: Pick) -> None:
-    """Forty requests in one go, two routers: each of four has ten, give or take one a process."""
+    """Two routers share forty requests: each of four has ten, give or take one per process."""
     queue = Queue(name="q", members=("ann", "ben", "mara", "cleo"), pick=pick)
     office(channels, "queue:q", queues=[queue])
     opened = [await channels.open(amount=number) for number in range(40)]
@@ -102,7 +101,7 @@ async def test_turns_are_fair_among_processes(channels: Channels, pick: Pick) ->
 
 
 async def test_a_turn_passes_over_who_is_away_and_comes_back(channels: Channels) -> None:
-    """With least-recent, a person who was away is the first to be asked then."""
+    """With least-recent, a person who returns is asked first."""
     queue = Queue(name="q", members=("ann", "ben"), pick=Pick.LEAST_RECENT)
     office(channels, "queue:q", queues=[queue])
     await leave(channels, ANN, "")
@@ -114,8 +113,8 @@ async def test_a_turn_passes_over_who_is_away_and_comes_back(channels: Channels)
 async def test_who_is_on_call_at_that_moment_is_asked(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """By the ledger's clock: one week one of them, and the other one in the next."""
-    start = datetime(2026, 3, 2, 9)  # noqa: DTZ001 -- by the clocks there
+    """By the ledger's clock, one person is asked this week and another the next."""
+    start = datetime(2026, 3, 2, 9)  # noqa: DTZ001 -- local time there
     rota = Schedule(name="r", people=("ann", "ben"), start=start, time_zone="Europe/Berlin")
     channels = office(still_channels, "schedule:r", schedules=[rota])
     clock.advance(datetime(2026, 3, 9, 7, 59, tzinfo=UTC) - clock.now())
@@ -127,7 +126,7 @@ async def test_who_is_on_call_at_that_moment_is_asked(
 async def test_a_deadline_in_working_time_is_of_who_is_asked(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """Four working hours of a delegate in New York, asked on a Friday evening before the change."""
+    """Four working hours of a delegate in New York, from a Friday evening before the change."""
     worker = CLEO.model_copy(
         update={"time_zone": "America/New_York", "hours": ("Mon-Fri 09:00-17:00",)}
     )

@@ -1,4 +1,4 @@
-"""Whose answer a mail is: what is required, what is proven, and who is told what."""
+"""The author of a mail: the required proof, the given proof, and the replies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from channels.conftest import MAILBOX, Channels
 from channels.writing import subject_of
 from signoff.broker.ledger.change import Change
 from signoff.channels.email.authentication.authenticator import Authenticator
-from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.inbound.intake import PATIENCE_WITH_DNS, Intake
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.pipeline.port import Message
@@ -32,14 +31,14 @@ DMARC = EmailProof.TOKEN_FROM_DMARC
 
 @pytest.fixture
 async def zone() -> AsyncIterator[Zone]:
-    """A DNS server that publishes the company's key."""
+    """Return a DNS server that publishes the company's key."""
     async with serving(Zone()) as running:
         running.publish(COMPANY)
         yield running
 
 
 def card_address(token: str) -> str:
-    """Return the address that answers with this token go to."""
+    """Return the reply address with this token."""
     local, _, domain = MAILBOX.partition("@")
     return f"{local}+{token}@{domain}"
 
@@ -47,7 +46,7 @@ def card_address(token: str) -> str:
 def answer(
     token: str, text: str = "approve", *, sender: str = "mara@example.com", **headers: str
 ) -> bytes:
-    """Return an answer, not signed."""
+    """Return an unsigned answer."""
     # Mail programs do not fold Message-IDs.
     mail = EmailMessage(policy=email.policy.default.clone(max_line_length=900))
     mail["From"] = "SENDER"
@@ -69,7 +68,7 @@ async def take(
     recipients: Sequence[str] = (),
     peer: str = "203.0.113.9",
 ) -> dict[str, Message]:
-    """Store a mail, work through the intake, and return what is delivered, by person."""
+    """Store a mail, run the intake, and return the deliveries by person."""
     await store(channels.ledger, raw, sender="mara@example.com", recipients=recipients, peer=peer)
     channels.channel.delivered.clear()
     await (intake or channels.intake).drain()
@@ -85,8 +84,8 @@ def intake_of(
     absence_page: str = "",
     **more: Any,
 ) -> Intake:
-    """Return an intake that verifies signatures where there is a zone."""
-    txt = Txt([zone.server], timeout=0.2) if zone is not None else None
+    """Return an intake that verifies signatures if there is a zone."""
+    txt = zone.txt() if zone is not None else None
     authenticator = Authenticator(dkim=zone is not None, txt=txt, **more)
     return Intake(
         channels.decider,
@@ -113,7 +112,7 @@ def intake_of(
 async def test_somebody_else_with_the_token_decides_nothing(
     channels: Channels, sender: str
 ) -> None:
-    """The person who was asked and the requester are told, and nobody whom the mail names."""
+    """The approver and the requester are told; people whom the mail names are not."""
     approval, token = await channels.ask()
     told = await take(channels, answer(token, sender=sender))
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
@@ -128,7 +127,7 @@ async def test_somebody_else_with_the_token_decides_nothing(
 
 
 async def test_two_from_headers_are_nobody(channels: Channels) -> None:
-    """A mail with two authors, one of them right, is refused."""
+    """A mail with two authors, one of them correct, is refused."""
     approval, token = await channels.ask()
     told = await take(channels, b"From: stranger@evil.example\n" + answer(token))
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
@@ -136,7 +135,7 @@ async def test_two_from_headers_are_nobody(channels: Channels) -> None:
 
 
 async def test_a_strangers_address_is_shown_plainly(channels: Channels) -> None:
-    """Look-alike letters and line breaks of a stranger do not reach the notices as they are."""
+    """Lookalike letters and line breaks in it are escaped in notices."""
     approval, token = await channels.ask()
     sender = "=?utf-8?q?mara=40example=2Ecom=0D=0ABcc=3A?= <x@xn--mple-5ya.example>"
     told = await take(channels, answer(token, sender=sender))
@@ -145,7 +144,7 @@ async def test_a_strangers_address_is_shown_plainly(channels: Channels) -> None:
 
 
 async def test_a_token_that_was_handed_on_is_told_to_both(channels: Channels, zone: Zone) -> None:
-    """The one who used it is told too, if his mail is proven, and is not shown the call."""
+    """The user of the token is told too if their mail is proven, without the call."""
     approval, token = await channels.ask(amount=2500)
     raw = answer(token, sender="cleo@example.com")
     told = await take(channels, COMPANY.sign(raw), intake=intake_of(channels, zone))
@@ -163,7 +162,7 @@ async def test_a_token_that_was_handed_on_is_told_to_both(channels: Channels, zo
 
 
 async def test_who_is_not_proven_is_not_answered(channels: Channels) -> None:
-    """A mail under a colleague's name gets the colleague no mail."""
+    """A mail in a colleague's name sends the colleague no mail."""
     _approval, token = await channels.ask()
     assert set(await take(channels, answer(token, sender="cleo@example.com"))) == {"mara", "riley"}
 
@@ -171,7 +170,7 @@ async def test_who_is_not_proven_is_not_answered(channels: Channels) -> None:
 async def test_a_signed_answer_decides_and_its_proof_is_kept(
     channels: Channels, zone: Zone
 ) -> None:
-    """The event of the decision says by what it was proven whose answer it was."""
+    """The event of the decision has the proof."""
     approval, token = await channels.ask()
     await take(channels, COMPANY.sign(answer(token)), intake=intake_of(channels, zone))
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
@@ -187,7 +186,7 @@ async def test_a_signed_answer_decides_and_its_proof_is_kept(
 async def test_an_unsigned_answer_is_told_to_the_person_once_a_day(
     channels: Channels, zone: Zone
 ) -> None:
-    """Nothing is decided; the notice goes to the address we know and can be answered."""
+    """Nothing is decided; the notice goes to the known address and can be answered."""
     approval, token = await channels.ask()
     intake = intake_of(channels, zone)
     told = await take(channels, answer(token), intake=intake)
@@ -207,7 +206,7 @@ async def test_an_unsigned_answer_is_told_to_the_person_once_a_day(
 async def test_a_signed_mail_that_is_sent_on_to_a_token_decides_nothing(
     channels: Channels, zone: Zone
 ) -> None:
-    """What Mara has signed to somebody else, or to another card, is no answer to this one."""
+    """A signed mail to somebody else, or to another card, does not answer this one."""
     intake = intake_of(channels, zone)
     first, other = await channels.ask()
     approval, token = await channels.ask()
@@ -229,7 +228,7 @@ async def test_a_signed_mail_that_is_sent_on_to_a_token_decides_nothing(
 async def test_a_forged_copy_that_comes_first_does_not_shut_the_real_one_out(
     channels: Channels, zone: Zone
 ) -> None:
-    """Two mails of the same words are not the same mail when only one of them is proven."""
+    """Two mails with the same text differ if only one of them is proven."""
     approval, token = await channels.ask()
     intake = intake_of(channels, zone)
     await take(channels, answer(token), intake=intake)
@@ -241,7 +240,7 @@ async def test_a_forged_copy_that_comes_first_does_not_shut_the_real_one_out(
 async def test_while_the_dns_is_away_the_mail_waits(
     channels: Channels, zone: Zone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It decides when the DNS is back, and others beside it decide meanwhile."""
+    """It decides when the DNS is back; other mails decide meanwhile."""
     monkeypatch.setattr("signoff.channels.email.inbound.intake.backoff", lambda _attempts: 0.01)
     monkeypatch.setattr("signoff.channels.email.authentication.lookup._RESTS", 0.0)
     name = "s1._domainkey.example.com"
@@ -265,7 +264,7 @@ async def test_while_the_dns_is_away_the_mail_waits(
 async def test_a_dns_that_stays_away_leaves_the_answer_unproven(
     channels: Channels, zone: Zone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After some minutes the person is told; nothing is lost and nothing decided."""
+    """After some minutes the person is told; nothing is lost or decided."""
     monkeypatch.setattr("signoff.channels.email.inbound.intake.backoff", lambda _attempts: 0.01)
     zone.broken.add("s1._domainkey.example.com")
     approval, token = await channels.ask()
@@ -282,7 +281,7 @@ async def test_a_dns_that_stays_away_leaves_the_answer_unproven(
 
 
 async def test_results_count_only_from_our_server(channels: Channels) -> None:
-    """The same bytes prove it from the relay, and nothing from anywhere else."""
+    """The same mail is proven from the relay, and not from elsewhere."""
     line = b"Authentication-Results: mx.signoff.example; dmarc=pass header.from=example.com\n"
     intake = intake_of(channels, authserv_id="mx.signoff.example", relays=_networks("10.1.0.0/16"))
     approval, token = await channels.ask()
@@ -295,7 +294,7 @@ async def test_results_count_only_from_our_server(channels: Channels) -> None:
 
 @pytest.mark.parametrize("sender", ["mara@example.com", "mara.private@mail.example"])
 async def test_a_policy_may_be_content_with_the_token(channels: Channels, sender: str) -> None:
-    """Whatever the default asks for; then any address will do that is nobody else's."""
+    """It then accepts any address that is not another person's, whatever the default."""
     channels.policies = (Policy(name="coffee", ask=("mara",), email=EmailProof.TOKEN),)
     approval, token = await channels.ask()
     intake = intake_of(channels)
@@ -309,7 +308,7 @@ async def test_a_policy_may_be_content_with_the_token(channels: Channels, sender
 async def test_with_the_token_alone_an_unknown_requester_does_not_decide(
     channels: Channels,
 ) -> None:
-    """Who asked is known by the address under which the agent was used, directory or not."""
+    """The requester is recognised by the agent's user address, in the directory or not."""
     channels.policies = (Policy(name="coffee", ask=("mara",), email=EmailProof.TOKEN),)
     approval, token = await channels.ask(user="guest@elsewhere.example")
     await take(channels, answer(token, sender="Guest@elsewhere.example"))
@@ -317,7 +316,7 @@ async def test_with_the_token_alone_an_unknown_requester_does_not_decide(
 
 
 async def test_a_policy_may_ask_for_more_than_the_default(channels: Channels, zone: Zone) -> None:
-    """The level of the snapshot rules, and an alias is an address like any other."""
+    """The snapshot's requirement counts, and an alias is a normal address."""
     channels.policies = (Policy(name="money", ask=("mara",), email=DMARC),)
     approval, token = await channels.ask()
     intake = intake_of(channels, zone, required=EmailProof.TOKEN_FROM)
@@ -330,7 +329,7 @@ async def test_a_policy_may_ask_for_more_than_the_default(channels: Channels, zo
 async def test_a_decided_card_is_decided_once_and_an_old_one_too_late(
     channels: Channels, zone: Zone
 ) -> None:
-    """The same proof does not decide twice; after the deadline it decides nothing."""
+    """The same proof does not decide twice, and nothing decides after the deadline."""
     intake = intake_of(channels, zone)
     approval, token = await channels.ask()
     await take(channels, COMPANY.sign(answer(token, "reject")), intake=intake)
@@ -347,9 +346,9 @@ async def test_a_decided_card_is_decided_once_and_an_old_one_too_late(
 
 
 async def test_a_domain_may_be_written_in_its_own_letters(channels: Channels) -> None:
-    """An address of the directory is compared in the ASCII form that mail programs use."""
+    """Addresses are compared in the ASCII form that mail programs use."""
     mara = Person(id="mara", email="mara@bücher.example", aliases=("m@straße.example",))
-    channels.decider.roster.directory = channels.directory = Directory([mara])
+    channels.directory.become(Directory([mara]))
     approval, token = await channels.ask(user="somebody")
     await take(channels, answer(token, sender="m@strasse.example"))
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
@@ -362,7 +361,7 @@ def _networks(*names: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 async def test_two_texts_that_differ_decide_nothing(channels: Channels) -> None:
-    """A plain "approve" beside a page that says something else: the person is asked again."""
+    """If a plain "approve" differs from the page, the person is asked again."""
     approval, token = await channels.ask()
     mail = EmailMessage()
     mail["From"], mail["To"] = "mara@example.com", card_address(token)

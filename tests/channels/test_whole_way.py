@@ -1,4 +1,4 @@
-"""The whole way by email: a request goes out as a real mail, and a real reply comes back in."""
+"""A request by email: it goes out as a real mail, and a real reply decides it."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from signoff.core.approvals.approval import State
 
 @dataclass(kw_only=True)
 class Office(Channels):
-    """The stages, the manager's mailbox, and the server that takes the answers."""
+    """The stages, the manager's mailbox, and the server for answers."""
 
     sink: Sink
     settings: EmailSettings
@@ -28,14 +28,14 @@ class Office(Channels):
 
     @property
     def delivery(self) -> Delivery:
-        """The delivery by mail."""
+        """Return the delivery by mail."""
         channel = EmailChannel(self.settings)
         return Delivery(self.ledger, channel, directory=self.directory, inbox=self.inbox)
 
 
 @pytest.fixture
 async def office(channels: Channels, start_sink: SinkFactory) -> AsyncIterator[Office]:
-    """The office, whose server takes mail."""
+    """Return the office with a server that accepts mail."""
     sink = await start_sink()
     settings = sink.settings().model_copy(
         update={"inbound": sink.settings().inbound.model_copy(update={"port": 0})}
@@ -55,7 +55,7 @@ async def office(channels: Channels, start_sink: SinkFactory) -> AsyncIterator[O
 
 
 async def answer(office: Office, mail: EmailMessage, text: str) -> None:
-    """Send a reply to a mail, as a mail program does, and work through what it causes."""
+    """Reply to a mail as a mail program does, and process the reply."""
     sender = mail["To"].addresses[0].addr_spec
     quoted = present(mail.get_body(("plain",))).get_content().replace("\n", "\n> ")
     raw = (
@@ -90,7 +90,7 @@ async def answer(office: Office, mail: EmailMessage, text: str) -> None:
 async def test_from_the_card_to_the_outcome(
     office: Office, text: str, state: State, reason: str
 ) -> None:
-    """The card arrives, its reply decides, and the outcome arrives in the same thread."""
+    """The card arrives, its reply decides, and the outcome arrives in its thread."""
     approval = await office.open()
     await office.router.drain()
     await office.delivery.drain()
@@ -109,7 +109,7 @@ async def test_from_the_card_to_the_outcome(
 
 
 async def test_nonsense_and_then_a_value(office: Office) -> None:
-    """A reply that is not understood is answered below it; the answer to that decides."""
+    """An unclear reply gets an answer in its thread, and the reply to that decides."""
     approval = await office.open(template={"approved_days": 0}, tool="request_time_off", days=5)
     await office.router.drain()
     await office.delivery.drain()

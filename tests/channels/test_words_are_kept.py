@@ -1,4 +1,4 @@
-"""What people write is kept as they wrote it, and is escaped wherever it is shown."""
+"""People's words are kept as written, and escaped wherever they are shown."""
 
 from __future__ import annotations
 
@@ -48,32 +48,32 @@ ANSWERS = [
 
 
 def sent(approval: Approval, kind: Kind = Kind.CARD, **parts: Any) -> Message:
-    """Return a message about an approval to Mara."""
+    """Return a message to Mara about an approval."""
     shape = card(approval, people())
     made = Message("m:1", kind, shape, "mara", MARA.shown, MARA.email, NOON, token="a" * 26)
     return replace(made, **parts)
 
 
 def remarked(text: str) -> Approval:
-    """Return an approval with a remark of Cleo's."""
+    """Return an approval with a comment of Cleo's."""
     approval = ask(make_approval())
     return collaboration.comment(approval, CLEO, people(), text=text, now=NOON)[0]
 
 
 def rejected(text: str) -> Approval:
-    """Return an approval that Mara has rejected for a reason."""
+    """Return an approval that Mara has rejected with a reason."""
     approval = ask(make_approval())
     return approval.reject(MARA, people(), channel="inbox", now=NOON, reason=text)[0]
 
 
 def words_of(page: str) -> str:
-    """Return the text of an HTML mail, as a browser shows it."""
+    """Return the text of an HTML mail as a browser shows it."""
     return " ".join(lxml_html.document_fromstring(page).text_content().split())
 
 
 @pytest.mark.parametrize("text", WRITTEN)
 def test_a_remark_is_shown_as_it_was_written(text: str) -> None:
-    """In both parts of a mail, in Slack and in plain text; what cannot be seen as an escape."""
+    """Mail, Slack and plain text show all of it; invisible characters appear as escapes."""
     approval = remarked(text)
     assert approval.comments[0].text == text
     message = sent(approval)
@@ -92,7 +92,7 @@ def test_a_remark_is_shown_as_it_was_written(text: str) -> None:
 
 @pytest.mark.parametrize("text", WRITTEN)
 def test_a_reason_is_shown_as_it_was_written(text: str) -> None:
-    """To those who are told of it; and the model reads it as it is."""
+    """People read it with escapes, and the model reads it unchanged."""
     approval = rejected(text)
     assert approval.decision is not None
     assert approval.decision.reason == text
@@ -105,7 +105,7 @@ def test_a_reason_is_shown_as_it_was_written(text: str) -> None:
 
 @pytest.mark.parametrize("text", WRITTEN)
 def test_no_page_is_broken_by_words(text: str) -> None:
-    """The HTML has the same elements whatever stands in it."""
+    """The HTML has the same elements whatever the text is."""
 
     def shape(page: str) -> list[str]:
         return [str(one.tag) for one in lxml_html.document_fromstring(page).iter()]
@@ -117,7 +117,7 @@ def test_no_page_is_broken_by_words(text: str) -> None:
 
 @pytest.mark.parametrize("text", ANSWERS)
 def test_no_words_of_others_begin_a_line_like_an_answer(text: str) -> None:
-    """Nothing that we sent is taken for an answer when it is quoted back."""
+    """A quoted line of ours is never read as an answer."""
     approval = remarked(text)
     words = phrases.outcome(rejected(text), "cleo", people())
     for message in (
@@ -132,7 +132,7 @@ def test_no_words_of_others_begin_a_line_like_an_answer(text: str) -> None:
 
 
 def _lines_of(page: str) -> str:
-    """Return the text of a page, a line for each cell and each line break."""
+    """Return the lines of a page: one for each cell and line break."""
     body = page.partition("<body")[2]
     for mark in ("<br>", "</td>", "</tr>", "</div>"):
         body = body.replace(mark, f"{mark}\n")
@@ -141,7 +141,7 @@ def _lines_of(page: str) -> str:
 
 
 async def test_the_same_words_come_by_every_door(channels: Channels) -> None:
-    """A remark and a reason are kept as they are, and control characters are not."""
+    """A comment and a reason are kept the same; control characters are dropped."""
     approval, _ = await channels.ask()
     await channels.decider.made(approval.id, moves.Comment(text="a<b>\x1b[31m\r\nc\x00"), MARA)
     await channels.decider.reject(approval.id, MARA, channel="api", reason="x<y>\x07\x9bz")

@@ -1,4 +1,4 @@
-"""A Mattermost server to test against, as far as the example of a channel uses it, over real HTTP.
+"""A Mattermost server for tests, over real HTTP; it has what the example channel uses.
 
 https://developers.mattermost.com/api-documentation/
 """
@@ -30,9 +30,9 @@ def example() -> ModuleType:
 
 @dataclass
 class Town:
-    """A server: its users, what was posted, and what it answers for now instead.
+    """A server with its users, posts and temporary failures.
 
-    `busy` are users for whom it has too much to do.
+    `busy` are users for whom it returns a rate limit.
     """
 
     users: set[str] = field(default_factory=set)
@@ -43,7 +43,7 @@ class Town:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What the channel is set up with."""
+        """The settings of the channel."""
         return {"url": self.url, "bot": "bot", "token": "right", "command_token": "secret"}
 
     def app(self) -> web.Application:

@@ -1,4 +1,4 @@
-"""Answers as mail programs write them: under the subject of what they answer."""
+"""Answers in the form of mail programs: with the subject of the answered mail."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from signoff.channels.pipeline.port import Message, Result
 from signoff.testing import FakeChannel
 
 _APPROVALS: dict[str, str] = {}
-"""The approval of each token that was delivered."""
+"""The approval of each delivered token."""
 
 
 class Post(FakeChannel):
-    """Delivers into a list, and remembers under which subject an answer would come."""
+    """Delivers into a list, and remembers the subject of each possible answer."""
 
     async def deliver(self, messages: Sequence[Message]) -> list[Result]:
         """Keep each message; see `FakeChannel.deliver`."""
@@ -21,6 +21,6 @@ class Post(FakeChannel):
 
 
 def subject_of(token: str) -> str:
-    """Return the subject of an answer to what carried a token."""
+    """Return the subject of an answer to the mail with a token."""
     tag = _APPROVALS.get(token, "ap_none")[-4:]
     return f"Re: Approval needed: reimburse (finance) #{tag}"

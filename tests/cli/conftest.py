@@ -55,7 +55,7 @@ Invoke = Callable[..., Result]
 
 @pytest.fixture(scope="session", autouse=True)
 def built_once() -> Iterator[None]:
-    """The commands; the runner builds them all for each call, which takes longer than the call."""
+    """Build the commands once, because the runner builds them for each call, which is slow."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(testing, "_get_command", cache(get_command))
         yield
@@ -63,7 +63,7 @@ def built_once() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No setting of the user who runs the tests, and a working directory for each."""
+    """Remove the user's own settings, and use a working directory for each test."""
     for name in list(os.environ):
         if name.upper().startswith("SIGNOFF_"):
             monkeypatch.delenv(name)
@@ -74,7 +74,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def settings_file(tmp_path: Path, redis_url: str, prefix: str) -> Path:
-    """A signoff.toml in the working directory, on the ledger of this test."""
+    """Return a signoff.toml in the working directory, for the ledger of this test."""
     file = tmp_path / "signoff.toml"
     file.write_text(SETTINGS.format(agents=EXAMPLES, redis=redis_url, prefix=prefix, smtp=9))
     return file
@@ -82,7 +82,7 @@ def settings_file(tmp_path: Path, redis_url: str, prefix: str) -> Path:
 
 @pytest.fixture
 def invoke() -> Invoke:
-    """Runs a `signoff` command in this process."""
+    """Return a function that runs a `signoff` command in this process."""
     from signoff.cli.main import app
 
     runner = CliRunner()
@@ -91,3 +91,9 @@ def invoke() -> Invoke:
         return runner.invoke(app, list(arguments), **options)
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def told_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Show a command's output when an assertion about its result fails."""
+    monkeypatch.setattr(Result, "__repr__", lambda one: f"{one.exception!r} after:\n{one.output}")

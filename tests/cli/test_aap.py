@@ -13,7 +13,7 @@ from signoff.cli.config.settings import Settings
 
 
 def test_an_instance_is_added_rotated_and_removed(invoke: Invoke, settings_file: Path) -> None:
-    """Its client gets two lines, its token is shown once, and a taken name is refused."""
+    """The client gets two lines, the token is shown once, and a taken name is refused."""
     made = invoke("aap", "instance", "add", "codex", "--user", "riley@example.com")
     assert made.exit_code == 0, made.output
     url, token = (line.partition("=")[2] for line in made.stdout.splitlines())
@@ -37,7 +37,7 @@ def test_an_instance_is_added_rotated_and_removed(invoke: Invoke, settings_file:
 
 
 def test_no_token_is_an_instances_by_another_way(invoke: Invoke, settings_file: Path) -> None:
-    """`signoff tokens` says what makes one."""
+    """`signoff tokens` names the command that makes one."""
     refused = invoke("tokens", "create", "--scope", "requests:submit", "--user", "x")
     assert refused.exit_code == 1
     assert "signoff aap instance add" in refused.stderr

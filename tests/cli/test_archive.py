@@ -12,20 +12,24 @@ import pytest
 from typer.testing import Result
 
 from archiving import seeded
+from broker.test_erasure import text_in
+from builders import present
 from cli.conftest import Invoke
 from cli.test_commands import on_ledger
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
 
 __all__ = ["on_ledger"]
 
 
 def said(result: Result) -> str:
-    """Return what a command has said, on one line."""
+    """Return the output of a command on one line."""
     return " ".join(result.output.split())
 
 
 @pytest.fixture
 def runs(settings_file: Path, on_ledger: Callable[..., Any]) -> list[str]:
-    """Three runs that have ended, and one that waits."""
+    """Return three ended runs and one that waits."""
     assert settings_file.exists()
     return list(on_ledger(partial(seeded, count=3, waiting=1)))
 
@@ -33,7 +37,7 @@ def runs(settings_file: Path, on_ledger: Callable[..., Any]) -> list[str]:
 def test_the_way_into_the_archive_and_out_of_it(
     invoke: Invoke, runs: list[str], tmp_path: Path
 ) -> None:
-    """What has ended is listed, shown, exported and verified; Redis has the rest."""
+    """Ended runs are listed, shown, exported and verified; Redis has the other one."""
     before = json.loads(invoke("audit", "verify", "--json").output)
     text = invoke("audit", "export").output
     done = invoke("archive", "run", "--after", "0s", "--json")
@@ -66,8 +70,29 @@ def test_the_way_into_the_archive_and_out_of_it(
     assert "signoff archive show" in said(gone)
 
 
+def test_what_is_hidden_stays_hidden_in_the_archive(
+    invoke: Invoke, settings_file: Path, on_ledger: Callable[..., Any]
+) -> None:
+    """`archive show` hides what `approvals show` hid; the digest is that of the whole call."""
+    assert settings_file.exists()
+
+    async def hidden(ledger: Ledger) -> str:
+        await seeded(ledger, 1)
+        (was,) = await ledger.approvals(await ledger.store.members("approvals"))
+        after = was.model_copy(update={"terms": present(was.terms).hiding(("amount",))})
+        await ledger.commit(Change().put(after, was=was))
+        return after.id
+
+    approval = on_ledger(hidden)
+    assert invoke("archive", "run", "--after", "0s").exit_code == 0
+    for more in ((), ("--json",)):
+        shown = invoke("archive", "show", approval, *more).output
+        assert "2500" not in shown
+        assert "sha256:" in shown
+
+
 def test_it_says_what_is_missing(invoke: Invoke, runs: list[str], tmp_path: Path) -> None:
-    """No age, an unknown id, a file that was changed: each has its own words."""
+    """A missing age, an unknown id and a changed file each have their own message."""
     assert "--after" in invoke("archive", "run").output
     assert "not a duration" in invoke("archive", "run", "--after", "soon").output
     assert invoke("archive", "run", "--after", "0s").exit_code == 0
@@ -78,7 +103,7 @@ def test_it_says_what_is_missing(invoke: Invoke, runs: list[str], tmp_path: Path
 
 
 def test_a_run_in_doubt_is_settled(invoke: Invoke, runs: list[str]) -> None:
-    """It is noted who did it and why; a run that has not ended cannot be."""
+    """The audit has the person and the reason; a run that has not ended is refused."""
     done = invoke("runs", "settle", runs[0], "--reason", "it was paid", "--by", "ops")
     assert done.exit_code == 0
     assert "it was paid" in invoke("runs", "show", runs[0]).output
@@ -87,7 +112,7 @@ def test_a_run_in_doubt_is_settled(invoke: Invoke, runs: list[str]) -> None:
 
 
 def test_a_person_is_not_erased_while_something_waits(invoke: Invoke, runs: list[str]) -> None:
-    """It takes a yes, and what is not over is named."""
+    """It needs a confirmation, and the message names what still waits."""
     erase = ("people", "erase", "riley", "--reason", "asked for it")
     assert "--yes" in invoke(*erase).output
     refused = said(invoke(*erase, "--yes"))
@@ -95,10 +120,40 @@ def test_a_person_is_not_erased_while_something_waits(invoke: Invoke, runs: list
     assert invoke("runs", "show", runs[0]).exit_code == 0
 
 
+def test_who_has_left_is_erased_by_every_name(
+    invoke: Invoke, settings_file: Path, on_ledger: Callable[..., Any]
+) -> None:
+    """The settings still have the address and the name of an inactive person."""
+    left = 'id = "mara"\nactive = false\n'
+    settings_file.write_text(settings_file.read_text().replace('id = "mara"\n', left))
+    on_ledger(partial(seeded, count=2))
+    assert "mara@example.com" in on_ledger(text_in)
+    done = invoke("people", "erase", "mara", "--reason", "asked for it", "--yes")
+    assert done.exit_code == 0, done.output
+    printed = invoke("archive", "export").output + invoke("audit", "export").output
+    for name in ("mara", "Mara"):
+        assert name not in printed
+
+
+def test_instances_that_ask_for_a_person_go_with_them(
+    invoke: Invoke, settings_file: Path, on_ledger: Callable[..., Any]
+) -> None:
+    """Their tokens become invalid, and those of other people stay valid."""
+    on_ledger(partial(seeded, count=1))
+    for name, user in (("hers", "Riley@Example.com"), ("other", "cleo@example.com")):
+        assert invoke("aap", "instance", "add", name, "--user", user).exit_code == 0
+    done = invoke("people", "erase", "riley", "--reason", "asked for it", "--yes")
+    assert done.exit_code == 0, done.output
+    listed = json.loads(invoke("aap", "instance", "list", "--json").stdout)
+    assert [one["name"] for one in listed] == ["other"]
+    assert len(json.loads(invoke("tokens", "list", "--json").stdout)) == 1
+    assert "riley" not in str(on_ledger(text_in)).lower()
+
+
 def test_a_person_is_erased(
     invoke: Invoke, settings_file: Path, on_ledger: Callable[..., Any]
 ) -> None:
-    """Everything that is left can be printed without meeting them."""
+    """The remaining data can be printed, and does not name them."""
     assert settings_file.exists()
     on_ledger(partial(seeded, count=2))
     for person in ("mara@example.com", "cleo"):

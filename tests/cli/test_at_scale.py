@@ -1,4 +1,4 @@
-"""Lists of much say what they leave out and page; many harmless calls are approved as shown."""
+"""Large lists have pages and counts, and harmless calls are approved together as shown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["on_ledger"]
 
 @pytest.fixture
 def crowd(settings_file: Path) -> Sequence[Person]:
-    """Thirty people more who are asked."""
+    """Return thirty more approvers."""
     made = [
         Person(id=f"p{at:02}", name=f"Person {at}", email=f"p{at:02}@example.com")
         for at in range(30)
@@ -41,7 +41,7 @@ def crowd(settings_file: Path) -> Sequence[Person]:
 def test_a_queue_names_a_few_people(
     invoke: Invoke, on_ledger: OnLedger, crowd: Sequence[Person]
 ) -> None:
-    """A cell has five names and the number of the others; a list has the rows that matter."""
+    """A cell has five names and the number of the others; a list has the important rows."""
     on_ledger(lambda ledger: paused(ledger, siblings=2, asked=crowd))
     listed = invoke("queue", "list", "--limit", "3").stdout
     assert "and 25 more" in listed
@@ -55,7 +55,7 @@ def test_a_queue_names_a_few_people(
 
 @pytest.mark.usefixtures("settings_file")
 def test_a_list_says_what_it_leaves_out_and_goes_on(invoke: Invoke, on_ledger: OnLedger) -> None:
-    """Page by page everything is shown once, and the last page says nothing of others."""
+    """The pages show everything once, and the last page has no hint of more."""
     _, made = on_ledger(lambda ledger: paused(ledger, siblings=5))
     seen, more = list[str](), list[str]()
     for _ in range(3):
@@ -69,7 +69,7 @@ def test_a_list_says_what_it_leaves_out_and_goes_on(invoke: Invoke, on_ledger: O
 
 
 async def _escalated(ledger: Ledger) -> Approval:
-    """Return an approval that Mara was asked about first, and Cleo is asked about now."""
+    """Return an approval that asked Mara first and now asks Cleo."""
     _, (made,) = await paused(ledger, asked=[MARA])
     assert made.terms is not None
     levels = tuple(Level(ask=(one,), within=made.terms.within) for one in ("mara", "cleo"))
@@ -84,7 +84,7 @@ async def _escalated(ledger: Ledger) -> Approval:
 
 @pytest.mark.usefixtures("settings_file")
 def test_a_list_names_those_who_are_asked_now(invoke: Invoke, on_ledger: OnLedger) -> None:
-    """Not everybody who was ever asked."""
+    """Earlier approvers are not in the list."""
     on_ledger(_escalated)
     listed = invoke("approvals", "list").stdout
     assert "Cleo Park" in listed
@@ -93,15 +93,15 @@ def test_a_list_names_those_who_are_asked_now(invoke: Invoke, on_ledger: OnLedge
 
 @pytest.mark.usefixtures("settings_file")
 def test_a_place_that_is_none(invoke: Invoke) -> None:
-    """It is said where one is found."""
+    """The error says where to find one."""
     done = invoke("approvals", "list", "--after", "nowhere!")
     assert done.exit_code == 2
-    assert "is no place" in done.stderr
+    assert "is not a valid place" in done.stderr
 
 
 @pytest.mark.usefixtures("settings_file")
 def test_a_diff_stands_together(invoke: Invoke, on_ledger: OnLedger) -> None:
-    """Approvals that would change alike are one block, however many there are."""
+    """Approvals with the same change are one block, however many there are."""
     on_ledger(lambda ledger: paused(ledger, siblings=40, asked=[MARA]))
     done = invoke("policy", "diff")
     assert "and 35 more" in done.stdout
@@ -121,7 +121,7 @@ async def _harmless(ledger: Ledger) -> list[Approval]:
 
 @pytest.mark.usefixtures("settings_file")
 def test_exactly_what_is_shown_is_approved(invoke: Invoke, on_ledger: OnLedger) -> None:
-    """Each stands there with its arguments and digest; the others are left alone."""
+    """Each is shown with arguments and digest; the others do not change."""
     made = on_ledger(_harmless)
     done = invoke("approvals", "review", "--as", "mara", input="3\n")
     assert done.exit_code == 0, done.output
@@ -136,7 +136,7 @@ def test_exactly_what_is_shown_is_approved(invoke: Invoke, on_ledger: OnLedger) 
 @pytest.mark.usefixtures("settings_file")
 @pytest.mark.parametrize("said", ["", "y", "yes", "2", "33"])
 def test_anything_else_approves_nothing(invoke: Invoke, on_ledger: OnLedger, said: str) -> None:
-    """Only the number of what was shown is a yes to all of it."""
+    """Only the number of the shown approvals confirms all of them."""
     made = on_ledger(_harmless)
     done = invoke("approvals", "review", "--as", "mara", input=f"{said}\n")
     assert done.exit_code == 1
@@ -151,7 +151,7 @@ async def _reject(approval: Approval, ledger: Ledger) -> None:
 
 @pytest.mark.usefixtures("settings_file")
 def test_what_is_decided_is_not_shown(invoke: Invoke, on_ledger: OnLedger) -> None:
-    """What somebody else has decided, or nobody may approve with others, is left out."""
+    """Approvals that are decided, or that may not be approved together, are left out."""
     made = on_ledger(_harmless)
     for one in made[:3]:
         on_ledger(partial(_reject, one))

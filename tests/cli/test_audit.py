@@ -1,4 +1,4 @@
-"""`signoff audit verify --file`: what an export shows without Redis."""
+"""`signoff audit verify --file`: checks an export without Redis."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["on_ledger", "waiting"]
 def test_an_export_is_verified_without_redis(
     invoke: Invoke, waiting: Approval, tmp_path: Path
 ) -> None:
-    """Whole, with the same head; a changed or missing line, or a head that is not in it, shows."""
+    """It verifies with the same head; a changed or missing line or another head is found."""
     reason = "nein\u2028\x85 1e16 ü"
     assert (
         invoke("approvals", "reject", waiting.id, "--as", "mara", "--reason", reason).exit_code == 0

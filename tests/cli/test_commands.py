@@ -1,4 +1,4 @@
-"""The commands on a real ledger: what they write, what they refuse, and what they exit with."""
+"""The commands on a real ledger: output, refusals and exit codes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -153,7 +154,7 @@ WITHOUT_JSON = {
 
 @pytest.fixture
 def on_ledger(redis_url: str, prefix: str) -> Callable[[Callable[[Ledger], Awaitable[Any]]], Any]:
-    """Does something with the ledger that the commands work on."""
+    """Return a function that works with the commands' ledger."""
 
     async def with_ledger(work: Callable[[Ledger], Awaitable[T]]) -> T:
         ledger = Ledger(Store.open(redis_url, prefix=prefix))
@@ -170,7 +171,7 @@ OnLedger = Callable[[Callable[[Ledger], Awaitable[Any]]], Any]
 
 @pytest.fixture
 def waiting(settings_file: Path, on_ledger: OnLedger) -> Approval:
-    """An approval that Mara and Cleo are asked about, for a run of Riley's."""
+    """Return an approval for a run of Riley's that asks Mara and Cleo."""
     assert settings_file.exists()
     _, (approval,) = on_ledger(paused)
     assert isinstance(approval, Approval)
@@ -178,7 +179,7 @@ def waiting(settings_file: Path, on_ledger: OnLedger) -> Approval:
 
 
 def leaves(command: object, path: str = "") -> dict[str, Any]:
-    """Return every command that does something, by its words."""
+    """Return every executable command by its words."""
     if not isinstance(command, TyperGroup):
         return {path.strip(): command}
     found: dict[str, Any] = {}
@@ -191,7 +192,7 @@ def leaves(command: object, path: str = "") -> dict[str, Any]:
 
 
 def test_the_commands_are_these_and_each_has_help() -> None:
-    """The public surface: a command that goes, or comes without a word of help, is noticed."""
+    """The set of commands is fixed, and each has a help text."""
     from signoff.cli.main import app
 
     found = leaves(typer.main.get_command(app))
@@ -203,7 +204,7 @@ def test_the_commands_are_these_and_each_has_help() -> None:
 
 
 def test_everything_that_lists_or_shows_writes_json_too() -> None:
-    """Machines are served by every command but the processes and those that write JSON or mail."""
+    """Every command has JSON output except processes and commands that print JSON or mail."""
     from signoff.cli.main import app
 
     for words, command in leaves(typer.main.get_command(app)).items():
@@ -213,14 +214,14 @@ def test_everything_that_lists_or_shows_writes_json_too() -> None:
 
 @pytest.mark.parametrize("words", sorted(COMMANDS))
 def test_every_command_answers_to_help(invoke: Invoke, words: str) -> None:
-    """Help needs no settings, no Redis and nothing else."""
+    """Help works without settings and without Redis."""
     result = invoke(*words.split(), "--help")
     assert result.exit_code == 0
     assert "Usage" in result.output
 
 
 def test_help_imports_nothing_that_is_slow() -> None:
-    """Help and completion must answer at once: frameworks are imported by those who need them."""
+    """Help and completion have to be fast, so they import no frameworks."""
     slow = ("celery", "google", "fastapi", "pydantic", "redis", "structlog", "uvicorn")
     program = f"import signoff.cli.main, sys; print([m for m in {slow} if m in sys.modules])"
     done = subprocess.run(
@@ -240,7 +241,7 @@ def test_the_version_is_the_packages(invoke: Invoke) -> None:
 
 
 def test_what_waits_is_listed(invoke: Invoke, waiting: Approval) -> None:
-    """The list says what is asked, by whom, and on whom it waits."""
+    """The list has the call, the requester and the awaited people."""
     result = invoke("approvals", "list")
     assert result.exit_code == 0
     for word in (
@@ -256,7 +257,7 @@ def test_what_waits_is_listed(invoke: Invoke, waiting: Approval) -> None:
 
 
 def test_one_persons_list_is_what_waits_for_that_person(invoke: Invoke, waiting: Approval) -> None:
-    """By id or by address; Riley, who asked, has nothing to decide."""
+    """By id or by address; Riley, the requester, has no approvals to decide."""
     for who in ("mara", "Mara@example.com"):
         assert waiting.id in invoke("approvals", "list", "--mine", who).output
     assert "No pending approvals" in invoke("approvals", "list", "--mine", "riley").output
@@ -266,13 +267,13 @@ def test_one_persons_list_is_what_waits_for_that_person(invoke: Invoke, waiting:
 
 @pytest.mark.usefixtures("settings_file")
 def test_an_empty_list_is_a_list(invoke: Invoke) -> None:
-    """No approvals: a sentence for people, an empty list for machines."""
+    """Without approvals, people get a sentence and programs an empty list."""
     assert "No pending approvals" in invoke("approvals", "list").output
     assert json.loads(invoke("approvals", "list", "--json").output) == []
 
 
 def test_a_question_is_listed_in_its_own_words(waiting: Approval) -> None:
-    """What ADK calls every request for input says nothing to a person."""
+    """ADK's name for every request for input is not useful to a person."""
     from signoff.cli.commands.approvals import show
 
     call = waiting.call.model_copy(update={"args": {"message": "Which account?\nSay."}})
@@ -285,7 +286,7 @@ def test_a_question_is_listed_in_its_own_words(waiting: Approval) -> None:
 def test_one_approval_is_shown_with_card_people_and_timeline(
     invoke: Invoke, waiting: Approval
 ) -> None:
-    """Everything that bears on it is on one page."""
+    """All its facts are on one page."""
     result = invoke("approvals", "show", waiting.id)
     assert result.exit_code == 0
     for word in (waiting.digest, "amount", "2500", "Cleo Park", "under way", "opened", "expenses"):
@@ -295,7 +296,7 @@ def test_one_approval_is_shown_with_card_people_and_timeline(
 
 
 def test_the_words_of_an_agent_are_shown_as_text(waiting: Approval) -> None:
-    """What hides or turns text around is written out."""
+    """Hidden and direction-changing characters are escaped."""
     from rich.console import Console
 
     from signoff.cli.commands.approvals import show
@@ -311,7 +312,7 @@ def test_the_words_of_an_agent_are_shown_as_text(waiting: Approval) -> None:
 def test_approving_is_recorded_as_done_by_that_person_through_the_command_line(
     invoke: Invoke, waiting: Approval, on_ledger: OnLedger
 ) -> None:
-    """The run goes on, and the list of what has ended has it."""
+    """The run continues, and the approval is in the list of ended ones."""
     result = invoke("approvals", "approve", waiting.id, "--as", "mara", "--reason", "fine by me")
     assert result.exit_code == 0
     assert "approved by Mara Lind" in result.output
@@ -327,7 +328,7 @@ def test_approving_is_recorded_as_done_by_that_person_through_the_command_line(
 
 @pytest.mark.usefixtures("settings_file")
 def test_rejecting_and_withdrawing_keep_their_reasons(invoke: Invoke, on_ledger: OnLedger) -> None:
-    """The reason is what the agent gets to read."""
+    """The agent reads the reason."""
     _, (first, second) = on_ledger(lambda ledger: paused(ledger, siblings=2))
     done = invoke("approvals", "reject", first.id, "--as", "cleo", "--reason", "over budget")
     assert "rejected by Cleo Park" in done.output
@@ -340,7 +341,7 @@ def test_rejecting_and_withdrawing_keep_their_reasons(invoke: Invoke, on_ledger:
 def test_nobody_else_decides(
     invoke: Invoke, waiting: Approval, on_ledger: OnLedger, case: tuple[str, int, str]
 ) -> None:
-    """The requester is refused, a stranger unknown, and nothing is decided."""
+    """The requester is refused, a stranger is unknown, and nothing is decided."""
     who, code, words = case
     result = invoke("approvals", "approve", waiting.id, "--as", who)
     assert result.exit_code == code
@@ -361,7 +362,7 @@ def test_a_second_answer_is_refused_and_says_who_was_first(
 
 @pytest.mark.usefixtures("settings_file")
 def test_values_are_read_by_the_template(invoke: Invoke, on_ledger: OnLedger) -> None:
-    """`--value` fills the payload, and what does not fit is refused with an example."""
+    """`--value` fills the payload, and an invalid value is refused with an example."""
     _, (one,) = on_ledger(lambda ledger: paused(ledger, template={"approved_days": 0}))
     approve = ("approvals", "approve", one.id, "--as", "mara")
     for value in ("approved_days=many", "days=3"):
@@ -376,7 +377,7 @@ def test_values_are_read_by_the_template(invoke: Invoke, on_ledger: OnLedger) ->
 
 @pytest.mark.usefixtures("settings_file")
 def test_an_approval_that_is_not_there_is_one_line(invoke: Invoke) -> None:
-    """Refused, with what to do, and no traceback."""
+    """It is refused with a suggestion and without a traceback."""
     result = invoke("approvals", "show", "ap_none")
     assert result.exit_code == 1
     assert result.stderr.startswith("signoff: There is no approval 'ap_none'.")
@@ -387,7 +388,7 @@ def test_an_approval_that_is_not_there_is_one_line(invoke: Invoke) -> None:
 def test_control_characters_of_an_agent_do_not_reach_the_terminal(
     invoke: Invoke, on_ledger: OnLedger
 ) -> None:
-    """Neither escape sequences nor markup: what an agent says is text."""
+    """Escape sequences and markup in an agent's text are shown as text."""
 
     async def submit(ledger: Ledger) -> Run:
         decider = Decider(ledger, Directory())
@@ -404,7 +405,7 @@ def test_control_characters_of_an_agent_do_not_reach_the_terminal(
 
 @pytest.mark.usefixtures("settings_file")
 def test_a_run_is_submitted_listed_and_shown(invoke: Invoke, on_ledger: OnLedger) -> None:
-    """The id that is printed is the one that the other commands take."""
+    """Other commands accept the printed id."""
     done = invoke("run", "finance", "Reimburse me $80", "--user", "riley@example.com")
     assert done.exit_code == 0
     run_id = done.output.strip()
@@ -419,7 +420,7 @@ def test_a_run_is_submitted_listed_and_shown(invoke: Invoke, on_ledger: OnLedger
 
 @pytest.mark.usefixtures("settings_file")
 def test_an_agent_that_is_not_there_is_told_with_those_that_are(invoke: Invoke) -> None:
-    """A typing error does not put a run into a queue that nobody works on."""
+    """A typing error does not put a run into a queue without a worker."""
     result = invoke("run", "finanse", "hello")
     assert result.exit_code == 1
     assert "finance, finance_strict, refunds, time_off" in result.stderr
@@ -427,7 +428,7 @@ def test_an_agent_that_is_not_there_is_told_with_those_that_are(invoke: Invoke) 
 
 @pytest.mark.usefixtures("settings_file")
 def test_waiting_for_a_run_that_nobody_works_on_ends(invoke: Invoke) -> None:
-    """`--timeout` gives up the wait, not the run."""
+    """`--timeout` ends the wait, and not the run."""
     result = invoke("run", "finance", "hello", "--wait", "--timeout", "0.1")
     assert result.exit_code == 1
     assert "still queued" in result.stderr
@@ -437,7 +438,7 @@ def test_waiting_for_a_run_that_nobody_works_on_ends(invoke: Invoke) -> None:
 
 
 def test_the_audit_is_verified_and_exported(invoke: Invoke, waiting: Approval) -> None:
-    """The head that verify prints is found again later, and a wrong one is not."""
+    """The head that verify prints is found later; a wrong head is not."""
     before = json.loads(invoke("audit", "verify", "--json").output)
     assert before["entries"] > 0
     invoke("approvals", "approve", waiting.id, "--as", "mara")
@@ -458,7 +459,7 @@ def test_the_audit_is_verified_and_exported(invoke: Invoke, waiting: Approval) -
 
 
 def test_good_settings_pass_the_check(invoke: Invoke, settings_file: Path) -> None:
-    """The file that was read is named."""
+    """The output names the settings file."""
     result = invoke("config", "check")
     assert result.exit_code == 0
     assert str(settings_file) in result.output.replace("\n", "")
@@ -467,7 +468,7 @@ def test_good_settings_pass_the_check(invoke: Invoke, settings_file: Path) -> No
 
 @pytest.mark.parametrize("text", ["[redis]\nur = 1\n", '[default]\nask = ["zoe"]\n'])
 def test_bad_settings_fail_the_check(invoke: Invoke, tmp_path: Path, text: str) -> None:
-    """Faults of form and of meaning alike, with exit code 2."""
+    """Invalid values and contradictions are both reported, with exit code 2."""
     (tmp_path / "signoff.toml").write_text(text)
     result = invoke("config", "check")
     assert result.exit_code == 2
@@ -478,7 +479,7 @@ def test_bad_settings_fail_the_check(invoke: Invoke, tmp_path: Path, text: str) 
 
 
 def test_every_command_refuses_settings_it_cannot_read(invoke: Invoke, tmp_path: Path) -> None:
-    """All faults, one a line, exit code 2."""
+    """All errors are printed, one per line, with exit code 2."""
     (tmp_path / "signoff.toml").write_text("[redis]\nur = 1\nprefx = 2\n")
     result = invoke("approvals", "list")
     assert result.exit_code == 2
@@ -487,7 +488,7 @@ def test_every_command_refuses_settings_it_cannot_read(invoke: Invoke, tmp_path:
 
 
 def test_the_schema_describes_the_settings(invoke: Invoke) -> None:
-    """An editor knows every section, and refuses keys that are not there."""
+    """An editor knows every section, and unknown keys are errors."""
     schema = json.loads(invoke("config", "schema").output)
     assert {"redis", "email", "people", "policies", "default"} <= set(schema["properties"])
     assert schema["additionalProperties"] is False
@@ -497,7 +498,7 @@ def test_the_schema_describes_the_settings(invoke: Invoke) -> None:
 def test_settings_are_shown_without_secrets(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is in force, from wherever it came, in the form of the file."""
+    """The current settings are printed in the form of the file, whatever their source."""
     monkeypatch.setenv("SIGNOFF_BROKER__URL", "amqp://me:hunter2@rabbit//")
     monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__USERNAME", "me")
     monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PASSWORD", "hunter2")
@@ -510,11 +511,45 @@ def test_settings_are_shown_without_secrets(
     assert "hunter2" not in invoke("config", "show", "--json").output
 
 
+def _set(value: Any) -> Any:
+    """Return JSON without what is not set: TOML has no null."""
+    if isinstance(value, dict):
+        return {key: _set(one) for key, one in value.items() if one is not None}
+    return [_set(one) for one in value] if isinstance(value, list) else value
+
+
+_NESTED = """
+[[gateway.tokens]]
+name = "crm.bot"
+sha256 = "0000000000000000000000000000000000000000000000000000000000000000"
+users = ["riley@example.com"]
+[[policies]]
+name = "large \\u007f"
+when = "args.amount > 1e9"
+[[policies.levels]]
+ask = ["cleo"]
+[[policies.levels]]
+all_of = [{ ask = ["mara"], quorum = 1 }, { ask = ["cleo"], quorum = 1 }]
+[agents.owners]
+"fin.ance" = "mara"
+"""
+
+
+def test_settings_that_are_shown_can_be_read(invoke: Invoke, settings_file: Path) -> None:
+    """Tables in tables keep their whole name, and odd keys are quoted."""
+    settings_file.write_text(settings_file.read_text() + _NESTED)
+    shown = invoke("config", "show")
+    assert shown.exit_code == 0
+    assert tomllib.loads(shown.output) == _set(
+        json.loads(invoke("config", "show", "--json").output)
+    )
+
+
 # -- errors ---------------------------------------------------------------------------------------
 
 
 def test_a_redis_that_is_away_is_one_line(invoke: Invoke, settings_file: Path) -> None:
-    """Exit code 1, and what to look at."""
+    """Exit code 1, with a hint where to look."""
     settings_file.write_text('[redis]\nurl = "redis://127.0.0.1:1/0"\n')
     result = invoke("approvals", "list")
     assert result.exit_code == 1
@@ -524,7 +559,7 @@ def test_a_redis_that_is_away_is_one_line(invoke: Invoke, settings_file: Path) -
 
 @pytest.mark.usefixtures("settings_file")
 def test_a_fault_of_ours_is_one_line_too(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says that it is ours; an option shows the traceback."""
+    """The message says that it is Signoff's error; an option shows the traceback."""
 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("oops")
@@ -539,7 +574,7 @@ def test_a_fault_of_ours_is_one_line_too(invoke: Invoke, monkeypatch: pytest.Mon
 
 @pytest.mark.usefixtures("settings_file")
 def test_ctrl_c_is_quiet(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit code 130 and not a word."""
+    """Exit code 130 and no output."""
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -556,7 +591,7 @@ def test_ctrl_c_is_quiet(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_mail_of_the_development_mailbox_is_listed_shown_and_answered(
     invoke: Invoke, settings_file: Path, tmp_path: Path
 ) -> None:
-    """The reply goes from the receiver of the mail to [email.inbound]."""
+    """The reply goes from the mail's receiver to [email.inbound]."""
     from cli.test_devmail import CARD
     from signoff.cli.demo.dev_mailbox import DevMailbox, recipients_of, send
 
@@ -590,8 +625,8 @@ def test_mail_of_the_development_mailbox_is_listed_shown_and_answered(
 
 
 def test_each_command_has_examples_that_it_takes(tmp_path: Path) -> None:
-    """What the help says to type is parsed by the command it is about."""
-    (tmp_path / "ledger.rdb").touch()  # the one file that has to be there
+    """Each command accepts the examples in its help."""
+    (tmp_path / "ledger.rdb").touch()  # the only file that has to exist
     root = typer.main.get_command(app)
     assert set(EXAMPLES) == COMMANDS
     for words, lines in EXAMPLES.items():
@@ -608,7 +643,7 @@ def test_each_command_has_examples_that_it_takes(tmp_path: Path) -> None:
 
 
 def test_the_help_is_grouped_and_says_no_type_of_a_flag(invoke: Invoke) -> None:
-    """Each command stands below a heading; flags take no value; examples come last."""
+    """Each command is in a group; flags have no value; examples come last."""
     shown = invoke("--help").stdout
     places = [shown.index(f" {group} ") for group in GROUPS]
     assert places == sorted(places)
@@ -623,7 +658,7 @@ def test_the_help_is_grouped_and_says_no_type_of_a_flag(invoke: Invoke) -> None:
 
 
 def test_the_shell_completes_commands_and_agents(settings_file: Path, invoke: Invoke) -> None:
-    """As bash asks, in the folder of the settings."""
+    """As bash asks for completions, in the folder of the settings."""
     for typed, at, expected in (
         ("signoff approvals re", 2, {"reassign", "reject", "release", "remind", "review"}),
         ("signoff run fin", 2, {"finance", "finance_strict"}),

@@ -1,4 +1,4 @@
-"""Policies that code computes, beside those of the file."""
+"""Policies that code computes, in addition to those of the file."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def by_tool(options: Mapping[str, Mapping[str, str]]) -> Iterator[Policy | dict[
 
 
 def written(folder: Path, table: str) -> Path:
-    """Return a settings file with a table about computed policies."""
+    """Return a settings file with a table for computed policies."""
     file = folder / "signoff.toml"
     file.write_text(f"{BEFORE}[policy]\n{table}\n")
     return file
 
 
 def test_they_come_behind_those_of_the_file(tmp_path: Path) -> None:
-    """In their order, as models or as tables, and nothing is wrong with them."""
+    """They keep their order, as models or as tables, and are valid."""
     table = f'factory = "{__name__}:by_tool"\noptions.owners = {{ deploy = "mara" }}'
 
     settings = load_settings(written(tmp_path, table))
@@ -58,7 +58,7 @@ def test_they_come_behind_those_of_the_file(tmp_path: Path) -> None:
 
 
 def test_they_are_checked_like_the_others(tmp_path: Path) -> None:
-    """Whom nobody knows is told with the place in the list."""
+    """An unknown person is reported with the position in the list."""
     table = f'factory = "{__name__}:by_tool"\noptions.owners = {{ deploy = "nobody" }}'
 
     (first, *_) = check(load_settings(written(tmp_path, table)))
@@ -77,7 +77,7 @@ def test_they_are_checked_like_the_others(tmp_path: Path) -> None:
     ],
 )
 def test_what_computes_none_is_named(tmp_path: Path, factory: str, said: str) -> None:
-    """With the setting, the line, and what to do; nothing starts without them."""
+    """The error has the setting, the line and a suggestion; no process starts."""
     with pytest.raises(ConfigErrors) as raised:
         load_settings(written(tmp_path, f'factory = "{factory}"'))
 
@@ -89,7 +89,7 @@ def test_what_computes_none_is_named(tmp_path: Path, factory: str, said: str) ->
 
 
 def test_the_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its code, with its table, makes the policies that it speaks of."""
+    """The page's code and table make the policies that the page describes."""
     text = (ROOT / "docs" / "how-to" / "write-a-policy.md").read_text(encoding="utf-8")
     code = text.partition("# our_policies.py")[2].partition("```")[0]
     table = text.partition("    [policy]\n")[2].partition("\n\n")[0]
@@ -102,17 +102,17 @@ def test_the_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 asked: list[object] = []
-"""The options that `counted` was called with."""
+"""The options of each call of `counted`."""
 
 
 def counted(options: Mapping[str, object]) -> list[Policy]:
-    """Return no policy, and note that somebody has asked."""
+    """Record the call, and return no policy."""
     asked.append(options)
     return []
 
 
 def test_a_command_computes_them_once(tmp_path: Path, invoke: Invoke) -> None:
-    """Also one that looks at its settings in several places: computing may take time."""
+    """Computing may be slow, so a command that reads its settings repeatedly does it once."""
     asked.clear()
     file = written(tmp_path, f'factory = "{__name__}:counted"')
     nowhere = {"SIGNOFF_REDIS__URL": "redis://127.0.0.1:1/0"}

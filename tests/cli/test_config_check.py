@@ -1,4 +1,4 @@
-"""What settings mean together: a fault for each mistake, and none for what is right."""
+"""The check of the settings' meaning: an error for each mistake, and none otherwise."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ BAD = {
     "a person at this machine beside tokens": (
         GOOD + f'[gateway]\nlocal_person = "mara"\n[[gateway.tokens]]\nusers = ["*"]\n{SHA}',
         "gateway.local_person",
-        "means nothing",
+        "has no effect",
         "warning",
     ),
     "an API for others, and none of this machine asked for a token": (
@@ -240,7 +240,7 @@ BAD = {
         GOOD + '[gateway]\nadk = true\nlocal_person = "mara"\n'
         f'[inbox]\nurl = "https://x.example"\nsecret_key = "{"k" * 32}"\nsign_in = ["code"]\n',
         "gateway.local_person",
-        "means nothing",
+        "has no effect",
         "warning",
     ),
     "a token of somebody unknown": (
@@ -329,13 +329,13 @@ def load(tmp_path: Path, text: str) -> Path:
 
 
 def test_good_settings_have_no_faults(tmp_path: Path) -> None:
-    """What is right is not complained about."""
+    """Correct settings cause no message."""
     assert check(load_settings(load(tmp_path, GOOD))) == []
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_each_mistake_is_told_with_file_key_and_remedy(tmp_path: Path, case: str) -> None:
-    """One mistake is one fault, in the right place and of the right weight."""
+    """Each mistake has one error, at the right place and with the right severity."""
     text, key, words, severity = BAD[case]
     file = load(tmp_path, text)
     found = check(load_settings(file))
@@ -346,7 +346,7 @@ def test_each_mistake_is_told_with_file_key_and_remedy(tmp_path: Path, case: str
 
 
 def test_all_mistakes_are_told_at_once_errors_first(tmp_path: Path) -> None:
-    """The list is whole, and what keeps Signoff from starting stands on top."""
+    """The list is complete, with the errors that prevent a start on top."""
     text = GOOD.replace('ask = ["cleo", "mara"]', "").replace('ask = ["mara"]', 'ask = ["x", "y"]')
     settings = load_settings(load(tmp_path, text))
     assert [fault.severity for fault in check(settings)] == ["error", "error", "warning"]
@@ -356,12 +356,12 @@ def test_all_mistakes_are_told_at_once_errors_first(tmp_path: Path) -> None:
 
 
 def test_warnings_do_not_keep_signoff_from_starting(tmp_path: Path) -> None:
-    """They are returned, to be logged."""
+    """They are returned, so that the caller logs them."""
     settings = load_settings(load(tmp_path, GOOD.replace('ask = ["cleo", "mara"]', "")))
     assert [fault.key for fault in require(settings)] == ["default.ask"]
 
 
 def test_no_fault_shows_the_password_of_a_url(tmp_path: Path) -> None:
-    """A URL that is wrong may still hold a secret."""
+    """An invalid URL may still contain a secret."""
     file = load(tmp_path, GOOD + '[redis]\nurl = "redis://:hunter2@localhost/x"\n')
     assert "hunter2" not in str(check(load_settings(file))[0])

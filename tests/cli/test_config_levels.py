@@ -1,4 +1,4 @@
-"""What settings mean for levels: a fault for each mistake, and none for what is right."""
+"""The check of the levels in the settings: an error for each mistake, and none otherwise."""
 
 from __future__ import annotations
 
@@ -65,31 +65,31 @@ BAD = {
     "the old name of a phase": (
         TWO.replace('within = "2h"', 'within = "2h"\nstage = "team"'),
         "policies[0].levels[0].stage",
-        "called phase now",
+        "now called phase",
         "warning",
     ),
     "a ceiling without approve": (
         f'ceiling = "args.amount < 5"\n{TWO}',
         "policies[0].ceiling",
-        "means nothing",
+        "has no effect",
         "warning",
     ),
     "silence and a second step": (
         STEPS,
         "policies[0].on_timeout",
-        "never approved by silence",
+        "silence never approves",
         "warning",
     ),
-    "more yeses than people": (
+    "more approvals than people": (
         TWO.replace("quorum = 2", "quorum = 3"),
         "policies[0].levels[1].quorum",
-        "2 can be asked at the most",
+        "at most 2 can be asked",
         "error",
     ),
-    "more yeses than people in the short form": (
+    "more approvals than people in the short form": (
         'ask = ["mara"]\nquorum = 2\n',
         "policies[0].quorum",
-        "1 can be asked at the most",
+        "at most 1 can be asked",
         "error",
     ),
     "a sequence that ends with the first": (
@@ -119,7 +119,7 @@ BAD = {
     "a channel that is none": (
         TWO.replace('within = "2h"', 'within = "2h"\nchannels = ["fax"]'),
         "policies[0].levels[0].channels",
-        "'fax' is no channel",
+        "'fax' is not a channel",
         "error",
     ),
     "Slack without Slack": (
@@ -145,12 +145,12 @@ BAD = {
 
 
 def faults(folder: Path, policy: str) -> list[tuple[str, str, str]]:
-    """Return the faults of settings with one policy: key, message and severity."""
+    """Return the errors of settings with one policy: key, message and severity."""
     file = folder / "signoff.toml"
     file.write_text(PEOPLE + policy)
     try:
         found = check(load_settings(file))
-    except Exception as error:  # noqa: BLE001 -- faults of reading are faults too
+    except Exception as error:  # noqa: BLE001 -- errors of reading count too
         found = list(getattr(error, "faults", ()))
     return [(one.key, one.message, one.severity) for one in found]
 
@@ -159,13 +159,13 @@ def faults(folder: Path, policy: str) -> list[tuple[str, str, str]]:
     "policy", [TWO, 'ask = ["mara", "cleo"]\nquorum = "all"\norder = "sequence"\nwithin = "1d"\n']
 )
 def test_what_is_right_has_no_fault(tmp_path: Path, policy: str) -> None:
-    """Nobody is warned of what is meant so."""
+    """Intended settings cause no warning."""
     assert faults(tmp_path, policy) == []
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_each_mistake_is_found(tmp_path: Path, name: str) -> None:
-    """At its key, with words that say what is wrong."""
+    """The error is at its key and says what is wrong."""
     policy, key, words, severity = BAD[name]
     found = faults(tmp_path, policy)
     assert [one for one in found if one[0] == key and words in one[1] and one[2] == severity], found

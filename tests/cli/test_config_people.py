@@ -1,4 +1,4 @@
-"""What settings say about people: managers, absences, queues, schedules, and people from CSV."""
+"""People in the settings: managers, absences, queues, schedules, and people from CSV."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_what_is_right_has_no_faults(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "key", "message"), BAD.values(), ids=BAD)
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, key: str, message: str) -> None:
-    """With the key, the line and what to do."""
+    """The error has the key, the line and a suggestion."""
     found = [one for one in check(load_settings(load(tmp_path, text))) if one.key == key]
     assert found, [str(one) for one in check(load_settings(load(tmp_path, text)))]
     assert message in str(found[0])
@@ -183,7 +183,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, key: str, message: st
 
 @pytest.mark.parametrize(("text", "message"), UNREADABLE.values(), ids=UNREADABLE)
 def test_what_cannot_be_read_is_named(tmp_path: Path, text: str, message: str) -> None:
-    """Before anything is made of it."""
+    """It is reported before any other check."""
     with pytest.raises(ConfigErrors, match=message.replace(".", r"\.")):
         load_settings(load(tmp_path, text))
 
@@ -198,7 +198,7 @@ ben,Ben,ben@example.com
 
 
 def test_people_come_from_a_csv_file(tmp_path: Path) -> None:
-    """Beside those of the settings; with lists, absences, quoted fields and empty lines."""
+    """They are added to those of the settings; lists, absences and quoted fields are read."""
     load(tmp_path, "\ufeff" + CSV, "people.csv")
     settings = load_settings(load(tmp_path, GOOD + '[directory]\ncsv = "people.csv"\n'))
     assert check(settings) == []
@@ -219,7 +219,7 @@ def test_people_come_from_a_csv_file(tmp_path: Path) -> None:
 
 
 def test_people_who_have_left_are_no_fault(tmp_path: Path) -> None:
-    """A manager, a delegate and somebody whom policies ask may have left by now."""
+    """A manager, a delegate or an approver of a policy may have left."""
     rows = "id,email,manager,away_from,away_to,delegate,active\nann,ann@x.org,,,,,false\n"
     rows += "ben,ben@x.org,ann,2026-12-24,2026-12-31,ann,true\n"
     load(tmp_path, rows, "people.csv")
@@ -232,7 +232,7 @@ def test_people_who_have_left_are_no_fault(tmp_path: Path) -> None:
 
 
 def test_faults_of_meaning_name_the_line_of_the_csv_file(tmp_path: Path) -> None:
-    """An unknown manager, and an address that somebody of the settings has already."""
+    """An unknown manager, and an address that a person of the settings already has."""
     load(tmp_path, "id;email;manager\nann;ann@x.org;nobody\nben;tom@example.com;\n", "people.csv")
     settings = load_settings(load(tmp_path, GOOD + '[directory]\ncsv = "people.csv"\n'))
     found = [str(one) for one in check(settings)]
@@ -259,7 +259,7 @@ def test_faults_of_meaning_name_the_line_of_the_csv_file(tmp_path: Path) -> None
 def test_bad_rows_are_named_with_their_line(
     tmp_path: Path, text: str, line: int, message: str
 ) -> None:
-    """All at once, each with what to do."""
+    """All errors appear together, each with a suggestion."""
     file = load(tmp_path, text, "people.csv")
     with pytest.raises(ConfigErrors) as caught:
         load_settings(load(tmp_path, '[directory]\ncsv = "people.csv"\n'))
@@ -270,7 +270,7 @@ def test_bad_rows_are_named_with_their_line(
 
 
 class Source:
-    """A source of people as a user would write it."""
+    """A custom source of people."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self.domain = options["domain"]
@@ -281,7 +281,7 @@ class Source:
 
 
 def test_people_come_from_a_source_of_ones_own(tmp_path: Path) -> None:
-    """By its factory, with its options; what it says is checked like all else."""
+    """Its factory gets its options, and its people are checked as usual."""
     text = f'[directory]\nfactory = "{__name__}:Source"\noptions = {{ domain = "x.org" }}\n'
     settings = load_settings(load(tmp_path, GOOD + text))
     assert settings.everybody.find("ben@x.org") is not None
@@ -291,7 +291,7 @@ def test_people_come_from_a_source_of_ones_own(tmp_path: Path) -> None:
 
 
 def test_an_ics_file_is_read_beside_the_settings(tmp_path: Path) -> None:
-    """And is no text of the settings themselves."""
+    """It is not a part of the settings file."""
     load(tmp_path, "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nEND:VCALENDAR\r\n", "rota.ics")
     text = GOOD + '[[schedules]]\nname = "ics"\nics = "rota.ics"\n'
     settings = load_settings(load(tmp_path, text))

@@ -1,4 +1,4 @@
-"""The settings that say what people see: titles, amounts, and what is hidden."""
+"""The settings about displayed values: titles, amounts, and hidden values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def loaded(tmp_path: Path, text: str) -> Settings:
 def test_a_fault_names_the_policy_and_the_placeholder(
     tmp_path: Path, line: str, key: str, said: str
 ) -> None:
-    """Beside the key and the line of the file."""
+    """It also has the key and the line of the file."""
     with pytest.raises(ConfigErrors) as caught:
         loaded(tmp_path, f"{POLICY}{line}\n")
     (fault,) = caught.value.faults
@@ -46,7 +46,7 @@ def test_a_fault_names_the_policy_and_the_placeholder(
 
 
 def test_what_a_policy_hides_is_never_logged(tmp_path: Path) -> None:
-    """Of any policy and of the default, beside what the log always redacts."""
+    """This holds for every policy and the default, in addition to the usual redaction."""
     settings = loaded(
         tmp_path,
         f'{POLICY}hide = ["customer.iban"]\n[default]\nask = ["mara"]\nhide = ["password"]\n'
@@ -61,6 +61,6 @@ def test_what_a_policy_hides_is_never_logged(tmp_path: Path) -> None:
 
 
 def test_the_zone_of_the_default_is_that_of_people_without_one(tmp_path: Path) -> None:
-    """The directory of the settings knows it."""
+    """People without a time zone get the default's zone."""
     settings = loaded(tmp_path, '[default]\nask = ["mara"]\ntime_zone = "Europe/Berlin"\n')
     assert settings.everybody.zone_of("mara").key == "Europe/Berlin"

@@ -1,4 +1,4 @@
-"""Each process has the secrets that its own work takes, and none of the others."""
+"""Each process has the secrets that its work needs, and no others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from signoff.broker.server.embedded import free_port
+from ports import free_port
 from signoff.cli.composition.credentials import (
     MAILBOX,
     WITHHELD,
@@ -50,19 +50,19 @@ NEEDED: dict[str, set[str]] = {
     "inbox.secret_key": {"gateway"},
     "inbox.secret_key_previous": {"gateway"},
     "inbox.oidc.client_secret": {"gateway"},
-    "inbox.push.private_key": {"channels", "gateway"},
+    "inbox.push.private_key": {"channels"},
     "webhooks.secrets": {"channels"},
     "channels": {"channels", "gateway"},
     "metrics.token": {"worker", "channels", "gateway"},
 }
-"""Every secret of the settings, and the processes that work with it."""
+"""Every secret of the settings, with the processes that need it."""
 
 WITH_PASSWORDS = {"redis.url", "broker.url", "sessions.url", "channels"}
-"""URLs that may hold a password, and tables whose keys are those of somebody else's code."""
+"""URLs that may contain a password, and tables with keys of foreign code."""
 
 
 def secrets_of(annotation: Any, path: str = "") -> Iterator[str]:
-    """Yield the path of every setting that is a secret by its type."""
+    """Yield the path of every setting whose type is a secret."""
     if annotation is SecretStr:
         yield path
     elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -78,7 +78,7 @@ def secrets_of(annotation: Any, path: str = "") -> Iterator[str]:
 
 
 def test_every_secret_of_the_settings_has_its_processes() -> None:
-    """One that is added has to be put into the table, and no process gets it by chance."""
+    """A new secret has to be added to the table, so no process gets it by accident."""
     assert set(secrets_of(Settings)) | WITH_PASSWORDS == set(NEEDED)
     found = {path: {kind for kind in KINDS if gets(kind, path)} for path in NEEDED}
     assert found == NEEDED
@@ -87,7 +87,7 @@ def test_every_secret_of_the_settings_has_its_processes() -> None:
 
 
 def test_the_documentation_says_the_same() -> None:
-    """Operators who give each service its own variables find there which."""
+    """Operators who set separate variables for each service find them there."""
     rows = re.findall(r"^\| `(SIGNOFF_[^|]*)\| ([^|]*)\|", HOW_TO.read_text(), re.MULTILINE)
     told = {
         name.removeprefix("SIGNOFF_").replace("__", ".").lower(): set(who.strip().split(", "))
@@ -105,7 +105,7 @@ def test_the_documentation_says_the_same() -> None:
 
 @pytest.mark.parametrize("kind", WITHHELD)
 def test_variables_are_sorted_out_by_name_and_inside_of_tables(kind: str) -> None:
-    """What is somebody else's environment stays, and what is left is left by a second look."""
+    """Foreign variables stay, and a second pass changes nothing."""
     given = {
         "PATH": "/bin",
         "GOOGLE_API_KEY": "g",
@@ -199,7 +199,7 @@ VALUES = {
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Return variables that hold all of these, as one file for all services would."""
+    """Return variables with all secrets, as one file for all services has them."""
     hook = {
         "name": "erp",
         "url": "https://erp.example.com",
@@ -223,7 +223,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def file(tmp_path: Path, redis_url: str, prefix: str) -> Path:
-    """Settings that need all of the secrets."""
+    """Return settings that need all of the secrets."""
     agents = tmp_path / "agents"
     agents.mkdir()
     made = tmp_path / "signoff.toml"
@@ -233,7 +233,7 @@ def file(tmp_path: Path, redis_url: str, prefix: str) -> Path:
 
 
 def memory_of(pid: int) -> bytes:
-    """Return what a process has in its memory that it can write to."""
+    """Return the writable memory of a process."""
     found = bytearray()
     maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
     with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
@@ -252,7 +252,7 @@ def memory_of(pid: int) -> bytes:
 @pytest.mark.soak
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="a process is looked into by /proc")
 async def test_no_process_has_a_secret_of_another_in_its_memory(file: Path, tmp_path: Path) -> None:
-    """One environment for all of them, as `signoff up` gives it; each keeps what is its own."""
+    """`signoff up` gives all processes one environment; each keeps only its own secrets."""
     given = environment(tmp_path)
     async with Supervisor() as supervisor:
         for kind in KINDS:
@@ -268,7 +268,7 @@ async def test_no_process_has_a_secret_of_another_in_its_memory(file: Path, tmp_
 def test_what_stands_in_the_file_is_left_out_too(
     file: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A secret that somebody has written there is not in the settings of another process."""
+    """Another process does not get a secret that is in the file."""
     for name, value in environment(tmp_path).items():
         monkeypatch.setenv(name, value)
     everything = load_settings(file)
@@ -276,7 +276,7 @@ def test_what_stands_in_the_file_is_left_out_too(
     for name in environment(tmp_path):
         monkeypatch.delenv(name)
     text = everything.model_dump_json()
-    assert "Aa1" not in text  # a secret is hidden in what is printed, so the file is made by hand
+    assert "Aa1" not in text  # printed settings hide secrets, so the test writes the file itself
     file.write_text(
         file.read_text()
         .replace("[inbox]\n", f'[inbox]\nsecret_key = "{VALUES["inbox.secret_key"]}"\n')
@@ -301,7 +301,7 @@ def test_what_stands_in_the_file_is_left_out_too(
 def test_each_process_can_do_with_its_own_secrets_alone(
     file: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Services that are given nothing else find nothing wrong with the settings they share."""
+    """A service with only its own secrets accepts the shared settings."""
     for name, value in own_environment(kind, environment(tmp_path)).items():
         monkeypatch.setenv(name, value)
     assert require(load_settings(file, kind), kind) == []
@@ -311,7 +311,7 @@ def test_each_process_can_do_with_its_own_secrets_alone(
 def test_what_a_process_needs_is_missed(
     file: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The gateway without the key of the page and a way for clicks; the others do without both."""
+    """The gateway needs the page's key and a way for clicks; the others do not."""
     given = environment(tmp_path)
     del given["SIGNOFF_INBOX__SECRET_KEY"], given["SIGNOFF_SLACK__SIGNING_SECRET"]
     for name, value in own_environment(kind, given).items():

@@ -1,4 +1,4 @@
-"""The development mailbox: real SMTP in, a Maildir, and replies as a mail client writes them."""
+"""The development mailbox: real SMTP, a Maildir, and replies in the form of a mail client."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ CARD.add_alternative("<p>To say yes: approve</p>", subtype="html")
 
 
 async def deliver(mailbox: DevMailbox, message: EmailMessage = CARD) -> None:
-    """Send a mail to Mara, as Signoff would."""
+    """Send a mail to Mara as Signoff does."""
     await send(message, host=mailbox.host, port=mailbox.port, recipients=["mara@example.com"])
 
 
 async def test_mail_is_kept_and_can_be_waited_for(tmp_path: Path) -> None:
-    """A wait that began before the mail came ends with it; a later one finds it at once."""
+    """A wait that began before the mail ends with it; a later one returns immediately."""
     async with DevMailbox(tmp_path / "mail") as mailbox:
         waiting = asyncio.create_task(mailbox.wait_for(lambda one: True, within=60))
         await asyncio.sleep(0)
@@ -58,7 +58,7 @@ async def test_mail_is_kept_and_can_be_waited_for(tmp_path: Path) -> None:
 
 
 async def test_a_wait_passes_over_what_does_not_match(tmp_path: Path) -> None:
-    """Only the mail that is meant ends the wait, and too long a wait ends."""
+    """Only a matching mail ends the wait, and the wait has a limit."""
     other = parse(CARD.as_bytes())
     other.replace_header("Subject", "other")
     async with DevMailbox(tmp_path / "mail") as mailbox:
@@ -73,7 +73,7 @@ async def test_a_wait_passes_over_what_does_not_match(tmp_path: Path) -> None:
 
 
 async def test_mail_that_was_there_stays_and_is_numbered_in_its_order(tmp_path: Path) -> None:
-    """A mailbox that is started again goes on with its folder."""
+    """A restarted mailbox continues with its folder."""
     for subject in ("first", "second"):
         message = parse(CARD.as_bytes())
         message.replace_header("Subject", subject)
@@ -86,14 +86,14 @@ async def test_mail_that_was_there_stays_and_is_numbered_in_its_order(tmp_path: 
 
 @pytest.mark.parametrize("number", ["1", "last", "x"])
 def test_a_mail_that_is_not_there_is_told(tmp_path: Path, number: str) -> None:
-    """An empty or missing folder is no error of the program."""
+    """An empty or missing folder is not a program error."""
     assert stored(tmp_path / "none") == []
     with pytest.raises(MailNotFound, match="mailbox list"):
         find(tmp_path / "none", number)
 
 
 def test_a_reply_is_what_a_mail_client_would_write() -> None:
-    """To the Reply-To, in the thread, one "Re:", the original quoted under who wrote it when."""
+    """It goes to the Reply-To in the thread, with one "Re:" and the quoted original."""
     made = build_reply(CARD, "approve", "Mara Lind <mara@example.com>")
     assert made["To"] == "approvals+token@example.com"
     assert made["From"] == "Mara Lind <mara@example.com>"
@@ -113,7 +113,7 @@ def test_a_reply_is_what_a_mail_client_would_write() -> None:
 
 
 def test_a_reply_to_a_reply_has_one_re() -> None:
-    """And each reply has a Message-ID of its own."""
+    """Each reply has its own Message-ID."""
     first = build_reply(CARD, "approve", "mara@example.com")
     second = build_reply(first, "sorry, reject", "mara@example.com")
     assert second["Subject"] == first["Subject"]
@@ -140,7 +140,7 @@ async def test_a_reply_goes_to_the_server_by_smtp(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_is_away_or_refuses_is_told() -> None:
-    """Away is for later, refused is for good."""
+    """An unavailable server means a retry, and a refusal is final."""
     async with DevMailbox(Path("mail")) as mailbox:
         port = mailbox.port
     with pytest.raises(MailDeferred, match=r"cannot be reached.*signoff gateway"):

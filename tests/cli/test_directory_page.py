@@ -1,4 +1,4 @@
-"""The class for SCIM in the documentation, as it stands there, against a server over HTTP."""
+"""The SCIM class in the documentation, unchanged, against an HTTP server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENTERPRISE = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User"
 
 
 def user(number: int) -> dict[str, Any]:
-    """Return a user as RFC 7643 has it; all but the first report to the first."""
+    """Return a user in the form of RFC 7643; all but the first report to the first."""
     boss = {ENTERPRISE: {"manager": {"value": "id-0"}}} if number else {}
     return {
         "id": f"id-{number}",
@@ -38,7 +38,7 @@ def user(number: int) -> dict[str, Any]:
 
 
 class Service(BaseHTTPRequestHandler):
-    """Gives out 450 users, 200 at a time, to clients with the token."""
+    """Serves 450 users in pages of 200 to clients with the token."""
 
     users: ClassVar = [user(number) for number in range(450)]
 
@@ -54,12 +54,12 @@ class Service(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(page if allowed else {}).encode())
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    """The address of the service."""
+    """Return the URL of the service."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Service) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -69,7 +69,7 @@ def url() -> Iterator[str]:
 
 
 def settings(folder: Path, url: str, token: str) -> Path:
-    """Write settings that name the class of the page."""
+    """Return settings that name the class of the page."""
     code = PAGE.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
     (folder / "scim_of_the_page.py").write_text(code, encoding="utf-8")
     file = folder / "signoff.toml"
@@ -93,7 +93,7 @@ ask = ["user0"]
 def test_the_class_of_the_page_brings_all_people(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over three pages, with managers and aliases; with a wrong token nothing starts."""
+    """Three pages with managers and aliases are read; a wrong token is an error."""
     monkeypatch.syspath_prepend(tmp_path)
     found = load_settings(settings(tmp_path, url, "secret"))
     assert check(found) == []

@@ -1,10 +1,11 @@
-"""The doctor: what it finds on a healthy set-up, and how each ailment is told."""
+"""The doctor: its findings on a healthy system, and for each problem."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -16,10 +17,10 @@ from aiosmtpd.smtp import SMTP, AuthResult
 
 from builders import paused
 from cli.conftest import SETTINGS, Invoke
+from ports import free_port
 from signoff.broker.heartbeat import beat
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.server.embedded import free_port
 from signoff.cli.config.settings import Settings, load_settings
 from signoff.cli.demo.dev_mailbox import DevMailbox
 from signoff.cli.doctor.diagnosis import diagnose
@@ -58,7 +59,7 @@ ASKS_FOR_CREDENTIAL = Path(__file__).parents[1] / "worker" / "agents" / "credent
 
 
 async def look(file: Path) -> dict[str, list[Finding]]:
-    """Return what is found, by what it is about."""
+    """Return the findings by subject."""
     found: dict[str, list[Finding]] = {}
     for finding in await diagnose(load_settings(file)):
         found.setdefault(finding.about, []).append(finding)
@@ -67,14 +68,14 @@ async def look(file: Path) -> dict[str, list[Finding]]:
 
 @pytest.fixture
 async def mail() -> AsyncIterator[DevMailbox]:
-    """A mail server that answers."""
+    """Return a working mail server."""
     async with DevMailbox(Path("mail")) as box:
         yield box
 
 
 @pytest.fixture
 def file(tmp_path: Path, redis_url: str, prefix: str, mail: DevMailbox) -> Path:
-    """Settings without agents, which take long to load."""
+    """Return settings without agents, because loading agents is slow."""
     (tmp_path / "agents").mkdir()
     text = SETTINGS.format(agents="agents", redis=redis_url, prefix=prefix, smtp=mail.port)
     made = tmp_path / "signoff.toml"
@@ -85,7 +86,7 @@ def file(tmp_path: Path, redis_url: str, prefix: str, mail: DevMailbox) -> Path:
 async def test_workers_on_two_machines_need_one_key_for_code(
     file: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where each machine would sign suspended code with its own key, it is said; a key mends it."""
+    """If each machine has its own signing key, this is a finding; a shared key resolves it."""
     for machine in ("blue", "green"):
         await beat(ledger, "worker", f"{machine}/1")
     found = await look(file)
@@ -95,7 +96,7 @@ async def test_workers_on_two_machines_need_one_key_for_code(
 
 
 async def test_a_healthy_set_up_is_found_well(file: Path, ledger: Ledger) -> None:
-    """Processes are counted, the backlog is read, and what answers need to prove is said."""
+    """Processes and waiting work are counted, and the required proof of answers is shown."""
     for kind in ("worker", "channels", "gateway"):
         await beat(ledger, kind, f"host/{kind}")
     await paused(ledger)
@@ -116,13 +117,13 @@ mailbox = "approvals@signoff.example"
 sender = "approvals@signoff.example"
 [email.authentication]
 nameservers = ["NAMESERVER"]
-timeout = 0.3
+timeout = 60
 [email.smtp]"""
 
 
 @pytest.fixture
 async def zone() -> AsyncIterator[Zone]:
-    """A DNS server that knows the company's domain."""
+    """Return a DNS server with the company's domain."""
     async with serving(Zone()) as running:
         running.records["_dmarc.example.com"] = ["v=DMARC1; p=reject"]
         yield running
@@ -136,7 +137,7 @@ def change(file: Path, old: str, new: str) -> None:
 
 
 async def test_what_answers_prove_is_said(file: Path, zone: Zone) -> None:
-    """In a real domain the strictest is asked, whatever proves it is named, the DNS is tried."""
+    """A real domain requires the strictest proof; its sources are named and the DNS is checked."""
     coffee = '[[policies]]\nname = "coffee"\nask = ["mara"]\nemail = "token"\n'
     change(file, "[email.smtp]", coffee + PROOF.replace("NAMESERVER", zone.server))
     found = await look(file)
@@ -144,6 +145,7 @@ async def test_what_answers_prove_is_said(file: Path, zone: Zone) -> None:
     assert "Less is asked by the policies coffee" in found["email"][0].text
     assert "DKIM signatures verified here" in found["email proof"][0].text
     assert found["dns"][0].level == "good"
+    change(file, "timeout = 60", "timeout = 0.3")
     zone.silent.add("_dmarc.example.com")
     (dns,) = (await look(file))["dns"]
     assert dns.level == "warning"
@@ -156,7 +158,7 @@ async def test_what_answers_prove_is_said(file: Path, zone: Zone) -> None:
 
 
 async def test_processes_that_are_missing_are_told_with_how_to_start_them(file: Path) -> None:
-    """A warning each: they may be meant to be down."""
+    """Each is a warning, because it may be stopped on purpose."""
     found = await look(file)
     for kind in ("worker", "channels", "gateway"):
         assert found[kind][0].level == "warning"
@@ -164,7 +166,7 @@ async def test_processes_that_are_missing_are_told_with_how_to_start_them(file: 
 
 
 async def test_work_that_waits_is_counted_by_stage(file: Path, ledger: Ledger) -> None:
-    """An operator who looks for the slow stage sees it."""
+    """An operator finds the slow stage."""
     from builders import people
     from deciding import Decider
 
@@ -175,7 +177,7 @@ async def test_work_that_waits_is_counted_by_stage(file: Path, ledger: Ledger) -
 
 
 async def test_what_nobody_works_on_any_more_is_told(file: Path, ledger: Ledger) -> None:
-    """Given up work, mail that could not be read, and approvals that reach nobody."""
+    """Dead letters, unreadable mail, and approvals that reach nobody."""
     await ledger.commit(Change().put_dead("route", "x", {}))
     for mail in ("abc", "def"):
         entry = ("quarantine", mail, 0)
@@ -193,7 +195,7 @@ async def test_what_nobody_works_on_any_more_is_told(file: Path, ledger: Ledger)
 async def test_a_redis_that_is_away_is_broken_and_the_rest_is_still_looked_at(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One ailment does not hide the others."""
+    """One problem does not hide the others."""
     monkeypatch.setenv("SIGNOFF_REDIS__URL", f"redis://:hunter2@127.0.0.1:{free_port()}/0")
     found = await look(file)
     assert found["redis"][0].level == "broken"
@@ -205,7 +207,7 @@ async def test_a_redis_that_is_away_is_broken_and_the_rest_is_still_looked_at(
 async def test_a_mail_server_that_is_away_is_broken(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where it is set; where it is not, it is a warning that says so."""
+    """An explicit server is an error; the default one is a warning that says so."""
     monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PORT", str(free_port()))
     (finding,) = (await look(file))["smtp"]
     assert finding.level == "broken"
@@ -213,7 +215,7 @@ async def test_a_mail_server_that_is_away_is_broken(
 
 
 async def test_a_mail_server_that_is_not_set_is_a_warning(redis_url: str) -> None:
-    """The default is nobody's mail server."""
+    """The default is not a real mail server."""
     settings = Settings.model_validate({"redis": {"url": redis_url}})
     smtp = [one for one in await diagnose(settings) if one.about == "smtp"]
     assert [one.level for one in smtp] == ["warning"]
@@ -222,7 +224,7 @@ async def test_a_mail_server_that_is_not_set_is_a_warning(redis_url: str) -> Non
 
 @asynccontextmanager
 async def login_server(password: str) -> AsyncIterator[int]:
-    """Run a mail server that wants a login, and yield its port."""
+    """Run a mail server that requires a login, and yield its port."""
 
     def authenticate(*arguments: object) -> AuthResult:
         data = arguments[-1]
@@ -230,7 +232,7 @@ async def login_server(password: str) -> AsyncIterator[int]:
         return AuthResult(success=success, handled=False)
 
     class Accepting:
-        """Takes everything, which nobody sends."""
+        """Accepts every mail, though no mail is sent."""
 
     server = await asyncio.get_running_loop().create_server(
         lambda: SMTP(Accepting(), authenticator=authenticate, auth_require_tls=False), "127.0.0.1"
@@ -246,7 +248,7 @@ async def login_server(password: str) -> AsyncIterator[int]:
 async def test_the_login_is_tried(
     file: Path, monkeypatch: pytest.MonkeyPatch, password: str, level: str
 ) -> None:
-    """A wrong password is found before the first approval waits on it; none is ever shown."""
+    """A wrong password is found before an approval waits for it, and never shown."""
     async with login_server("right") as port:
         monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PORT", str(port))
         monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__USERNAME", "signoff")
@@ -258,7 +260,7 @@ async def test_the_login_is_tried(
 
 
 def test_faulty_settings_are_all_there_is_to_say(invoke: Invoke, tmp_path: Path) -> None:
-    """Without settings nothing else can be looked at; exit code 1."""
+    """Without settings, nothing else can be checked; exit code 1."""
     (tmp_path / "signoff.toml").write_text("[redis]\nur = 1\n")
     result = invoke("doctor")
     assert result.exit_code == 1
@@ -283,7 +285,7 @@ def test_faulty_settings_are_all_there_is_to_say(invoke: Invoke, tmp_path: Path)
 async def test_the_store_of_the_sessions_is_opened(
     file: Path, url: str, level: str, text: str
 ) -> None:
-    """What a worker could not open is broken here already, without its password."""
+    """A store that a worker could not open is an error, shown without its password."""
     change(
         file, "[email.smtp]", f'[sessions]\nurl = "{url.format(port=free_port())}"\n[email.smtp]'
     )
@@ -295,7 +297,7 @@ async def test_the_store_of_the_sessions_is_opened(
 def test_agents_that_do_not_load_are_broken(
     tmp_path: Path, redis_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every agent is loaded as a worker would, and its own error is shown."""
+    """Every agent is loaded as a worker loads it, and its own error is shown."""
     agents = tmp_path / "agents"
     (agents / "bad").mkdir(parents=True)
     (agents / "bad" / "__init__.py").write_text("from . import agent\n")
@@ -334,3 +336,26 @@ def test_agents_that_do_not_load_are_broken(
     assert "desk > clerk: the AgentTool itself asks for a confirmation" in findings["gated"]["text"]
     assert findings["credential"]["level"] == "warning"
     assert "credential > look: it may ask for a credential" in findings["credential"]["text"]
+
+
+def test_ctrl_c_while_an_agent_loads_ends_doctor_without_a_traceback(file: Path) -> None:
+    """The terminal also sends the signal to the process that loads the agents."""
+    folder = file.parent / "agents" / "clerk"
+    folder.mkdir()
+    (folder / "agent.py").write_text(
+        "import signal\nprint('google.adk: loading', flush=True)\nsignal.pause()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", "signoff.cli", "doctor"],
+        cwd=file.parent,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stderr is not None
+        lines = iter(process.stderr.readline, "")
+        assert any("google.adk: loading" in line for line in lines)
+        os.killpg(process.pid, signal.SIGINT)
+        rest = process.stderr.read()
+    assert (process.returncode, rest) == (130, "")

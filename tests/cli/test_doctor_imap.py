@@ -1,4 +1,4 @@
-"""The doctor at a mailbox: it logs in, looks, and leaves everything as it was."""
+"""The doctor's check of a mailbox: it logs in and looks, and changes nothing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from dovecot import PASSWORD, Dovecot, dovecot
 from issuer import issuer
 from lmtp import deliver
-from signoff.broker.server.embedded import free_port
+from ports import free_port
 from signoff.channels.email.settings import EmailSettings
 from signoff.cli.config.settings import load_settings
-from signoff.cli.doctor.diagnosis import _paths, diagnose
+from signoff.cli.doctor.diagnosis import answer_paths, diagnose
 from signoff.cli.doctor.finding import Finding
 
 
@@ -27,7 +27,7 @@ def server() -> Iterator[Dovecot]:
 
 @pytest.fixture
 def file(tmp_path: Path, server: Dovecot, redis_url: str, prefix: str) -> Path:
-    """Settings with a mailbox in it."""
+    """Return settings with a mailbox."""
     made = tmp_path / "signoff.toml"
     made.write_text(
         f"""\
@@ -47,14 +47,14 @@ username = "approvals"
 
 
 async def look(file: Path) -> list[Finding]:
-    """Return what is found about the mailbox."""
+    """Return the findings about the mailbox."""
     return [one for one in await diagnose(load_settings(file)) if one.about == "imap"]
 
 
 async def test_a_mailbox_that_can_be_read(
     file: Path, server: Dovecot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Login, folder, push and keyword are told; no message is touched."""
+    """Login, folder, push and keyword are reported; no message changes."""
     await deliver(server.lmtp, "approvals", b"Subject: x\r\n\r\nhello\r\n")
     monkeypatch.setenv("SIGNOFF_EMAIL__IMAP__PASSWORD", PASSWORD)
     (finding,) = await look(file)
@@ -80,7 +80,7 @@ async def test_a_mailbox_that_can_be_read(
 async def test_what_is_wrong_with_it(
     file: Path, monkeypatch: pytest.MonkeyPatch, *, variable: str, value: str, text: str
 ) -> None:
-    """It is broken, and the message says what and where."""
+    """It is an error, with the place and the reason."""
     monkeypatch.setenv("SIGNOFF_EMAIL__IMAP__PASSWORD", PASSWORD)
     if variable == "CA_FILE":
         monkeypatch.setenv("SIGNOFF_EMAIL__IMAP__SECURITY", "tls")
@@ -92,7 +92,7 @@ async def test_what_is_wrong_with_it(
 
 
 async def test_a_token_is_asked_for(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The issuer is really asked: a consent that was withdrawn is found before a mail waits."""
+    """The issuer is contacted, so a withdrawn consent is found before a mail waits."""
     with issuer("approvals") as made:
         table = {"TOKEN_URL": made.url, "CLIENT_ID": "signoff", "REFRESH_TOKEN": "r3fresh"}
         for key, value in table.items():
@@ -107,7 +107,7 @@ async def test_a_token_is_asked_for(file: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_where_answers_come() -> None:
-    """Each way that is open is named."""
+    """Each active way is named."""
     imap = {"host": "imap.example.com", "username": "a@example.com", "password": "x"}
     ways: dict[str, dict[str, Any]] = {
         "come in at 127.0.0.1:8025 by SMTP": {},
@@ -116,4 +116,4 @@ def test_where_answers_come() -> None:
         "no answer comes in": {"inbound": {"listen": False}},
     }
     for text, email in ways.items():
-        assert text in _paths(EmailSettings.model_validate(email))
+        assert text in answer_paths(EmailSettings.model_validate(email))

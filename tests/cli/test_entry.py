@@ -1,8 +1,10 @@
-"""`signoff health` is answered at once, and says what the command itself would say."""
+"""`signoff health` answers quickly, with the same result as the full command."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +15,21 @@ from signoff.broker.heartbeat import beat
 from signoff.broker.ledger.ledger import Ledger
 from signoff.cli.composition.kinds import name
 from signoff.cli.entry import quick_health
+
+INTERRUPTING = """\
+import signal
+import sys
+
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            signal.raise_signal(signal.SIGINT)
+
+
+sys.meta_path.insert(0, Interrupting())
+"""
+"""Presses Ctrl-C when this module is imported."""
 
 HEAVY = {"asyncio", "celery", "pydantic", "redis", "structlog", "typer"}
 
@@ -25,7 +42,7 @@ async def test_it_says_the_same_as_the_command(
     invoke: Invoke,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The process that beats here is alive; one on another machine is none of ours."""
+    """The process on this machine is alive; one on another machine does not count."""
     await beat(ledger, "worker", name())
     await beat(ledger, "channels", "elsewhere/1")
     for kind, code in (("worker", 0), ("channels", 1), ("gateway", 1)):
@@ -37,7 +54,7 @@ async def test_it_says_the_same_as_the_command(
 
 
 async def test_it_imports_next_to_nothing(ledger: Ledger, settings_file: Path) -> None:
-    """Imports are what a health check used to cost."""
+    """Imports made up most of the cost of a health check."""
     await beat(ledger, "worker", name())
     code = (
         "import sys; from signoff.cli.entry import quick_health; "
@@ -65,7 +82,7 @@ async def test_it_imports_next_to_nothing(ledger: Ledger, settings_file: Path) -
 def test_other_words_are_left_to_the_command(
     words: list[str], settings_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It has the messages for what is wrong."""
+    """The full command has the error messages."""
     assert quick_health(words) is None
     assert capsys.readouterr().out == ""
 
@@ -83,7 +100,7 @@ def test_other_words_are_left_to_the_command(
 def test_unusual_settings_are_left_to_the_command(
     variable: str, value: str, settings_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Redis that cannot be reached, URLs with options, and values that stand elsewhere."""
+    """An unreachable Redis, URLs with options, and values from other places."""
     monkeypatch.setenv(variable, value)
     assert quick_health(["health", "worker"]) is None
 
@@ -95,7 +112,7 @@ async def test_the_environment_goes_before_the_file(
     redis_url: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As for every setting."""
+    """This is the order of all settings."""
     await beat(ledger, "worker", name())
     wrong = '[redis]\nurl = "redis://127.0.0.1:1/0"\n'
     await asyncio.to_thread(settings_file.write_text, wrong)
@@ -105,6 +122,31 @@ async def test_the_environment_goes_before_the_file(
 
 
 def test_a_faulty_file_is_left_to_the_command(settings_file: Path) -> None:
-    """It names the line."""
+    """The full command names the line."""
     settings_file.write_text("[redis\n")
     assert quick_health(["health", "worker"]) is None
+
+
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [
+        ("signoff.cli.tree", "demo"),
+        ("signoff.cli.commands.demo", "demo"),
+        ("signoff.cli.demo.demo", "demo"),
+        ("signoff.cli.start", "gateway"),
+    ],
+)
+def test_ctrl_c_during_an_import_ends_the_command_without_a_traceback(
+    module: str, command: str, tmp_path: Path
+) -> None:
+    """Imports take most of the first moments of a command."""
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPTING.format(module=module))
+    places = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "signoff.cli", command],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": places},
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

@@ -1,4 +1,4 @@
-"""The examples of policies: their cases hold in the simulator, and with the router."""
+"""The example policies: their cases pass in the simulator and with the router."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENDS = {State.APPROVED: End.APPROVE, State.PENDING: End.STAY}
 
 
 def cases_of(file: Path) -> Path:
-    """Return the file of cases beside a file of policies."""
+    """Return the file of cases for a file of policies."""
     return file.with_name(f"{file.stem}.test.toml")
 
 
@@ -36,7 +36,7 @@ def every_case() -> Iterator[object]:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda one: one.stem)
 def test_the_cases_hold(file: Path) -> None:
-    """As `signoff policy test` runs them."""
+    """They run as `signoff policy test` runs them."""
     found = results_of(cases_of(file), load_settings(file))
     assert [(one.case.name, one.failures) for one in found if one.failures] == []
 
@@ -45,7 +45,7 @@ def test_the_cases_hold(file: Path) -> None:
 def test_the_router_does_the_same(
     file: Path, cases: Cases, case: Case, redis_url: str, prefix: str
 ) -> None:
-    """The same things happen in the same order, to the same end at the same moment."""
+    """The same events happen in the same order, with the same end at the same time."""
     rules, start = load_settings(file), start_of(case, cases)
     world = World(
         policies=rules.policies,

@@ -1,4 +1,4 @@
-"""A machine that only routes has no agent framework, and is told what to install for more."""
+"""Without an agent framework, routing works, and errors name the packages to install."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WITHOUT_AGENTS = (
 
 
 def run(code: str, folder: Path, *, without: tuple[str, ...] = AGENTS) -> tuple[int, str]:
-    """Run code in a process that has some packages not; return its code and what it said."""
+    """Run code in a process without some packages; return its exit code and output."""
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT.format(names=set(without)) + code],
         cwd=folder,
@@ -42,13 +42,13 @@ def run(code: str, folder: Path, *, without: tuple[str, ...] = AGENTS) -> tuple[
 
 
 def test_what_routes_and_asks_needs_no_agent_framework(tmp_path: Path) -> None:
-    """The core, the broker, the channels, the gateway and the command line import without it."""
+    """Core, broker, channels, gateway and command line import without it."""
     code, said = run(f"import {', '.join(WITHOUT_AGENTS)}", tmp_path)
     assert code == 0, said
 
 
 def test_the_command_that_installs_what_is_missing_is_named(tmp_path: Path) -> None:
-    """A worker on a machine without the framework says so in one line."""
+    """A worker without the framework prints one line."""
     (tmp_path / "agents" / "one").mkdir(parents=True)
     (tmp_path / "agents" / "one" / "agent.py").write_text("")
     code, said = run(
@@ -59,8 +59,9 @@ def test_the_command_that_installs_what_is_missing_is_named(tmp_path: Path) -> N
     assert "Traceback" not in said
 
 
+@pytest.mark.soak
 def test_agents_run_without_the_sandbox(tmp_path: Path) -> None:
-    """Without code of CX Agent Studio, nothing of its sandbox is needed."""
+    """An agent without CX Agent Studio code needs no package of the sandbox."""
     code, said = run(
         "import signoff.worker.adk.runtime, signoff.worker.adk.guard.guard",
         tmp_path,
@@ -71,7 +72,7 @@ def test_agents_run_without_the_sandbox(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_agents_of_other_frameworks_run_without_adk(tmp_path: Path) -> None:
-    """A worker whose agents are of other frameworks needs no google-adk."""
+    """A worker with agents of other frameworks does not need google-adk."""
     frameworks = "signoff.worker.frameworks"
     modules = (
         *("signoff.cli.processes", "signoff.cli.composition.runtimes", "signoff.worker.executor"),

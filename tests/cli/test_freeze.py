@@ -1,4 +1,4 @@
-"""`signoff freeze` and `thaw`: what is stopped is named everywhere that an operator looks."""
+"""`signoff freeze` and `thaw`: each view of an operator names the frozen calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["on_ledger", "waiting"]
 
 
 def test_a_freeze_is_listed_shown_and_ended(invoke: Invoke, waiting: Approval) -> None:
-    """Lists, the card and the freeze itself say it; after the thaw nothing does."""
+    """Lists, the card and the freeze itself show it until its end."""
     assert invoke("freeze").output == "Nothing is frozen.\n"
     made = invoke("freeze", "--tool", "reimburse", "--why", "the bank called")
     assert made.stdout == "Frozen: reimburse(). What waits goes on after `signoff thaw`.\n"
@@ -28,14 +28,14 @@ def test_a_freeze_is_listed_shown_and_ended(invoke: Invoke, waiting: Approval) -
 
 
 def test_what_cannot_be_frozen_or_thawed_is_said(invoke: Invoke, settings_file: Path) -> None:
-    """A freeze without a reason or a scope is refused, and so is the thaw of what is not frozen."""
+    """A freeze without reason or scope is refused, and so is the end of a missing freeze."""
     assert settings_file.exists()
     for wrong in (("--tool", "pay"), ("--why", "x"), ("--all", "--app", "finance", "--why", "x")):
         assert invoke("freeze", *wrong).exit_code == 2
     done = invoke("freeze", "--all", "--why", "x")
     assert done.exit_code == 0, done.output
     again = invoke("freeze", "--all", "--why", "y")
-    assert (again.exit_code, "has frozen everything already: x" in again.stderr) == (1, True)
+    assert (again.exit_code, "has already frozen everything: x" in again.stderr) == (1, True)
     refused = invoke("thaw", "--app", "finance")
     assert (refused.exit_code, "the app finance is not frozen" in refused.stderr) == (1, True)
 
@@ -43,7 +43,7 @@ def test_what_cannot_be_frozen_or_thawed_is_said(invoke: Invoke, settings_file: 
 def test_the_glass_is_broken_only_by_those_whom_the_policy_names(
     invoke: Invoke, waiting: Approval, on_ledger: OnLedger
 ) -> None:
-    """Mara is asked and is not named: she approves like everybody else, or not at all."""
+    """Mara is asked but not named, so she can only approve as usual."""
     refused = invoke("approvals", "break-glass", waiting.id, "--as", "mara", "--reason", "now")
     assert (refused.exit_code, "names those who may in" in refused.stderr) == (1, True)
     history = on_ledger(lambda ledger: ledger.history(waiting.id))

@@ -1,4 +1,4 @@
-"""What the gateway serves, by its settings."""
+"""The parts that the gateway serves, depending on its settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ secret_key = "a key of thirty-two characters.."
 async def test_the_inbox_page_is_served_where_it_is_set(
     tmp_path: Path, redis_url: str, prefix: str, more: str, status: int
 ) -> None:
-    """Without [inbox] there is nothing to see; with it there is the form to sign in."""
+    """Without [inbox] there is no page; with it, there is a sign-in form."""
     file = tmp_path / "signoff.toml"
     file.write_text(f'[redis]\nurl = "{redis_url}"\nprefix = "{prefix}"\n{more}')
     parts = build(load_settings(file))
@@ -30,4 +30,27 @@ async def test_the_inbox_page_is_served_where_it_is_set(
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
         assert (await http.get("/inbox/sign-in")).status_code == status
+    await parts.ledger.close()
+
+
+async def test_an_address_that_leads_nowhere_is_a_page_below_the_inbox(
+    tmp_path: Path, redis_url: str, prefix: str
+) -> None:
+    """People get a page with a link back, programs a problem document; a wrong method gets 405."""
+    file = tmp_path / "signoff.toml"
+    file.write_text(f'[redis]\nurl = "{redis_url}"\nprefix = "{prefix}"\n{INBOX}')
+    parts = build(load_settings(file))
+    app, _ = assemble(parts)
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
+        page = await http.get("/inbox/approvals/ap_1/2/3")
+        assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+        assert "script-src 'self'" in page.headers["content-security-policy"]
+        assert 'href="/inbox/"' in page.text
+        assert "ap_1" not in page.text
+        for path in ("/inboxes", "/other"):
+            other = await http.get(path)
+            assert (other.status_code, other.json()["status"]) == (404, 404)
+        wrong = await http.put("/inbox/sign-in")
+        assert (wrong.status_code, wrong.json()["status"]) == (405, 405)
     await parts.ledger.close()

@@ -1,4 +1,4 @@
-"""`signoff grants`, and what the settings say of them."""
+"""`signoff grants`, and the settings of grants."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Command = Callable[..., Awaitable[str]]
 
 @pytest.fixture
 def run(tmp_path: Path, redis_url: str, prefix: str) -> Command:
-    """A function that runs the command on settings that allow grants."""
+    """Return a function that runs the command with settings that allow grants."""
     file = tmp_path / "signoff.toml"
     file.write_text(SETTINGS.format(url=redis_url, prefix=prefix))
 
@@ -58,7 +58,7 @@ def run(tmp_path: Path, redis_url: str, prefix: str) -> Command:
 
 
 async def test_the_whole_way_at_the_command_line(ledger: Ledger, run: Command) -> None:
-    """Given, used, shown and revoked: the call after that waits for a person again."""
+    """A grant is given, used, shown and revoked; the next call waits for a person."""
     first = await asked(ledger, "first")
     words = ("grants", "give", first.id, "--for", "4h")
     assert "nobody has approved" in await run(*words, code=2)
@@ -82,7 +82,7 @@ async def test_the_whole_way_at_the_command_line(ledger: Ledger, run: Command) -
 
 
 async def test_what_cannot_be_given_is_said(ledger: Ledger, run: Command) -> None:
-    """With the limit of the policy, and nothing is done."""
+    """The error has the policy's limit, and nothing changes."""
     first = await asked(ledger, "first")
     words = ("grants", "give", first.id, "--as", "mara")
     assert "8h at most" in await run(*words, "--for", "9h", code=1)
@@ -108,7 +108,7 @@ async def test_what_cannot_be_given_is_said(ledger: Ledger, run: Command) -> Non
 def test_settings_of_grants_are_checked(
     tmp_path: Path, grants: str, key: str, severity: str
 ) -> None:
-    """Nobody of this name, no CEL, no limit, and what makes a grant worthless."""
+    """An unknown name, an invalid CEL, a missing limit, and settings that make grants useless."""
     file = tmp_path / "signoff.toml"
     text = SETTINGS.format(url="redis://127.0.0.1/0", prefix="x:")
     before, _, after = text.partition("grants = ")

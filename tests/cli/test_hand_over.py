@@ -1,4 +1,4 @@
-"""`signoff people away` says what still waits for somebody, and hands it over."""
+"""`signoff people away` names the waiting requests of a person and hands them over."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from cli.test_commands import OnLedger, on_ledger
 __all__ = ["on_ledger"]
 
 NO_AGENTS = {"SIGNOFF_AGENTS__FOLDER": "none"}
-"""The doctor need not load any."""
+"""The doctor does not have to load agents."""
 
 AWAY = ("people", "away", "mara", "--until", "9999-12-31")
 
 
 @pytest.mark.usefixtures("settings_file")
 def test_it_says_what_waits_and_keeps_it(invoke: Invoke, on_ledger: OnLedger) -> None:
-    """Elsewhere than at a terminal nothing is handed over unless that is said."""
+    """Without a terminal, nothing is handed over unless an option says so."""
     _, made = on_ledger(lambda ledger: paused(ledger, siblings=7, asked=[MARA]))
     said = " ".join(invoke(*AWAY, "--delegate", "cleo").stdout.split())
     assert "7 requests still wait for mara" in said
@@ -36,7 +36,7 @@ def test_it_says_what_waits_and_keeps_it(invoke: Invoke, on_ledger: OnLedger) ->
 
 @pytest.mark.usefixtures("settings_file")
 def test_it_hands_over_what_waits(invoke: Invoke, on_ledger: OnLedger) -> None:
-    """The delegate has it alone then, and the audit says who handed it over."""
+    """The delegate has it alone, and the audit names the operator."""
     _, made = on_ledger(lambda ledger: paused(ledger, siblings=2, asked=[MARA]))
     said = json.loads(invoke(*AWAY, "--delegate", "cleo", "--hand-over", "--json").stdout)
     assert sorted(said["handed_over"]) == sorted(one.id for one in made)
@@ -47,7 +47,7 @@ def test_it_hands_over_what_waits(invoke: Invoke, on_ledger: OnLedger) -> None:
 
 @pytest.mark.usefixtures("settings_file")
 def test_what_cannot_be_handed_over_stays(invoke: Invoke, on_ledger: OnLedger) -> None:
-    """The delegate is asked already; why it stays is said."""
+    """The delegate is asked already; the output has the reason."""
     on_ledger(lambda ledger: paused(ledger, asked=[MARA, CLEO]))
     said = invoke(*AWAY, "--delegate", "cleo", "--hand-over").stdout
     assert "was not handed over: Cleo Park is asked about" in " ".join(said.split())
@@ -55,7 +55,7 @@ def test_what_cannot_be_handed_over_stays(invoke: Invoke, on_ledger: OnLedger) -
 
 @pytest.mark.usefixtures("settings_file")
 def test_nobody_to_hand_over_to(invoke: Invoke) -> None:
-    """The flag says what it needs."""
+    """The error says what the flag needs."""
     done = invoke(*AWAY, "--hand-over")
     assert done.exit_code == 2
     assert "--delegate" in done.stderr
@@ -63,7 +63,7 @@ def test_nobody_to_hand_over_to(invoke: Invoke) -> None:
 
 @pytest.mark.usefixtures("settings_file")
 def test_seats_without_a_person_are_named(invoke: Invoke) -> None:
-    """By the doctor and by the list of queues."""
+    """The doctor and the list of queues name them."""
     invoke("people", "away", "cleo", "--until", "9999-12-31")
     listed = " ".join(invoke("queue", "list").stdout.split())
     assert "Nobody can be asked for cleo: Cleo Park is away until 9999-12-31." in listed
@@ -74,7 +74,7 @@ def test_seats_without_a_person_are_named(invoke: Invoke) -> None:
 
 
 def test_somebody_who_has_left_is_named(invoke: Invoke, settings_file: Path) -> None:
-    """The settings are no error; their seat is named, and the list of people says so."""
+    """The settings are valid; the vacant seat is named, and the list of people shows it."""
     text = settings_file.read_text()
     settings_file.write_text(text.replace('id = "cleo"\n', 'id = "cleo"\nactive = false\n'))
     assert invoke("config", "check").exit_code == 0
@@ -89,7 +89,7 @@ def test_somebody_who_has_left_is_named(invoke: Invoke, settings_file: Path) -> 
 @pytest.mark.usefixtures("settings_file")
 @pytest.mark.parametrize(("said", "own"), [(b"y\n", "cleo"), (b"n\n", "mara")])
 def test_at_a_terminal_it_is_asked(on_ledger: OnLedger, said: bytes, own: str) -> None:
-    """What waits is counted, and only a yes hands it over."""
+    """The waiting requests are counted, and only a yes hands them over."""
     _, (made,) = on_ledger(lambda ledger: paused(ledger, asked=[MARA]))
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "signoff.cli", *AWAY, "--delegate", "cleo"]

@@ -1,4 +1,4 @@
-"""`signoff inbox`, and what is said about the ways to sign in."""
+"""`signoff inbox`, and the findings about ways to sign in."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ask = ["mara"]
 
 @pytest.fixture
 def write(tmp_path: Path, redis_url: str, prefix: str) -> Callable[..., Path]:
-    """A function that writes settings and returns their file."""
+    """Return a function that writes settings and returns their file."""
 
     def write_(page: str = "http://localhost:8080", more: str = "") -> Path:
         file = tmp_path / "signoff.toml"
@@ -53,14 +53,14 @@ def write(tmp_path: Path, redis_url: str, prefix: str) -> Callable[..., Path]:
 
 
 def run(file: Path, *words: str, code: int = 0) -> str:
-    """Run the command and return what it writes."""
+    """Run the command and return its output."""
     result = CliRunner().invoke(app, ["--config", str(file), *words])
     assert result.exit_code == code, result.output
     return result.output
 
 
 def test_a_link_for_development(write: Callable[..., Path], redis_url: str, prefix: str) -> None:
-    """It leads to the page on this machine, and is a link that signs this person in."""
+    """It leads to the local page and signs this person in."""
     link = json.loads(run(write(), "inbox", "link", "mara@example.com", "--json"))["link"]
     start, _, token = link.rpartition("/")
     assert start == "http://localhost:8080/inbox/sign-in/link"
@@ -81,7 +81,7 @@ def test_a_link_for_development(write: Callable[..., Path], redis_url: str, pref
 def test_no_link_leads_to_another_machine(
     write: Callable[..., Path], page: str, words: str
 ) -> None:
-    """What works in any browser is for development alone."""
+    """A link that works in any browser is only for development."""
     assert words in run(write(page), "inbox", "link", "mara", code=2)
     assert "no person" in run(write(), "inbox", "link", "nobody", code=2)
 
@@ -89,7 +89,7 @@ def test_no_link_leads_to_another_machine(
 def test_an_operator_signs_somebody_out(
     write: Callable[..., Path], redis_url: str, prefix: str
 ) -> None:
-    """Everywhere, at once; also somebody who has left the directory."""
+    """All sessions end immediately, even for a person who has left the directory."""
     file = write()
 
     async def begin() -> str:
@@ -112,7 +112,7 @@ def test_an_operator_signs_somebody_out(
 
 
 def test_links_that_no_mail_carries_are_told(write: Callable[..., Path]) -> None:
-    """A page for others, and mail that does not leave this machine."""
+    """A page for other people with mail that does not leave this machine is a finding."""
     page = "https://approvals.example.com"
     (found,) = check(load_settings(write(page)))
     assert (found.key, found.severity) == ("inbox.sign_in", "warning")
@@ -123,7 +123,7 @@ def test_links_that_no_mail_carries_are_told(write: Callable[..., Path]) -> None
 async def test_the_doctor_asks_the_sign_in_of_the_company(
     write: Callable[..., Path], ledger: Ledger
 ) -> None:
-    """And says where it has to send people back to, or what is wrong with it."""
+    """It prints the redirect address or the error."""
     with provider() as company:
         more = f'sign_in = ["oidc"]\n[inbox.oidc]\nissuer = "{company.issuer}"\nclient_id = "x"'
         settings = load_settings(write(more=more))

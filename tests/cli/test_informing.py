@@ -1,4 +1,4 @@
-"""What the command line says of those who are told and do not decide, and of wrong settings."""
+"""Informed people on the command line, and errors in their settings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ notify_by = ["email"]
 FAULTS = {
     "nobody": ('inform = ["anne"]', "policies[0].inform", "'anne' is not the id of anybody"),
     "no queue": ('inform = ["queue:q"]', "policies[0].inform", "'q' is not the name of a queue"),
-    "no channel": ('notify_by = ["pager"]', "policies[0].notify_by", "'pager' is no channel"),
+    "no channel": ('notify_by = ["pager"]', "policies[0].notify_by", "'pager' is not a channel"),
     "no Slack": ('notify_by = ["slack"]', "policies[0].notify_by", "to be told in Slack"),
     "allowed at once": (
         'effect = "allow"\nat_most = "5/h"\ninform = ["mara"]',
@@ -54,13 +54,13 @@ FAULTS = {
 
 @pytest.fixture(autouse=True)
 def _settings(settings_file: Path) -> None:
-    """The settings of the command line's tests are in the working directory, with an auditor."""
+    """Put the settings into the working directory, with an auditor."""
     settings_file.write_text(settings_file.read_text(encoding="utf-8") + AUDIT, encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_each_mistake_is_found(tmp_path: Path, name: str) -> None:
-    """At its key, with words that say what is wrong."""
+    """The error is at its key and says what is wrong."""
     lines, key, words = FAULTS[name]
     asks = "" if "effect" in lines else 'ask = ["mara"]\n'
     file = tmp_path / "other.toml"
@@ -74,11 +74,11 @@ def test_each_mistake_is_found(tmp_path: Path, name: str) -> None:
 
 
 def test_what_a_person_wants_is_checked_too(settings_file: Path) -> None:
-    """Channels that there are not, by which somebody wants to be told."""
+    """A channel that does not exist is an error."""
     text = settings_file.read_text(encoding="utf-8")
     settings_file.write_text(text.replace("notify_requester = []", 'notify_by = ["pager"]'))
     found = [(one.key, one.message) for one in check(load_settings(settings_file))]
-    assert ("people[3].notify_by", "'pager' is no channel") in found
+    assert ("people[3].notify_by", "'pager' is not a channel") in found
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_what_a_person_wants_is_checked_too(settings_file: Path) -> None:
     ],
 )
 def test_explain_says_who_is_told(invoke: Invoke, user: str, line: str) -> None:
-    """Those who are informed stand beside those who are asked, and the requester before them."""
+    """Informed people are listed beside the approvers, after the requester."""
     done = invoke("policy", "explain", "--tool", "trip", "--user", user)
     assert done.exit_code == 0, done.output
     assert "informed: Ann Audit" in done.stdout
@@ -98,7 +98,7 @@ def test_explain_says_who_is_told(invoke: Invoke, user: str, line: str) -> None:
 
 
 def test_show_says_who_is_told(invoke: Invoke, redis_url: str, prefix: str) -> None:
-    """Among the facts, and each delivery in the timeline."""
+    """They are among the facts, and each delivery is in the timeline."""
     approval = asyncio.run(_informed(redis_url, prefix))
     shown = [
         " ".join(line.split())
@@ -109,7 +109,7 @@ def test_show_says_who_is_told(invoke: Invoke, redis_url: str, prefix: str) -> N
 
 
 async def _informed(url: str, prefix: str) -> Approval:
-    """Put an approval into the ledger of which Ann is informed."""
+    """Put an approval into the ledger that informs Ann."""
     ledger = Ledger(Store.open(url, prefix=prefix))
     now = await ledger.now()
     approval = make_approval(origin=make_origin(run="run_1"), now=now)

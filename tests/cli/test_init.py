@@ -1,4 +1,4 @@
-"""`signoff init`, and how commands find what `signoff up` has started."""
+"""`signoff init`, and how commands find the services of `signoff up`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from signoff.core.base.errors import ConfigError
 
 
 def test_what_it_writes_is_good_and_its_cases_pass(invoke: Invoke, tmp_path: Path) -> None:
-    """Settings, an agent and cases, and the lines that say how to go on."""
+    """It writes settings, an agent and cases, and prints the next commands."""
     done = invoke("init", "--yes")
     assert done.exit_code == 0, done.output
     assert "Start:  signoff up\nPage:   http://localhost:8080/" in done.stdout
@@ -42,7 +42,7 @@ def test_what_it_writes_is_good_and_its_cases_pass(invoke: Invoke, tmp_path: Pat
 def test_the_approver_is_who_was_named(
     invoke: Invoke, tmp_path: Path, name: str, email: str, person: str
 ) -> None:
-    """In the settings and in the cases, whatever the name has in it."""
+    """The name is in the settings and in the cases, whatever characters it has."""
     done = invoke("init", "--name", name, "--email", email)
     assert done.exit_code == 0, done.output
     first = tomllib.loads((tmp_path / "signoff.toml").read_text())["people"][0]
@@ -51,7 +51,7 @@ def test_the_approver_is_who_was_named(
 
 
 def test_agents_that_are_there_are_taken(invoke: Invoke, tmp_path: Path) -> None:
-    """No example is written beside one's own, and the run that is shown is of one of them."""
+    """No example is added to existing agents, and the printed run uses one of them."""
     (tmp_path / "mine" / "helper").mkdir(parents=True)
     (tmp_path / "mine" / "helper" / "agent.py").touch()
     done = invoke("init", "--agents", "mine")
@@ -78,7 +78,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
 
 
 def test_no_file_is_changed(invoke: Invoke, tmp_path: Path) -> None:
-    """Settings that are there stay, and the way on is named."""
+    """Existing settings stay, and the next command is printed."""
     (tmp_path / "signoff.toml").write_text("# mine\n")
     done = invoke("init", "--yes")
     assert done.exit_code == 2
@@ -87,7 +87,7 @@ def test_no_file_is_changed(invoke: Invoke, tmp_path: Path) -> None:
 
 
 def test_what_up_provides_counts_while_it_runs(tmp_path: Path) -> None:
-    """Before the file and the environment; and no longer when it has ended."""
+    """They override the file and the environment, until `up` ends."""
     (tmp_path / "signoff.toml").write_text("[gateway]\nport = 0\n[email.smtp]\nport = 7\n")
     state = tmp_path / ".signoff"
     with alone(state):
@@ -109,7 +109,7 @@ def test_what_up_provides_counts_while_it_runs(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_up_has_left_counts_for_nothing(tmp_path: Path) -> None:
-    """Its file is still there, and nobody holds the folder."""
+    """Its file still exists, but nobody locks the folder."""
     state = tmp_path / ".signoff"
     script = (
         "import os, sys; from pathlib import Path\n"
@@ -125,7 +125,7 @@ def test_what_a_killed_up_has_left_counts_for_nothing(tmp_path: Path) -> None:
 
 
 def test_without_up_the_way_to_a_redis_is_named(invoke: Invoke, tmp_path: Path) -> None:
-    """Nothing listens where Redis usually is: `signoff up` brings one along."""
+    """If nothing listens at Redis's usual port, the error suggests `signoff up`."""
     done = invoke("runs", "list", env={"SIGNOFF_REDIS__PREFIX": "x:"})
     if done.exit_code == 0:
         pytest.skip("a Redis listens on its usual port on this machine")

@@ -19,7 +19,7 @@ __all__ = ["on_ledger"]
 def test_a_ledger_is_backed_up_and_restored(
     invoke: Invoke, settings_file: Path, on_ledger: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """The copy has the same requests and the same audit; it is not restored twice."""
+    """The copy has the same requests and audit; a second restore is refused."""
     on_ledger(partial(seeded, count=2, waiting=1))
     assert json.loads(invoke("ledger", "rebuild", "--json").output) == {"records": 6}
     head = json.loads(invoke("audit", "verify", "--json").output)["head"]

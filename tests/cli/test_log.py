@@ -1,4 +1,4 @@
-"""The log: one event a line, and no secret in any of them."""
+"""The log: one event per line, without secrets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IBAN = "DE02 1203 0000 0000 2020 51"
 
 @pytest.fixture
 def lines(request: pytest.FixtureRequest) -> io.StringIO:
-    """A log in the format of the parameter, or JSON."""
+    """Return a log in the format of the parameter, or JSON."""
     kind: Literal["console", "json"] = getattr(request, "param", "json")
     stream = io.StringIO()
     configure(LogSettings(format=kind, redact=("iban", "Pin")), stream=stream)
@@ -29,12 +29,12 @@ def lines(request: pytest.FixtureRequest) -> io.StringIO:
 
 
 def events(stream: io.StringIO) -> list[dict[str, Any]]:
-    """Return what was logged as JSON."""
+    """Return the events that were logged as JSON."""
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
 def test_an_event_is_one_line_with_the_ids_of_its_context(lines: io.StringIO) -> None:
-    """Whatever is bound to the context is on every line: approval, run, trace."""
+    """Each line has the bound context: approval, run, trace."""
     with structlog.contextvars.bound_contextvars(approval="ap_1", run="run_1", trace="t1"):
         structlog.get_logger("x").info("card.sent", to="mara", text="a\nb")
     (event,) = events(lines)
@@ -52,7 +52,7 @@ def test_an_event_is_one_line_with_the_ids_of_its_context(lines: io.StringIO) ->
 
 @pytest.mark.parametrize("lines", ["json", "console"], indirect=True)
 def test_no_secret_reaches_either_format(lines: io.StringIO) -> None:
-    """Tokens, passwords in URLs and configured arguments are gone, however they are nested."""
+    """Tokens, passwords in URLs and configured arguments are removed at every depth."""
     log = structlog.get_logger("x")
     log.info(
         "card.sent",
@@ -85,7 +85,7 @@ def test_a_redactor_leaves_the_rest_as_it_is() -> None:
 
 
 def test_a_redactor_has_an_end() -> None:
-    """A value that contains itself is cut off, not followed forever."""
+    """A value that contains itself is cut off."""
     knot: list[object] = []
     knot.append(knot)
     assert HIDDEN in str(Redactor()(None, "info", {"knot": knot}))
@@ -93,7 +93,7 @@ def test_a_redactor_has_an_end() -> None:
 
 @pytest.mark.parametrize("lines", ["json", "console"], indirect=True)
 def test_an_exception_stays_on_its_line(lines: io.StringIO) -> None:
-    """Machines get the whole traceback as a value, people its gist."""
+    """Programs get the whole traceback as a value, and people a short form."""
     try:
         int("too much")
     except ValueError:
@@ -105,7 +105,7 @@ def test_an_exception_stays_on_its_line(lines: io.StringIO) -> None:
 
 
 def test_libraries_speak_up_from_warning_on(lines: io.StringIO) -> None:
-    """Their daily chatter stays out, their complaints come in the same form, with their name."""
+    """Their lower messages are dropped; warnings have the same form with the library's name."""
     for name in ("celery.worker", "kombu", "mail.log", "uvicorn.access", "google_adk.runner"):
         logging.getLogger(name).info("chatter")
         logging.getLogger(name).warning("complaint")
@@ -120,7 +120,7 @@ def test_libraries_speak_up_from_warning_on(lines: io.StringIO) -> None:
 
 
 def test_the_level_is_the_least_severe_that_is_written() -> None:
-    """`level = "error"` keeps warnings out, of ours and of libraries."""
+    """`level = "error"` drops warnings of Signoff and of libraries."""
     stream = io.StringIO()
     configure(LogSettings(format="json", level="error"), stream=stream)
     structlog.get_logger("x").warning("w")
@@ -130,7 +130,7 @@ def test_the_level_is_the_least_severe_that_is_written() -> None:
 
 
 def test_a_flood_is_kept_out(lines: io.StringIO) -> None:
-    """Of ten thousand events at once a thousand are written, of those with a traceback fifty."""
+    """Of ten thousand events at a time, a thousand are written; of tracebacks, fifty."""
     for number in range(10_000):
         structlog.get_logger("x").warning("door.refused", number=number)
         logging.getLogger("uvicorn.error").error(
@@ -143,7 +143,7 @@ def test_a_flood_is_kept_out(lines: io.StringIO) -> None:
 
 
 def test_what_was_held_back_is_counted() -> None:
-    """The first one after a while says how many there were, of ours and of libraries."""
+    """The first later event has the number of dropped ones."""
     now = 0.0
     bounds = Bounds(lambda: now)
     said: list[object] = []
@@ -167,5 +167,5 @@ def test_what_was_held_back_is_counted() -> None:
     ],
 )
 def test_urls_are_shown_without_passwords(url: str, shown: str) -> None:
-    """The user's name stays, to tell two accounts apart."""
+    """The user name stays, to tell two accounts apart."""
     assert hide_passwords(url) == shown

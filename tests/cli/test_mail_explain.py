@@ -1,4 +1,4 @@
-"""`signoff mail explain`: how saved replies are read, and why one was not understood."""
+"""`signoff mail explain`: how saved replies are read, and why one is unclear."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Am Mo., 2. März 2026 um 10:00 Uhr schrieb Signoff <approvals@signoff.example>:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Any:
-    """Saves a reply with these words and returns its path."""
+    """Return a function that saves a reply with this text and returns its path."""
 
     def save(body: str, name: str = "reply.eml", head: str = "") -> str:
         path = tmp_path / name
@@ -46,7 +46,7 @@ def lines(output: str) -> list[dict[str, Any]]:
 
 
 def test_a_reply_is_told_in_one_object(invoke: Invoke, saved: Any) -> None:
-    """Everything that is read in a message stands in its line."""
+    """Its line has everything that was read in the message."""
     file = saved("Genehmigt, danke\ndays: 3\n\n-- \nMara")
     result = invoke("mail", "explain", file, "--json", "--template", '{"days": 0}')
     assert result.exit_code == 0
@@ -79,7 +79,7 @@ def test_a_reply_is_told_in_one_object(invoke: Invoke, saved: Any) -> None:
 
 
 def test_what_a_mail_server_has_found_is_told(invoke: Invoke, saved: Any) -> None:
-    """With --authserv-id its results on top of the mail are believed, and those of others not."""
+    """With --authserv-id, only this server's results on top of the mail are believed."""
     results = "Authentication-Results: mx.example.org; dmarc=pass header.from=example.com\n"
     file = saved("approve", head=results)
     result = invoke("mail", "explain", file, "--json", "--authserv-id", "mx.example.org")
@@ -92,7 +92,7 @@ def test_what_a_mail_server_has_found_is_told(invoke: Invoke, saved: Any) -> Non
 
 
 def test_a_bare_text_has_no_sender(invoke: Invoke, tmp_path: Path) -> None:
-    """With --text a file is the body alone, and nothing is said about who wrote it."""
+    """With --text, a file is only a body, so its author is not reported."""
     path = tmp_path / "body.txt"
     path.write_text("reject: too dear\n\nOn 3 May 2026, Signoff <a@x.example> wrote:\n> approve\n")
     (told,) = lines(invoke("mail", "explain", "--text", "--json", str(path)).output)
@@ -105,7 +105,7 @@ def test_a_bare_text_has_no_sender(invoke: Invoke, tmp_path: Path) -> None:
 
 
 def test_an_automatic_mail_answers_nothing(invoke: Invoke, saved: Any) -> None:
-    """Whatever an automatic mail says, it is unclear, and its sign is named."""
+    """It is unclear, and its sign is named."""
     file = saved("approve", head="Auto-Submitted: auto-replied\n")
     (told,) = lines(invoke("mail", "explain", file, "--json").output)
     assert (told["automatic"], told["sign"]) == (True, "Auto-Submitted: auto-replied")
@@ -114,7 +114,7 @@ def test_an_automatic_mail_answers_nothing(invoke: Invoke, saved: Any) -> None:
 
 
 def test_a_template_gives_the_values_a_kind(invoke: Invoke, saved: Any) -> None:
-    """Who says what was asked for is told the values as the tool would get them."""
+    """With the template, the values are shown as the tool would get them."""
     file = saved("approve\ndays: 3")
     (told,) = lines(invoke("mail", "explain", file, "--template", '{"days": 0}', "--json").output)
     assert told["values"] == {"days": 3}
@@ -126,14 +126,14 @@ def test_a_template_gives_the_values_a_kind(invoke: Invoke, saved: Any) -> None:
 
 
 def test_a_template_that_is_no_json_is_wrong_usage(invoke: Invoke, saved: Any) -> None:
-    """The option says what it takes."""
+    """The error says what the option accepts."""
     result = invoke("mail", "explain", saved("approve"), "--template", "days")
     assert result.exit_code == 2
-    assert "--template is no JSON" in result.output
+    assert "--template is not JSON" in result.output
 
 
 def test_what_cannot_be_read_stops_nothing(invoke: Invoke, saved: Any, tmp_path: Path) -> None:
-    """Every other file is told, the bad ones say why, and the exit code is 1."""
+    """The other files are reported, the bad ones with reasons, and the exit code is 1."""
     bomb = tmp_path / "bomb.eml"
     bomb.write_bytes(b"X: y\n" * 200_000 + b"\n" * 200_000)
     many = tmp_path / "all.mbox"
@@ -149,12 +149,14 @@ def test_what_cannot_be_read_stops_nothing(invoke: Invoke, saved: Any, tmp_path:
     assert told[-1]["verdict"] == "approve"
 
 
+@pytest.mark.soak
 def test_a_reading_that_takes_too_long_is_broken_off(
     invoke: Invoke, saved: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Messages are read with the limits of the intake, and the others are told all the same."""
+    """The intake's limits apply, and the other messages are still reported."""
     odd = Path(__file__).parent.parent / "channels" / "email" / "odd_reader.py"
-    monkeypatch.setitem(present(Readers.__init__.__kwdefaults__), "program", (str(odd),))
+    program = (str(odd), "/dev/null")
+    monkeypatch.setitem(present(Readers.__init__.__kwdefaults__), "program", program)
     files = [saved("!hang", "hang.eml"), saved("!eat", "eat.eml"), saved("!die", "die.eml")]
     result = invoke("mail", "explain", "--json", *files, saved("ok"))
     assert result.exit_code == 1
@@ -165,14 +167,14 @@ def test_a_reading_that_takes_too_long_is_broken_off(
 
 
 def test_what_is_in_doubt_is_told(invoke: Invoke, saved: Any) -> None:
-    """Words that may be quoted make no verdict, and the report says so."""
+    """Text that may be quoted makes no verdict, and the report says so."""
     (told,) = lines(invoke("mail", "explain", saved("approve\n\n| only half"), "--json").output)
     assert (told["verdict"], told["reply"]) == ("unclear", "approve")
     assert "cannot tell which part of your mail you wrote" in told["problem"]
 
 
 def test_people_are_told_the_problem_and_an_example(invoke: Invoke, saved: Any) -> None:
-    """Without --json the report says why it was not understood and what would have been."""
+    """Without --json, the report has the reason and an answer that would work."""
     result = invoke("mail", "explain", saved("yes, but only half"))
     assert result.exit_code == 0
     for words in ("unclear", "“but only half”", "Would work: approve", "nothing.", "Left over:"):
@@ -187,7 +189,7 @@ def test_hostile_text_does_not_reach_the_terminal(invoke: Invoke, saved: Any) ->
 
 
 def test_it_reads_standard_input_without_settings(tmp_path: Path) -> None:
-    """A dash is standard input; no settings, no Redis and no encoding is needed."""
+    """A dash means standard input; no settings, Redis or encoding is needed."""
     done = subprocess.run(
         [sys.executable, "-m", "signoff.cli", "mail", "explain", "-", "--json"],
         input=REPLY.format(body="承認します").encode(),
@@ -201,7 +203,7 @@ def test_it_reads_standard_input_without_settings(tmp_path: Path) -> None:
 
 
 def test_a_text_with_a_mark_of_utf_16_is_read(invoke: Invoke, tmp_path: Path) -> None:
-    """As Windows saves "Unicode"."""
+    """Windows saves "Unicode" in this form."""
     file = tmp_path / "reply.txt"
     file.write_bytes("approve\r\nGrüße".encode("utf-16"))
     result = invoke("mail", "explain", "--text", "--json", str(file))

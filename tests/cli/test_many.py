@@ -17,7 +17,7 @@ __all__ = ["on_ledger"]
 
 @pytest.mark.usefixtures("settings_file")
 def test_each_is_decided_by_itself(invoke: Invoke, on_ledger: OnLedger) -> None:
-    """A line for each; one that somebody else has decided is told, and keeps none of the others."""
+    """Each has a line; one that is already decided does not block the others."""
     _, (first, second, third) = on_ledger(lambda ledger: paused(ledger, siblings=3))
     on_ledger(lambda ledger: Decider(ledger, people()).reject(second.id, MARA, channel="email"))
     ids = (first.id, second.id, third.id, first.id)
@@ -33,7 +33,7 @@ def test_each_is_decided_by_itself(invoke: Invoke, on_ledger: OnLedger) -> None:
 
 @pytest.mark.usefixtures("settings_file")
 def test_for_machines(invoke: Invoke, on_ledger: OnLedger) -> None:
-    """A list with each approval, and the error of what is refused in its place."""
+    """The list has each approval, or the error in its place."""
     _, (first, second) = on_ledger(lambda ledger: paused(ledger, siblings=2))
     result = invoke(
         "approvals", "approve", first.id, "ap_none", second.id, "--as", "mara", "--json"
@@ -46,7 +46,7 @@ def test_for_machines(invoke: Invoke, on_ledger: OnLedger) -> None:
 
 @pytest.mark.usefixtures("settings_file")
 def test_values_are_for_one(invoke: Invoke) -> None:
-    """Of several it is not known which they are for."""
+    """With several approvals, it is not clear which one the values belong to."""
     result = invoke("approvals", "approve", "ap_1", "ap_2", "--as", "mara", "--value", "days=3")
     assert result.exit_code == 2
     assert "--value is for one approval" in result.stderr

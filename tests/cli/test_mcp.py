@@ -1,20 +1,23 @@
-"""`signoff mcp gate`: what it refuses, and what its server gets."""
+"""`signoff mcp gate`: its refusals, and the environment of its server."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from starlette.requests import Request
 
 from cli.conftest import Invoke
-from signoff.cli.composition.mcp import header_of, server_environment
+from signoff.channels.mcp.records import Caller
+from signoff.channels.web.problems import Problem
+from signoff.cli.composition.mcp import header_of, local, server_environment
 from signoff.core.base.errors import ConfigError
 
 
 def test_the_server_gets_no_variable_of_signoff(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It gets those of the file, and the others of the gate."""
+    """It gets the variables of the file, and the gate's other variables."""
     monkeypatch.setenv("SIGNOFF_REDIS__URL", "redis://secret")
     monkeypatch.setenv("EDITOR", "ed")
     file = tmp_path / "bank.env"
@@ -30,12 +33,42 @@ def test_the_server_gets_no_variable_of_signoff(
 
 
 def test_a_header_takes_its_secret_from_a_variable() -> None:
-    """A variable that is not set is an error, and not a header without a secret."""
+    """An unset variable is an error, so no header is sent without its secret."""
     found = header_of("Authorization: Bearer ${T}", {"T": "hidden"})
     assert found == ("authorization", "Bearer hidden")
-    for wrong in ("Authorization", "a b: c", "X: ${NONE}"):
-        with pytest.raises(ConfigError, match="--header"):
-            header_of(wrong, {})
+    for wrong in ("Authorization", "a b: c", "X: ${NONE}", "X: ${LINES}"):
+        with pytest.raises(ConfigError, match="--header") as refused:
+            header_of(wrong, {"LINES": "a secret\nof two lines"})
+        assert "secret" not in str(refused.value)
+    assert header_of("X: ${T}", {"T": "hidden\n"}) == ("x", "hidden")
+
+
+@pytest.mark.parametrize(
+    ("client", "name", "value"),
+    [
+        ("10.0.0.7", b"accept", b"*/*"),
+        ("127.0.0.1", b"host", b"xn--a"),
+        ("127.0.0.1", b"origin", b"http://xn--a"),
+        ("127.0.0.1", b"origin", b"http://localhost:3000"),
+        ("127.0.0.1", b"x-forwarded-for", b"10.0.0.7"),
+    ],
+)
+async def test_without_tokens_only_programs_here_are_served(
+    client: str, name: bytes, value: bytes
+) -> None:
+    """Forwarded requests and browser pages are refused."""
+    headers = {b"host": b"localhost:1", name: value}
+    request = Request(
+        {
+            "type": "http",
+            "headers": list(headers.items()),
+            "client": (client, 1),
+            "server": ("127.0.0.1", 1),
+        }
+    )
+    with pytest.raises(Problem) as refused:
+        await local(Caller("desk", "riley", "s1", "bank"))(request)
+    assert (refused.value.status, refused.value.kind) == (403, "not-local")
 
 
 @pytest.mark.parametrize(
@@ -47,12 +80,14 @@ def test_a_header_takes_its_secret_from_a_variable() -> None:
         (["--name", "bank", "--wait", "soon", "--", "python"], "--wait"),
         (["--name", "bank", "--url", "http://x/mcp", "--listen", "8765"], "--listen"),
         (["--name", "bank", "--url", "http://x/mcp", "--listen", "0.0.0.0:1"], "--tokens"),
+        (["--name", "bank", "--url", "http://x/mcp", "--listen", "127.0.0.1:99999"], "--listen"),
+        (["--name", "bank", "--url", "localhost:3000/mcp"], "--url"),
     ],
 )
 def test_what_the_gate_cannot_do_is_refused(
     invoke: Invoke, settings_file: Path, given: list[str], words: str
 ) -> None:
-    """With the option that is wrong."""
+    """The error names the option."""
     result = invoke("--config", str(settings_file), "mcp", "gate", *given)
     assert result.exit_code == 2
     assert words in result.stderr

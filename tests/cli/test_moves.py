@@ -1,4 +1,4 @@
-"""The moves that decide nothing, from the command line."""
+"""Moves on the command line that do not decide."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["on_ledger", "waiting"]
 def test_a_claim_is_made_shown_and_released(
     invoke: Invoke, waiting: Approval, on_ledger: OnLedger
 ) -> None:
-    """Others are refused by name; an administrator may release it; then the other decides."""
+    """Others are refused by name; an administrator may release it, and then the other decides."""
     done = invoke("approvals", "claim", waiting.id, "--as", "mara", "--for", "2h")
     assert "claimed by Mara Lind until" in done.output
     assert "Mara Lind, until" in invoke("approvals", "show", waiting.id).output
@@ -33,7 +33,7 @@ def test_a_claim_is_made_shown_and_released(
 
 
 def test_a_question_and_its_answer_stand_on_the_card(invoke: Invoke, waiting: Approval) -> None:
-    """What the requester says is the answer; what others say is a comment."""
+    """The requester's text is the answer; other people's texts are comments."""
     done = invoke("approvals", "ask", waiting.id, "Which team?", "--as", "mara")
     assert "Riley Voss is asked" in done.output
     assert invoke("approvals", "comment", waiting.id, "Sales", "--as", RILEY.email).exit_code == 0
@@ -46,7 +46,7 @@ def test_a_question_and_its_answer_stand_on_the_card(invoke: Invoke, waiting: Ap
 
 
 def test_the_deadline_moves(invoke: Invoke, waiting: Approval, on_ledger: OnLedger) -> None:
-    """By so much, for a reason, and not beyond what may be added."""
+    """It moves by a span, with a reason, up to the limit."""
     done = invoke("approvals", "extend", waiting.id, "--by", "2h", "--reason", "vendor")
     assert "open until" in done.output
     after = on_ledger(lambda ledger: ledger.approval(waiting.id))
@@ -60,7 +60,7 @@ def test_the_deadline_moves(invoke: Invoke, waiting: Approval, on_ledger: OnLedg
 def test_only_the_requester_withdraws_under_a_name(
     invoke: Invoke, waiting: Approval, on_ledger: OnLedger
 ) -> None:
-    """Somebody who is asked is refused; the requester takes it back."""
+    """An approver is refused; the requester withdraws it."""
     said = ("--reason", "a mistake")
     refused = invoke("approvals", "withdraw", waiting.id, "--as", "mara", *said)
     assert (refused.exit_code, "only the requester" in refused.stderr) == (1, True)
@@ -73,7 +73,7 @@ def test_only_the_requester_withdraws_under_a_name(
 def test_a_place_is_given_away_and_those_awaited_reminded(
     invoke: Invoke, waiting: Approval, on_ledger: OnLedger
 ) -> None:
-    """By its owner or the operator, for a reason; a second reminder has to wait."""
+    """By its holder or the operator, with a reason; a second reminder has to wait."""
     said = ("--reason", "ill")
     assert invoke("approvals", "reassign", waiting.id, "--to", "mara", *said).exit_code == 2
     done = invoke("approvals", "reassign", waiting.id, "--from", "mara", "--to", "cleo", *said)
@@ -89,7 +89,7 @@ def test_a_place_is_given_away_and_those_awaited_reminded(
 def test_a_place_that_takes_a_second_factor_goes_at_the_terminal_alone(
     invoke: Invoke, waiting: Approval, on_ledger: OnLedger
 ) -> None:
-    """In the name of somebody else it is an account like any other, for every user."""
+    """In the name of another person, a terminal is an account like any other."""
 
     async def in_two_steps(ledger: Ledger) -> None:
         was = await ledger.approval(waiting.id)

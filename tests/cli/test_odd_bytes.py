@@ -1,4 +1,4 @@
-"""Whatever bytes a request has, it is the request that is wrong: the gateway never says 500."""
+"""Any bytes in a request are the client's error: the gateway never answers 500."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ ODD = (
     *("%3f", "%23", "%20", "%09", "%2a", "%5b", "%5d%5b", "%7b%7d", "%27%22", "-1", "9" * 40),
     *("a" * 3000, "null", "nan", "1e999", "%CC%81", "%F3%A0%80%81", "\u00e4", "\x80\xff"),
 )
-"""What stands in the place of an id or a value, as it goes over the wire (in Latin-1)."""
+"""Values that replace an id or a value, as sent on the wire (in Latin-1)."""
 
 QUERY = (
     *("q", "state", "after", "cursor", "limit", "sort", "of", "queue", "person", "tool", "page"),
@@ -102,7 +102,7 @@ BYTES = (
 
 @dataclass
 class Gateway:
-    """A gateway that is served on loopback, and what lets somebody in."""
+    """A gateway on loopback, with credentials."""
 
     port: int
     routes: list[tuple[str, str]]
@@ -116,7 +116,7 @@ class Gateway:
     async def status(
         self, method: str, target: str, body: bytes = b"", *fields: bytes, auth: str = ""
     ) -> int:
-        """Send a request, byte for byte, and return the status of the answer."""
+        """Send a request byte for byte, and return the status."""
         api = target.startswith(("/api/", "/aap/"))
         usual = self.asks if target.startswith("/aap/") else self.token
         who = f"Bearer {auth or usual}" if api else ""
@@ -133,13 +133,13 @@ class Gateway:
         try:
             writer.write(b"\r\n".join([*lines, b"", body]))
             await writer.drain()
-            line = await asyncio.wait_for(reader.readline(), 30)
+            line = await asyncio.wait_for(reader.readline(), 300)
             return int(line.split(b" ")[1])
         finally:
             writer.close()
 
     def filled(self, path: str, odd: str, at: int) -> str:
-        """Return a path whose nth parameter is odd, and whose others are right."""
+        """Return a path with one odd parameter; the others are valid."""
         count = -1
 
         def value(found: re.Match[str]) -> str:
@@ -152,7 +152,7 @@ class Gateway:
 
 
 def routes_in(routes: list[BaseRoute], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield method and path of every route, those of mounted applications included."""
+    """Yield method and path of every route, including mounted applications."""
     for route in routes:
         if isinstance(route, Mount):
             yield from routes_in(list(route.routes or ()), prefix + route.path)
@@ -169,7 +169,7 @@ def routes_in(routes: list[BaseRoute], prefix: str = "") -> Iterator[tuple[str, 
 async def gateway(
     tmp_path: Path, redis_url: str, prefix: str, ledger: Ledger
 ) -> AsyncIterator[Gateway]:
-    """A gateway with everything that it can serve, and an approval that waits."""
+    """Return a gateway with all its parts, and a waiting approval."""
     file = tmp_path / "signoff.toml"
     file.write_text(SETTINGS.format(redis=redis_url, prefix=prefix, folder=tmp_path, agents=AGENTS))
     parts = build(load_settings(file))
@@ -194,7 +194,7 @@ async def gateway(
     }
     async with AsyncExitStack() as stack:
         stack.push_async_callback(parts.ledger.close)
-        serve_adk(app, parts, stack)
+        serve_adk(app, parts, stack, hides=tuple)
         listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, lifespan="off")
         server = Server(config, listening.set_result)
@@ -207,13 +207,13 @@ async def gateway(
 
 
 async def failures(gateway: Gateway, requests: list[tuple[Any, ...]]) -> list[str]:
-    """Send requests, and return those to which the gateway says that it has failed."""
+    """Send requests, and return those with a server error."""
     limit = asyncio.Semaphore(16)
 
     async def one(method: str, target: str, body: bytes, fields: tuple[bytes, ...]) -> str:
         async with limit:
             status = await gateway.status(method, target, body, *fields)
-        # 501 is said of what ADK's server has and this one does not.
+        # 501 is correct for functions of ADK's server that this gateway does not have.
         failed = status >= 500 and status != 501
         return f"{status} {method} {target} {body!r} {fields}"[:300] if failed else ""
 
@@ -221,7 +221,7 @@ async def failures(gateway: Gateway, requests: list[tuple[Any, ...]]) -> list[st
 
 
 def turns(values: Sequence[Any], nth: int, each: int = 4) -> Sequence[Any]:
-    """Return some of the values: all of them have their turn, each at other routes."""
+    """Return some of the values; each value is used at some routes."""
     return [values[(nth * each + one) % len(values)] for one in range(each)]
 
 
@@ -233,7 +233,7 @@ def _sends(gateway: Gateway) -> list[tuple[str, str]]:
 
 
 async def test_odd_bytes_in_a_path(gateway: Gateway) -> None:
-    """In each place where an id goes, and where there is nothing."""
+    """Each id in a path is replaced, and unknown paths are tried."""
     places = [
         (method, path, at)
         for method, path in _sends(gateway)
@@ -264,7 +264,7 @@ async def test_odd_bytes_in_a_query(gateway: Gateway) -> None:
 
 @pytest.mark.soak
 async def test_odd_bytes_in_a_header(gateway: Gateway) -> None:
-    """In each header that anything looks at."""
+    """Each header that the gateway reads is replaced."""
     requests = [
         (method, gateway.filled(path, "1", -1), b"", (f"{name}: ".encode() + odd,))
         for nth, (method, path) in enumerate(_sends(gateway))
@@ -276,7 +276,7 @@ async def test_odd_bytes_in_a_header(gateway: Gateway) -> None:
 
 @pytest.mark.soak
 async def test_odd_bytes_in_a_form(gateway: Gateway) -> None:
-    """As a field of the session's own forms, as a name, and as no form at all."""
+    """As a field of the session's own forms, as a name, and as an invalid form."""
     fields = ("reason", "text", "to", "of", "by", "mark", "span", "digest", "from", "until")
     more = ("delegate", "address", "code", "next", "name", "id", "selected")
     heads = (
@@ -310,7 +310,7 @@ NO_JSON = (b"\0", b"\xff", b'"\xed\xa0\x80"', b"[" * 5000, b"{" * 900, b'{"a":Na
 
 
 async def test_odd_values_in_json(gateway: Gateway) -> None:
-    """In each field of each body, as text, as another type, and as bytes that are no JSON."""
+    """Each field of each body is replaced by text, another type or bytes that are not JSON."""
     names = (
         *("app", "message", "user", "session", "id", "digest", "reason", "values", "length", "to"),
         *("of", "text", "by", "from", "delegate", "span", "uses", "limit", "approvals", "ids"),

@@ -1,4 +1,4 @@
-"""A channel of one's own: named in the settings, it asks people and takes their answers."""
+"""A custom channel: named in the settings, it asks people and takes their answers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ask = ["cleo"]
 
 @dataclass
 class Firm:
-    """What `signoff channels` and `signoff gateway` are made of, with a channel of one's own."""
+    """The parts of `signoff channels` and `signoff gateway`, with a custom channel."""
 
     parts: Parts
     town: Town
@@ -87,7 +87,7 @@ class Firm:
         return await ledger.approval(approval.id)
 
     async def work(self) -> None:
-        """Route and deliver what waits."""
+        """Route and deliver all waiting work."""
         settings, parts = self.parts.settings, self.parts
         channels = further_channels(settings).channels
         await Router(
@@ -101,7 +101,7 @@ class Firm:
             await Delivery(parts.ledger, one, directory=parts.decisions.directory).drain()
 
     async def say(self, text: str, *, user: str = "user-mara", **more: str) -> httpx.Response:
-        """Send a slash command as Mattermost does, and do what it causes."""
+        """Send a slash command as Mattermost does, and process it."""
         form = {"token": "secret", "user_id": user, "user_name": "x", "text": text, **more}
         answer = await self.http.post(
             "/mattermost/command", data={"trigger_id": f"t-{text}-{user}", **form}
@@ -110,7 +110,7 @@ class Firm:
         return answer
 
     def shown(self) -> list[str]:
-        """Return what stands in the posts, the oldest first."""
+        """Return the texts of the posts, the oldest first."""
         return [post["message"] for post in self.town.posts.values()]
 
 
@@ -118,7 +118,7 @@ class Firm:
 async def firm(
     tmp_path: Path, redis_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Firm]:
-    """The firm, on a server where Mara and Cleo are."""
+    """Return a firm on a server with Mara and Cleo."""
     monkeypatch.syspath_prepend(FILE.parent)
     monkeypatch.setenv("SIGNOFF_CHANNELS__MATTERMOST__TOKEN", "right")
     async with town("user-mara", "user-cleo") as there:
@@ -149,7 +149,7 @@ async def test_from_the_card_to_the_outcome(
 
     answer = await firm.say(f"{approval.id} {words}")
 
-    assert "was taken" in answer.json()["text"]
+    assert "was received" in answer.json()["text"]
     after = await firm.parts.ledger.approval(approval.id)
     assert (after.state, present(after.decision).by, present(after.decision).channel) == (
         state,
@@ -162,7 +162,7 @@ async def test_from_the_card_to_the_outcome(
 
 
 async def test_what_is_unclear_is_asked_about_below_the_card(firm: Firm) -> None:
-    """An answer that is none decides nothing, and an example stands in the thread."""
+    """An unclear answer decides nothing, and the thread has an example."""
     approval = await firm.open()
     await firm.say(f"{approval.id} banana")
     assert (await firm.parts.ledger.approval(approval.id)).state is State.PENDING
@@ -172,7 +172,7 @@ async def test_what_is_unclear_is_asked_about_below_the_card(firm: Firm) -> None
 
 
 async def test_who_is_not_asked_decides_nothing(firm: Firm) -> None:
-    """Somebody else, a stranger and a forged command are told so, and nothing is decided."""
+    """Other people, a stranger and a forged command get a message, and nothing is decided."""
     approval = await firm.open()
     forged = await firm.say(f"{approval.id} approve", token="guessed")
     assert forged.status_code == 401
@@ -188,14 +188,14 @@ async def test_who_is_not_asked_decides_nothing(firm: Firm) -> None:
 
 
 async def test_an_agents_text_is_literal(firm: Firm) -> None:
-    """No line of what an agent wrote begins where Mattermost would read it as markup."""
+    """No line of an agent's text starts where Mattermost reads markup."""
     await firm.open(note="@all see\n[your bank](https://evil.example)\n```\n@here")
     text = firm.shown()[0]
     assert not re.search(r"^(?!    ).*(@all|evil|@here)", text, re.MULTILINE)
 
 
 async def test_whom_it_does_not_reach_is_asked_by_mail(firm: Firm) -> None:
-    """A card that the channel refuses goes out as a mail to the same person."""
+    """A card that the channel refuses goes to the same person by mail."""
     firm.town.users.clear()
     approval = await firm.open()
     await firm.work()
@@ -207,7 +207,7 @@ async def test_whom_it_does_not_reach_is_asked_by_mail(firm: Firm) -> None:
 
 
 async def test_the_doctor_finds_it(firm: Firm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`signoff doctor` says that a channel can be made, or why not."""
+    """`signoff doctor` reports whether a channel can be built, or why not."""
     (good,) = own_channels(firm.parts.settings)
     assert (good.level, good.text) == (
         "good",
@@ -225,7 +225,7 @@ BROKEN = {
     "a name that is not in it": ("mattermost:Nothing", {}, "cannot be loaded: AttributeError"),
     "a setting that is missing": ("mattermost:Mattermost", {}, "did not take its settings: KeyErr"),
     "something else": ("builtins:dict", {"a": 1}, "did not take its settings"),
-    "what is no channel": ("types:SimpleNamespace", {}, "did not take its settings"),
+    "what is not a channel": ("types:SimpleNamespace", {}, "did not take its settings"),
 }
 
 
@@ -233,7 +233,7 @@ BROKEN = {
 def test_a_channel_that_cannot_be_made_is_an_error_of_the_settings(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names the table, what went wrong, and what to do."""
+    """The error has the table, the problem and a suggestion."""
     monkeypatch.syspath_prepend(FILE.parent)
     factory, more, said = BROKEN[case]
     file = tmp_path / "signoff.toml"
@@ -256,7 +256,7 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_a_table_that_is_wrong_is_refused(case: str, tmp_path: Path) -> None:
-    """A channel cannot take a name whose word is worth more, nor be without a factory."""
+    """A channel cannot use a reserved name, and needs a factory."""
     text, said = WRONG[case]
     file = tmp_path / "signoff.toml"
     file.write_text(text)
@@ -268,7 +268,7 @@ ODD = {
     "a channel that is not there": (('channels = ["mattermost"]', 'channels = ["mattermots"]'),
         "policies[0].channels", "Did you mean 'mattermost'"),
     "an address for none": (('mattermost = "user-cleo"', 'chat = "user-cleo"'),
-        "people[1].addresses.chat", "no channel of your own"),
+        "people[1].addresses.chat", "not a channel of your own"),
     "one address for two": (("user-cleo", "user-mara"),
         "people[1].addresses.mattermost", "already the address of 'mara'"),
     "somebody without": (('ask = ["mara"]', 'ask = ["mara", "tom"]'),
@@ -278,7 +278,7 @@ ODD = {
 
 @pytest.mark.parametrize("case", ODD)
 def test_channels_and_addresses_fit_together(case: str, tmp_path: Path) -> None:
-    """`signoff config check` says which policy or person names a channel that does not fit."""
+    """`signoff config check` names the policy or person with an unsuitable channel."""
     (old, new), key, said = ODD[case]
     text = SETTINGS.format(redis="redis://127.0.0.1/0", prefix="x", town="http://127.0.0.1")
     tom = '\n[[people]]\nid = "tom"\nemail = "tom@example.com"\n'
@@ -289,7 +289,7 @@ def test_channels_and_addresses_fit_together(case: str, tmp_path: Path) -> None:
 
 
 def test_the_page_has_the_example_as_it_is() -> None:
-    """docs/how-to/add-a-channel.md shows the file that these tests run, and it is short."""
+    """docs/how-to/add-a-channel.md shows the tested file, which is short."""
     code = FILE.read_text(encoding="utf-8")
     assert f"```python\n{code}```" in PAGE.read_text(encoding="utf-8")
     assert len(code.splitlines()) <= 65

@@ -36,7 +36,7 @@ ask = ["cleo"]
 
 @pytest.fixture
 def run(tmp_path: Path, redis_url: str, prefix: str) -> Callable[..., str]:
-    """A function that runs the command on settings with an inbox page."""
+    """Return a function that runs the command with an inbox page in the settings."""
     file = tmp_path / "signoff.toml"
     file.write_text(SETTINGS.format(url=redis_url, prefix=prefix))
 
@@ -49,7 +49,7 @@ def run(tmp_path: Path, redis_url: str, prefix: str) -> Callable[..., str]:
 
 
 def test_enrolling_shows_a_secret_once(run: Callable[..., str]) -> None:
-    """As a QR code and as an address; by then the list knows, and a second time is refused."""
+    """It is shown as a QR code and as a URL; the list shows it, and a second time is refused."""
     shown = run("people", "enroll", "Mara@Example.com")
     (uri,) = [line for line in shown.splitlines() if line.startswith("otpauth://")]
     assert pyotp.parse_uri(uri).name == "mara@example.com"
@@ -63,7 +63,7 @@ def test_enrolling_shows_a_secret_once(run: Callable[..., str]) -> None:
 
 
 def test_unenrolling(run: Callable[..., str]) -> None:
-    """It is said whether there was anything to take away; people who have gone can be named."""
+    """The output says whether there was a factor; people who have left can be named."""
     run("people", "enroll", "mara")
     assert "All second factors of" in run("people", "unenroll", "mara@example.com")
     assert "is not enrolled" in run("people", "unenroll", "mara", code=2)
@@ -71,7 +71,7 @@ def test_unenrolling(run: Callable[..., str]) -> None:
 
 
 def test_secrets_are_sealed_with_a_new_key(run: Callable[..., str], tmp_path: Path) -> None:
-    """The command says whose, that it is done, and whose secrets neither key opens."""
+    """The command names the people, and those whose secrets neither key decrypts."""
     file, old = tmp_path / "signoff.toml", 'secret_key = "a key of thirty-two characters.."'
     run("people", "enroll", "mara")
     first, new = file.read_text(), 'secret_key = "another key of thirty-two letters"'
@@ -100,7 +100,7 @@ def test_without_a_page_there_is_nothing_to_enroll_for(
 async def test_the_doctor_says_who_cannot_take_a_second_step(
     tmp_path: Path, redis_url: str, prefix: str
 ) -> None:
-    """Those of the policy, and those of the default, who may be asked in their place."""
+    """The doctor names such approvers of the policy and of the default."""
     from signoff.broker.ledger.ledger import Ledger
     from signoff.broker.ledger.store import Store
     from signoff.channels.inbox.auth.factors import Factors
@@ -125,7 +125,7 @@ async def test_the_doctor_says_who_cannot_take_a_second_step(
 
 
 def test_an_absence_is_set_and_ended(run: Callable[..., str]) -> None:
-    """From today where no day is given; the list says who decides instead."""
+    """It starts today if no date is given; the list shows the delegate."""
     said = run("people", "away", "Mara@example.com", "--until", "9999-12-31", "--delegate", "cleo")
     assert "until 9999-12-31, cleo decides" in said
     assert "until 9999-12-31, cleo" in " ".join(run("people", "list").split())
@@ -143,7 +143,7 @@ def test_an_absence_is_set_and_ended(run: Callable[..., str]) -> None:
     [
         (("mara", "--until", "tomorrow"), "write it like 2026-12-24"),
         (("mara", "--until", "2000-01-01"), "before"),
-        (("mara", "--from", "1999-01-01", "--until", "2000-01-01"), "would have ended"),
+        (("mara", "--from", "1999-01-01", "--until", "2000-01-01"), "The absence ends on"),
         (("mara", "--until", "9999-12-31", "--delegate", "mara"), "mara → mara"),
         (("mara", "--until", "9999-12-31", "--delegate", "tom"), "no person 'tom'"),
         (("tom", "--until", "9999-12-31"), "no person 'tom'"),
@@ -152,7 +152,7 @@ def test_an_absence_is_set_and_ended(run: Callable[..., str]) -> None:
 def test_an_absence_that_cannot_be_is_refused(
     run: Callable[..., str], words: tuple[str, ...], message: str
 ) -> None:
-    """With what to do; nobody is away after that."""
+    """The error has a suggestion, and nobody is away."""
     code = 2 if "no person" in message else 1
     assert message in " ".join(run("people", "away", *words, code=code).split())
     assert not any(one["away_now"] for one in json.loads(run("people", "list", "--json")))

@@ -1,4 +1,4 @@
-"""What is wrong with a setting is said in words, without a type, pattern or class of Python."""
+"""Errors in settings have plain words, without Python types, patterns or classes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ PYTHON = (
 )
 BAD: tuple[Any, ...] = (
     *(-1, 0, -0.5, 1.5, 10**12, True, None, "", "x" * 2000, "nö !", "1ms", "365d1s", "every x"),
-    *([], ["x"] * 60, [1], {}, {"ö !": "x"}, {"a": -1}, datetime(2026, 1, 1)),  # noqa: DTZ001 -- bad
+    *([], ["x"] * 60, [1], {}, {"ö !": "x"}, {"a": -1}, datetime(2026, 1, 1)),  # noqa: DTZ001 -- an invalid value
 )
 
 
 def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Return the models that an annotation names, and those in their fields."""
+    """Return the models of an annotation, and those of their fields."""
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
         if issubclass(annotation, BaseModel):
             yield annotation
@@ -47,7 +47,7 @@ FIELDS = [field for model in MODELS for field in model.model_fields.values()]
 
 
 def metadata_of(field: FieldInfo) -> Iterator[Any]:
-    """Return what an annotation says of a value, inside of others too."""
+    """Return the constraints of an annotation, also nested ones."""
     yield from field.metadata
     left: list[Any] = [field.annotation]
     while left:
@@ -59,28 +59,28 @@ def metadata_of(field: FieldInfo) -> Iterator[Any]:
 
 
 def faults(model: type[BaseModel], name: str, value: object) -> list[Fault]:
-    """Return what is wrong with one value of a model."""
+    """Return the errors of one value of a model."""
     try:
         model.model_validate({name: value})
     except ValidationError as error:
         return [fault for loc, fault in faults_of(error, model) if loc and loc[0] == name]
     except ConfigError:
-        return []  # a sentence of our own
+        return []  # Signoff's own sentence
     return []
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.__name__))
 def test_no_setting_is_refused_in_the_words_of_python(model: type[BaseModel]) -> None:
-    """Whatever stands there instead of a value."""
+    """This holds for any invalid value."""
     for name, value in itertools.product(model.model_fields, BAD):
         for fault in faults(model, name, value):
             said = f"{fault.key}: {fault.message}".replace(repr(value), "")
-            # The rules of conditions have words of their own.
+            # Rules for conditions have their own messages.
             assert not [one for one in PYTHON if one in said], (value, said)
 
 
 def test_every_pattern_is_explained() -> None:
-    """A setting with a new pattern needs words for it."""
+    """A new pattern needs an explanation."""
     used = {
         found
         for field in FIELDS
@@ -93,7 +93,7 @@ def test_every_pattern_is_explained() -> None:
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.__name__))
 def test_a_bound_is_said(model: type[BaseModel]) -> None:
-    """What is below a bound is told the bound."""
+    """The error of a value below the bound has the bound."""
     for name, field in model.model_fields.items():
         if any(isinstance(one, Ge | Gt) for one in metadata_of(field)):
             found = [one for value in (-1, "1ms", {"a": -1}) for one in faults(model, name, value)]
@@ -122,7 +122,7 @@ def test_a_bound_is_said(model: type[BaseModel]) -> None:
     ],
 )
 def test_what_people_read(tmp_path: Path, text: str, said: str) -> None:
-    """The setting, the bound and what stands there."""
+    """The message has the setting, the bound and the value."""
     file = tmp_path / "signoff.toml"
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:

@@ -40,7 +40,7 @@ end_at = 2026-11-20T21:30:00+01:00
 
 @pytest.fixture(autouse=True)
 def _settings(settings_file: Path) -> None:
-    """The settings of the command line's tests are in the working directory."""
+    """Put the settings of the command line's tests into the working directory."""
 
 
 LEVELS = """\
@@ -106,7 +106,7 @@ def cases(more: str = "", *, without: str = "", instead: str = "") -> Path:
 
 
 def test_explain_prints_the_timeline(invoke: Invoke) -> None:
-    """Policies, who is asked by which channel, and the end, as clocks of the zone show it."""
+    """Policies, approvers with their channels, and the end, in the time zone of the settings."""
     done = invoke(*CALL, "--arg", "amount=2500", "--at", "2026-11-20 17:30")
 
     assert done.exit_code == 0, done.output
@@ -120,7 +120,7 @@ def test_explain_prints_the_timeline(invoke: Invoke) -> None:
 
 
 def test_explain_as_json(invoke: Invoke) -> None:
-    """Arguments are read as JSON where they are JSON; moments are in UTC."""
+    """Arguments are read as JSON if possible; times are in UTC."""
     given = ("--args", '{"amount": 1, "to": ["a"]}', "--arg", "amount=2.5", "--arg", "purpose=taxi")
     done = invoke(*CALL, *given, "--at", "2026-11-20T17:30:00Z", "--json")
 
@@ -143,14 +143,14 @@ def test_explain_as_json(invoke: Invoke) -> None:
     ],
 )
 def test_what_cannot_be_read_is_named(invoke: Invoke, arguments: list[str], named: str) -> None:
-    """The option that is wrong, and how it is written."""
+    """The error names the option and its form."""
     done = invoke(*CALL, *arguments)
     assert done.exit_code == 2
     assert named in " ".join(done.output.replace("│", " ").split())
 
 
 def test_cases_that_hold(invoke: Invoke) -> None:
-    """The file beside the settings is run where none is named."""
+    """Without a name, the file beside the settings is used."""
     cases()
     done = invoke("policy", "test")
     assert done.exit_code == 0, done.output
@@ -159,7 +159,7 @@ def test_cases_that_hold(invoke: Invoke) -> None:
 
 
 def test_levels_of_a_policy(invoke: Invoke, settings_file: Path) -> None:
-    """Whom references mean, when each level begins, who stands in, and the end in working time."""
+    """The people of references, the start of each level, delegates, and the end in working time."""
     settings_file.write_text(settings_file.read_text(encoding="utf-8") + LEVELS)
     cases(TRIP)
     done = invoke("policy", "test")
@@ -186,7 +186,7 @@ def test_levels_of_a_policy(invoke: Invoke, settings_file: Path) -> None:
 
 
 def test_explain_with_what_people_have_set(invoke: Invoke, settings_file: Path) -> None:
-    """Who said to be away is left out with --live, and asked without it; owners never decide."""
+    """With --live, absences count; owners never decide."""
     text = settings_file.read_text(encoding="utf-8")
     settings_file.write_text(text.replace("[redis]", 'owners = { finance = "cleo" }\n[redis]'))
     days = ("--from", "2199-11-20", "--until", "2199-11-21")
@@ -204,14 +204,14 @@ def test_explain_with_what_people_have_set(invoke: Invoke, settings_file: Path) 
 
 @pytest.mark.parametrize("folder", [EXAMPLES, EXAMPLES / "escalation"])
 def test_the_cases_of_the_examples_hold(invoke: Invoke, folder: Path) -> None:
-    """The cases beside the settings of the examples pass with them."""
+    """The cases beside the example settings pass."""
     done = invoke("--config", str(folder / "signoff.toml"), "policy", "test")
     assert done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize("name", ["pagerduty", "servicenow", "github", "quiet_hours", "payments"])
 def test_policies_in_the_words_of_others_hold(invoke: Invoke, name: str) -> None:
-    """What these systems say can be said here, without a warning, and their cases pass."""
+    """Rules of other systems can be written without warnings, and their cases pass."""
     folder = EXAMPLES / "policies"
     config = ("--config", str(folder / f"{name}.toml"))
     done = invoke(*config, "policy", "test", str(folder / f"{name}.test.toml"))
@@ -249,7 +249,7 @@ at = "18:00"
     ],
 )
 def test_answers_in_cases(invoke: Invoke, by: str, says: str, expect: str, failure: str) -> None:
-    """A case says who answers what, and what comes of that; who is not there is an error."""
+    """A case has answers and their results; an unknown person is an error."""
     Path("signoff.test.toml").write_text(ANSWERED % (by, says, expect))
     done = invoke("policy", "test")
     assert (done.exit_code == 0) is (not failure), done.output
@@ -276,7 +276,7 @@ def test_answers_in_cases(invoke: Invoke, by: str, says: str, expect: str, failu
 def test_a_case_that_fails_says_what_is_otherwise(
     invoke: Invoke, without: str, instead: str, failure: str
 ) -> None:
-    """What was expected and what is, with the line of the case; the exit code is 1."""
+    """The output has the expected and the actual value with the line; the exit code is 1."""
     cases(without=without, instead=instead)
     done = invoke("policy", "test")
     assert done.exit_code == 1, done.output
@@ -303,7 +303,7 @@ def test_a_case_that_fails_says_what_is_otherwise(
 def test_a_case_that_cannot_be_run_is_named(
     invoke: Invoke, without: str, instead: str, fault: str
 ) -> None:
-    """File, line and key of what is wrong, and what to do; the exit code is 2."""
+    """The error has file, line, key and a suggestion; the exit code is 2."""
     cases(without=without, instead=instead)
     done = invoke("policy", "test")
     assert done.exit_code == 2, done.output
@@ -312,7 +312,7 @@ def test_a_case_that_cannot_be_run_is_named(
 
 
 def test_two_cases_of_one_name_and_a_file_that_is_not_there(invoke: Invoke) -> None:
-    """Results are told apart by the names of cases; a file that is missing is named."""
+    """Case names identify results; a missing file is named."""
     cases(CASES[CASES.index("[[cases]]") :])
     done = invoke("policy", "test")
     assert (done.exit_code, "is the name of an earlier case" in done.stderr) == (2, True)
@@ -334,7 +334,7 @@ def test_results_for_machines(invoke: Invoke) -> None:
 
 
 def wait(redis_url: str, prefix: str) -> str:
-    """Have an approval wait that Mara is asked about for an hour; return its id."""
+    """Open an approval that asks Mara for an hour; return its id."""
 
     async def work() -> str:
         ledger = Ledger(Store.open(redis_url, prefix=prefix))
@@ -349,7 +349,7 @@ def wait(redis_url: str, prefix: str) -> str:
 def test_diff_says_what_would_be_otherwise(
     invoke: Invoke, settings_file: Path, redis_url: str, prefix: str
 ) -> None:
-    """Field by field, and the exit code is 1; without a difference it is 0."""
+    """Each field is compared; the exit code is 1 with a difference and 0 without."""
     approval = wait(redis_url, prefix)
 
     done = invoke("policy", "diff")
@@ -375,8 +375,24 @@ def test_diff_says_what_would_be_otherwise(
     assert made["differences"] == [{"field": "ask", "frozen": ["mara"], "new": ["mara", "cleo"]}]
 
 
+def test_diff_of_a_condition(
+    invoke: Invoke, settings_file: Path, redis_url: str, prefix: str
+) -> None:
+    """A changed condition makes a new version of the policy with the same terms."""
+    wait(redis_url, prefix)
+    text = settings_file.read_text(encoding="utf-8").replace('["mara", "cleo"]', '["mara"]')
+    other = text.replace("tool == ", "true && tool == ")
+    assert other != text
+    settings_file.write_text(other)
+    done = invoke("policy", "diff")
+    assert (done.exit_code, done.stdout) == (
+        0,
+        "1 pending: 0 would have other terms, 1 the same.\n",
+    )
+
+
 def test_diff_of_levels(invoke: Invoke, settings_file: Path, redis_url: str, prefix: str) -> None:
-    """A level that is added is one difference, and another way to write the same is none."""
+    """An added level is one difference, and another way to write the same is none."""
     approval = wait(redis_url, prefix)
     text = settings_file.read_text(encoding="utf-8")
     level = "[[policies.levels]]\nask = ['mara']\n"
@@ -425,7 +441,7 @@ ask = ["mara"]
 def test_explain_what_is_allowed_or_denied(
     invoke: Invoke, settings_file: Path, tool: str, at: str, said: str
 ) -> None:
-    """Nobody is asked, and the clock is that of the policy."""
+    """Nobody is asked, and the policy's clock is used."""
     settings_file.write_text(settings_file.read_text() + EFFECTS)
     done = invoke("policy", "explain", "--tool", tool, "--user", "riley", *ZONE, "--at", at)
     assert done.exit_code == 0, done.output
@@ -433,7 +449,7 @@ def test_explain_what_is_allowed_or_denied(
 
 
 def test_explain_says_that_other_calls_are_held(invoke: Invoke, settings_file: Path) -> None:
-    """Only where the policy that applies says so."""
+    """It says so only if the matching policy does."""
     assert "holds:" not in invoke(*CALL).stdout
     written = settings_file.read_text()
     settings_file.write_text(written.replace("[[policies]]", '[[policies]]\nhold = "siblings"', 1))
@@ -444,13 +460,13 @@ def test_explain_says_that_other_calls_are_held(invoke: Invoke, settings_file: P
 
 
 def test_the_clock_of_a_policy_needs_a_zone(invoke: Invoke, settings_file: Path) -> None:
-    """`config check` warns where the hours would be those of UTC, and names a day that is none."""
+    """`config check` warns if the hours would be in UTC, and names an invalid day."""
     rule = EFFECTS.replace('time_zone = "Europe/Berlin"\n', "")
     settings_file.write_text(settings_file.read_text() + rule)
     assert "counted in UTC" in invoke("config", "check").output
     wrong = EFFECTS.replace("now.hour < 6", "now.weekday == 'Sunday'")
     settings_file.write_text(settings_file.read_text() + wrong)
-    assert "which is no day" in invoke("config", "check").output
+    assert "which is not a day" in invoke("config", "check").output
 
 
 LIMITS = """\
@@ -486,7 +502,7 @@ ask = ["requester.manager"]
 
 
 def test_explain_shows_who_approves_how_much(invoke: Invoke, settings_file: Path) -> None:
-    """One row for each amount; above all limits it is the default's."""
+    """One row for each amount; above all limits the default is asked."""
     settings_file.write_text(settings_file.read_text() + LIMITS)
     call = ("policy", "explain", "--tool", "trip", "--user", "nora")
     vary = ("--vary", "amount=400,4000,40000")
@@ -508,7 +524,7 @@ def test_explain_shows_who_approves_how_much(invoke: Invoke, settings_file: Path
 def test_explain_walks_all_phases_and_a_phase_without_people_asks_the_default(
     invoke: Invoke, settings_file: Path
 ) -> None:
-    """As the router does: what is explained is not a rejection where it gets an approval."""
+    """As in the router, a phase without people asks the default and is not rejected."""
     settings_file.write_text(settings_file.read_text() + LIMITS)
     call = ("policy", "explain", "--tool", "sign", "--user", "riley")
     done = invoke(*call, "--approve", "--json")

@@ -1,4 +1,4 @@
-"""`signoff policy history`: which text of a policy was in force, since when, and who loaded it."""
+"""`signoff policy history`: each version of a policy, its time and who loaded it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["on_ledger"]
 def test_versions_are_listed_with_what_changed(
     invoke: Invoke, on_ledger: OnLedger, settings_file: Path
 ) -> None:
-    """Each load that brought something new has lines, here and in the audit; others have none."""
+    """Each load with a change has lines, here and in the audit; other loads have none."""
     assert "No version is known yet" in invoke("policy", "history").stdout
 
     def load(by: str) -> int:

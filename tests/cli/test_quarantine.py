@@ -27,7 +27,7 @@ RAW = (
 
 @pytest.fixture
 def on_ledger(settings_file: Path, redis_url: str, prefix: str) -> Callable[..., Any]:
-    """Does something with the ledger that the commands work on."""
+    """Return a function that works with the commands' ledger."""
     assert settings_file.exists()
 
     def run(work: Callable[[Ledger], Any]) -> Any:
@@ -45,7 +45,7 @@ def on_ledger(settings_file: Path, redis_url: str, prefix: str) -> Callable[...,
 
 @pytest.fixture
 def mail(on_ledger: Callable[..., Any]) -> str:
-    """The id of a mail in quarantine."""
+    """Return the id of a mail in quarantine."""
     envelope: dict[str, Any] = {"sender": "mara@example.com", "recipients": [ADDRESS]}
 
     async def fill(ledger: Ledger) -> str:
@@ -62,7 +62,7 @@ def mail(on_ledger: Callable[..., Any]) -> str:
 
 
 def test_the_list_names_sender_and_problem_and_no_token(invoke: Invoke, mail: str) -> None:
-    """As a table and as JSON; what could do something to a terminal is written out."""
+    """As a table and as JSON; control characters are escaped."""
     for arguments in ((), ("--json",)):
         done = invoke("mail", "quarantine", "list", *arguments)
         assert done.exit_code == 0, done.output
@@ -76,7 +76,7 @@ def test_the_list_names_sender_and_problem_and_no_token(invoke: Invoke, mail: st
 
 
 def test_one_mail_is_shown_with_its_header(invoke: Invoke, mail: str) -> None:
-    """The words in it are for --raw alone."""
+    """Its text is only shown with --raw."""
     for arguments in ((), ("--json",)):
         done = invoke("mail", "quarantine", "show", mail[:10], *arguments)
         assert done.exit_code == 0, done.output
@@ -89,7 +89,7 @@ def test_one_mail_is_shown_with_its_header(invoke: Invoke, mail: str) -> None:
 def test_retry_puts_it_before_the_intake(
     invoke: Invoke, mail: str, on_ledger: Callable[..., Any]
 ) -> None:
-    """The mail is as it was, and out of quarantine."""
+    """The mail is unchanged, and leaves the quarantine."""
     done = invoke("mail", "quarantine", "retry", mail[:10], "--reason", "mended", "--by", "ops")
     assert done.exit_code == 0, done.output
     assert "before the intake" in done.output
@@ -101,7 +101,7 @@ def test_retry_puts_it_before_the_intake(
 
 
 def test_drop_deletes_it(invoke: Invoke, mail: str) -> None:
-    """It needs a reason; a mail that is not there is an error that says so."""
+    """It needs a reason; a missing mail is an error that says so."""
     assert invoke("mail", "quarantine", "drop", mail).exit_code != 0
     done = invoke("mail", "quarantine", "drop", mail, "--reason", "a bomb", "--json")
     assert json.loads(done.output)["id"] == mail

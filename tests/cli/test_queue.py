@@ -1,4 +1,4 @@
-"""`signoff queue`: what waits, by queue and by person."""
+"""`signoff queue`: waiting requests by queue and by person."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ members = ["mara", "cleo"]
 
 
 async def _queued(ledger: Ledger) -> Approval:
-    """Put an approval into the queue, as the router does: by its seats."""
+    """Put an approval with seats into the queue, as the router does."""
     _, (was,) = await paused(ledger)
     seats = tuple(Seat(person=one, via="queue:finance") for one in ("mara", "cleo"))
     await ledger.commit(Change().put(was.model_copy(update={"seats": seats}), was=was))
@@ -36,7 +36,7 @@ async def _queued(ledger: Ledger) -> Approval:
 
 @pytest.fixture
 def queued(settings_file: Path, on_ledger: OnLedger) -> Approval:
-    """An approval that waits in the queue `finance`."""
+    """Return an approval that waits in the queue `finance`."""
     settings_file.write_text(settings_file.read_text() + QUEUE)
     found = on_ledger(_queued)
     assert isinstance(found, Approval)
@@ -44,7 +44,7 @@ def queued(settings_file: Path, on_ledger: OnLedger) -> Approval:
 
 
 def test_a_queue_is_listed_and_shown(invoke: Invoke, queued: Approval) -> None:
-    """Altogether, by queue and by person; with who has claimed it, and what was asked back."""
+    """The total, the numbers by queue and by person, claims and open questions."""
     assert invoke("approvals", "claim", queued.id, "--as", "mara").exit_code == 0
     assert invoke("approvals", "ask", queued.id, "why?", "--as", "mara").exit_code == 0
     rows = {one["name"]: one for one in json.loads(invoke("queue", "list", "--json").output)}
@@ -65,7 +65,7 @@ def test_a_queue_is_listed_and_shown(invoke: Invoke, queued: Approval) -> None:
 
 
 def test_what_is_decided_waits_no_more(invoke: Invoke, queued: Approval) -> None:
-    """The queue is still listed, empty; the people are not."""
+    """The queue is still listed as empty, and the people are not."""
     assert invoke("approvals", "approve", queued.id, "--as", "cleo").exit_code == 0
     rows = json.loads(invoke("queue", "list", "--json").output)
     assert [(one["name"], one["waiting"]) for one in rows] == [("all", 0), ("queue:finance", 0)]
@@ -75,7 +75,7 @@ def test_what_is_decided_waits_no_more(invoke: Invoke, queued: Approval) -> None
 def test_the_figures_say_how_long_it_took_and_what_came_of_it(
     invoke: Invoke, queued: Approval
 ) -> None:
-    """By queue, and by tool and week; before anything has ended it says so."""
+    """By queue, and by tool and week; before any request has ended it says so."""
     assert "Nothing has ended" in invoke("queue", "figures").output
     assert invoke("approvals", "approve", queued.id, "--as", "cleo").exit_code == 0
     found = json.loads(invoke("queue", "figures", "--json").output)
@@ -89,7 +89,7 @@ def test_the_figures_say_how_long_it_took_and_what_came_of_it(
 
 
 def test_an_unknown_name_is_refused(invoke: Invoke, queued: Approval) -> None:
-    """It says which queues there are."""
+    """The error lists the queues."""
     assert queued.state == "pending"
     for name in ("sales", "queue:sales"):
         result = invoke("queue", "show", name)
@@ -100,7 +100,7 @@ def test_an_unknown_name_is_refused(invoke: Invoke, queued: Approval) -> None:
 def test_watching_looks_until_it_is_interrupted(
     invoke: Invoke, queued: Approval, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One line of JSON a look; Ctrl-C ends it."""
+    """Each look prints one line of JSON; Ctrl-C ends it."""
     looks = []
 
     async def interrupted(seconds: float) -> None:
@@ -117,7 +117,7 @@ def test_watching_looks_until_it_is_interrupted(
 def test_the_index_is_made_anew(
     on_ledger: Callable[[Callable[[Ledger], Awaitable[object]]], object], queued: Approval
 ) -> None:
-    """What was lost comes back, and what does not belong there goes."""
+    """Missing entries return, and wrong ones are removed."""
 
     async def lose_and_rebuild(ledger: Ledger) -> list[str]:
         key = f"{ledger.store.prefix}queue:finance"

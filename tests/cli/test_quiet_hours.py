@@ -1,4 +1,4 @@
-"""Quiet hours at the command line: the settings, what waits, and what is foreseen."""
+"""Quiet hours on the command line: settings, waiting cards, and the forecast."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "policies"
 
 
 async def _asked(ledger: Ledger) -> Approval:
-    """Ask Mara and Cleo, who have two weeks; no card is delivered."""
+    """Ask Mara and Cleo for two weeks; no card is delivered."""
     _, (approval,) = await paused(ledger, within=timedelta(days=14))
     return approval
 
 
 @pytest.fixture
 def night(settings_file: Path) -> None:
-    """Mara works on one day of the week, which is three days away."""
+    """Mara works on one day of the week, three days from now."""
     day = f"{datetime.now(UTC) + timedelta(days=3):%a}"
     quiet = f'email = "mara@example.com"\nhours = ["{day} 09:00-17:00"]\nquiet_hours = true'
     text = settings_file.read_text()
@@ -38,7 +38,7 @@ def night(settings_file: Path) -> None:
 
 @pytest.mark.usefixtures("night")
 def test_what_a_card_waits_for_is_shown(invoke: Invoke, on_ledger: OnLedger) -> None:
-    """In the approval, and in the lists of what waits; nobody else waits."""
+    """The approval and the lists show it; nobody else's card waits."""
     approval = on_ledger(_asked)
     assert isinstance(approval, Approval)
     morning = f"Mara Lind's morning, {datetime.now(UTC) + timedelta(days=3):%a %d %b} 09:00 UTC"
@@ -50,7 +50,7 @@ def test_what_a_card_waits_for_is_shown(invoke: Invoke, on_ledger: OnLedger) -> 
 
 
 def test_the_simulator_says_what_waits(invoke: Invoke) -> None:
-    """`policy explain` has it beside the card."""
+    """`policy explain` shows it beside the card."""
     shown = invoke(
         *("--config", str(EXAMPLES / "quiet_hours.toml"), "policy", "explain", "--tool", "refund"),
         *("--user", "nora", "--at", "2026-11-18T19:00", "--zone", "Europe/Berlin"),
@@ -79,7 +79,7 @@ URGENT = (
 def test_the_simulator_says_when_cards_are_bundled(
     invoke: Invoke, settings_file: Path, more: str, words: str
 ) -> None:
-    """That depends on how many others there are, on the settings, and on the policy."""
+    """It depends on the number of other cards, the settings and the policy."""
     text = settings_file.read_text()
     text = text.replace("[[policies]]", f"{more}[[policies]]", 1) if more else text
     settings_file.write_text(text)
@@ -99,7 +99,7 @@ def test_the_simulator_says_when_cards_are_bundled(
 def test_people_override_what_holds_for_all(
     tmp_path: Path, *, delivery: str, own: str, quiet: bool | None
 ) -> None:
-    """What a person says counts, and what [delivery] says where they say nothing."""
+    """A person's own value counts, and otherwise [delivery]."""
     file = tmp_path / "signoff.toml"
     person = '[[people]]\nid = "mara"\nemail = "mara@example.com"\nhours = ["Mon 09:00-17:00"]\n'
     file.write_text(f"[delivery]\n{delivery}\n{person}{own}\n")
@@ -109,7 +109,7 @@ def test_people_override_what_holds_for_all(
 
 
 def test_quiet_hours_without_hours_are_an_error(tmp_path: Path) -> None:
-    """There is nothing to wait for, so the setting is a mistake."""
+    """A card could not wait for anything, so the setting is a mistake."""
     file = tmp_path / "signoff.toml"
     file.write_text('[[people]]\nid = "mara"\nemail = "mara@example.com"\nquiet_hours = true\n')
     faults = [one for one in check(load_settings(file)) if one.key == "people[0].quiet_hours"]
@@ -123,7 +123,7 @@ def test_quiet_hours_without_hours_are_an_error(tmp_path: Path) -> None:
     "line", ['bundle_within = "1s"', 'bundle_within = "2h"', "bundle_over = -1"]
 )
 def test_bundles_that_make_no_sense_are_refused(tmp_path: Path, line: str) -> None:
-    """Seconds gather nothing, and hours keep cards from people."""
+    """Seconds bundle nothing, and hours delay cards too much."""
     file = tmp_path / "signoff.toml"
     file.write_text(f"[delivery]\n{line}\n")
     with pytest.raises(ConfigErrors) as error:

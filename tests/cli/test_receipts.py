@@ -1,4 +1,4 @@
-"""`signoff receipt`: shown, verified here and elsewhere, and keys that rotate."""
+"""`signoff receipt`: shown, verified here and elsewhere, and with rotated keys."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "receipts.md"
 
 @pytest.fixture
 def approved(invoke: Invoke, waiting: Approval) -> Approval:
-    """What Mara has approved at the command line."""
+    """Return an approval that Mara has given on the command line."""
     assert invoke("approvals", "approve", waiting.id, "--as", "mara").exit_code == 0
     return waiting
 
@@ -35,7 +35,7 @@ def approved(invoke: Invoke, waiting: Approval) -> Approval:
 def test_a_receipt_is_shown_and_verified(
     invoke: Invoke, approved: Approval, on_ledger: OnLedger
 ) -> None:
-    """Signature, approval and audit entry fit; where one does not, it is said which."""
+    """Signature, approval and audit entry match; otherwise the output says which one does not."""
     shown = json.loads(invoke("receipt", "show", approved.id).stdout)
     assert (shown["header"]["alg"], shown["payload"]["by"]) == ("EdDSA", ["mara"])
     done = invoke("receipt", "verify", approved.id)
@@ -56,7 +56,7 @@ def test_a_receipt_is_shown_and_verified(
 
 
 def test_what_is_not_decided_has_no_receipt(invoke: Invoke, waiting: Approval) -> None:
-    """It says so, instead of showing nothing."""
+    """The message says so."""
     refused = invoke("receipt", "show", waiting.id)
     assert (refused.exit_code, "without a receipt" in refused.stderr) == (1, True)
 
@@ -64,7 +64,7 @@ def test_what_is_not_decided_has_no_receipt(invoke: Invoke, waiting: Approval) -
 def test_the_program_of_the_documentation_verifies_a_receipt(
     invoke: Invoke, approved: Approval, tmp_path: Path
 ) -> None:
-    """It needs the public keys, the receipt and a JOSE library; another library says the same."""
+    """It needs the public keys, the receipt and a JOSE library; another library agrees."""
     keys = invoke("receipt", "keys").stdout
     receipt = invoke("receipt", "show", approved.id, "--jws").stdout.strip()
     (tmp_path / "keys.json").write_text(keys)
@@ -85,7 +85,7 @@ def test_the_program_of_the_documentation_verifies_a_receipt(
 def test_the_keys_are_made_once_and_only_for_this_user(
     invoke: Invoke, approved: Approval, settings_file: Path
 ) -> None:
-    """The private half is in a folder that a worker need not see; rotating keeps the old one."""
+    """The private key is in a folder that workers do not need; a rotation keeps the old key."""
     settings = load_settings(settings_file)
     private, public = private_file(settings), public_file(settings)
     assert private.parent != public.parent
@@ -102,7 +102,7 @@ def test_the_keys_are_made_once_and_only_for_this_user(
 def test_keys_may_come_from_the_settings(
     invoke: Invoke, waiting: Approval, settings_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What `new-key` prints is taken; a key that is none is refused in words."""
+    """The output of `new-key` is accepted; an invalid key gets a plain error."""
     for line in invoke("receipt", "new-key").stdout.splitlines():
         name, _, value = line.partition("=")
         monkeypatch.setenv(name, value.strip("'"))
@@ -117,7 +117,7 @@ def test_keys_may_come_from_the_settings(
 def test_a_worker_never_gets_the_private_key(
     settings_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its settings have none, wherever it was set."""
+    """Its settings do not have it, wherever it was set."""
     monkeypatch.setenv("SIGNOFF_RECEIPTS__PRIVATE_KEY", "secret")
     from signoff.cli.composition.credentials import own_environment
 

@@ -1,4 +1,4 @@
-"""`signoff redis acl`: the file for Redis, and a URL for each process that opens what it should."""
+"""`signoff redis acl`: the file for Redis, and a URL for each process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from signoff.broker.server.acl import ROLES
 def test_the_written_urls_are_those_of_the_written_users(
     settings_file: Path, invoke: Invoke, tmp_path: Path
 ) -> None:
-    """A server with the file takes each of them; existing files are left alone."""
+    """A server with the file accepts each URL; existing files do not change."""
     out = tmp_path / "secrets"
     line = ["--config", str(settings_file), "redis", "acl", "--out", str(out)]
     assert invoke(*line, "--url", "redis://somebody:old@127.0.0.1:1/2").exit_code == 0
@@ -39,7 +39,7 @@ def test_the_written_urls_are_those_of_the_written_users(
 def test_the_users_of_containers_can_read_the_files(
     settings_file: Path, invoke: Invoke, tmp_path: Path
 ) -> None:
-    """Whatever the umask is, which the program sets so that nobody else reads what it keeps."""
+    """This holds for every umask, which the program sets strictly for its other files."""
     out = tmp_path / "secrets"
     before = os.umask(0o077)
     try:
@@ -53,7 +53,7 @@ def test_the_users_of_containers_can_read_the_files(
 
 
 def test_without_a_folder_it_prints_the_file(settings_file: Path, invoke: Invoke) -> None:
-    """A user for each role, with the prefix of the settings, and none that needs no password."""
+    """It has a user for each role, with the prefix of the settings, and none without a password."""
     printed = invoke("--config", str(settings_file), "redis", "acl").stdout
     assert printed.startswith("user default off")
     assert [line.split()[1] for line in printed.splitlines()[1:]] == [f"signoff-{r}" for r in ROLES]

@@ -1,4 +1,4 @@
-"""People and policies are read again while a process runs: all of it, or nothing."""
+"""People and policies are reloaded in a running process: all of them, or none."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from cli.conftest import Invoke
 from signoff.broker.directory.absences import People
 from signoff.broker.heartbeat import states
 from signoff.broker.ledger.follow import follow
+from signoff.broker.monitoring.exposition import Metrics
 from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.broker.submit import submit
 from signoff.broker.timers.departures import Departures
+from signoff.cli.composition.gateway import assemble
 from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.process import renewing
-from signoff.cli.composition.reload import Reloader
+from signoff.cli.composition.reload import CurrentSettings, Reloader
 from signoff.cli.composition.runtimes import open_runtime
 from signoff.cli.composition.supervisor import Child, Supervisor
 from signoff.cli.config.settings import Settings, load_settings
@@ -38,7 +40,7 @@ POLICY = '[[policies]]\nname = "{0}"\nask = ["{1}"]\n'
 
 @pytest.fixture(scope="module")
 def own_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
-    """A Redis whose Celery queues no other test rings."""
+    """Return a Redis whose Celery queues no other test uses."""
     with EmbeddedRedis(tmp_path_factory.mktemp("redis"), fsync="everysec") as server:
         yield server
 
@@ -62,7 +64,7 @@ class File:
 
 @pytest.fixture
 def file(tmp_path: Path, own_redis: EmbeddedRedis, prefix: str) -> File:
-    """A file on a Redis of its own, with Mara alone."""
+    """Return a file for a separate Redis, with Mara alone."""
     made = File(tmp_path / "signoff.toml", own_redis.url, prefix)
     made.write()
     return made
@@ -70,7 +72,7 @@ def file(tmp_path: Path, own_redis: EmbeddedRedis, prefix: str) -> File:
 
 @pytest.fixture
 async def parts(file: File) -> AsyncIterator[Parts]:
-    """What a process is made of."""
+    """Return the parts of a process."""
     made = build(load_settings(file.path))
     yield made
     await made.ledger.close()
@@ -79,7 +81,7 @@ async def parts(file: File) -> AsyncIterator[Parts]:
 async def test_a_worker_holds_calls_by_the_new_policies(
     file: File, parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its guard knows those of the settings, and the fresh ones once they are read again."""
+    """Its guard knows the policies of the settings, and the new ones after a reload."""
     guards: list[GuardPlugin] = []
 
     class Seen(GuardPlugin):
@@ -100,7 +102,7 @@ async def test_a_worker_holds_calls_by_the_new_policies(
 
 
 async def test_everybody_sees_all_of_the_new_people_at_once(file: File, parts: Parts) -> None:
-    """All who hold the directory, absences of the ledger included; without a change, nobody."""
+    """Every holder of the directory gets the change with the absences; otherwise nobody does."""
     seen: list[Settings] = []
     reloader = Reloader(parts.settings, "channels", renewing(parts), seen.append)
     elsewhere = People(parts.ledger, parts.decisions.directory)
@@ -112,9 +114,11 @@ async def test_everybody_sees_all_of_the_new_people_at_once(file: File, parts: P
     assert seen == []
     file.write(PERSON.format("tom"), POLICY.format("all", "tom"))
     assert await reloader.reload()
-    (after,) = seen
-    assert [one.name for one in after.policies] == ["all"]
+    assert [one.name for one in seen[0].policies] == ["all"]
     await parts.decisions.roster.refresh()
+    file.write(PERSON.format("tom"), PERSON.format("ann"))
+    assert await reloader.reload()
+    assert parts.decisions.directory.get("ann") is not None
     for directory in (parts.decisions.directory, await elsewhere.directory()):
         assert present(directory.find("tom@example.com")).id == "tom"
         assert present(directory.get("mara")).away
@@ -122,8 +126,19 @@ async def test_everybody_sees_all_of_the_new_people_at_once(file: File, parts: P
     assert reloader.settings.redis == parts.settings.redis
 
 
+async def test_metrics_have_the_queues_of_a_reload(file: File, parts: Parts) -> None:
+    """A queue of the reloaded settings is measured even if it is empty."""
+    reloader = Reloader(parts.settings, "gateway", renewing(parts))
+    app, _ = assemble(parts, Metrics("gateway"), current=lambda: reloader.settings)
+    file.write('[[queues]]\nname = "claims"\nmembers = ["mara"]\n')
+    assert await reloader.reload()
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+        assert 'queue="claims"' in (await client.get("/metrics")).text
+
+
 async def test_who_has_left_is_noticed_after_a_reload(file: File, parts: Parts) -> None:
-    """The process judges by the people that it has read last, as if it had just started."""
+    """The process uses the people of its last reload, as if it had just started."""
     file.write(PERSON.format("tom"))
     reloader = Reloader(parts.settings, "channels", renewing(parts))
     departures = Departures(parts.decisions.roster)
@@ -149,7 +164,7 @@ async def test_who_has_left_is_noticed_after_a_reload(file: File, parts: Parts) 
 async def test_a_bad_file_leaves_everything_as_it_was(
     file: File, parts: Parts, wrong: str, why: str
 ) -> None:
-    """Neither its good nor its bad entries count, the problem is told, and a good file ends it."""
+    """Its correct entries do not count either, the error is logged, and a correct file ends it."""
     seen: list[Settings] = []
     reloader = Reloader(parts.settings, "channels", seen.append)
     rules = json.loads(reloader.state)["rules"]
@@ -167,7 +182,7 @@ async def test_a_bad_file_leaves_everything_as_it_was(
 
 
 async def test_a_changed_file_is_noticed(file: File, parts: Parts, tmp_path: Path) -> None:
-    """Also one that the settings file names: people in a CSV file."""
+    """This includes files that the settings name, such as a CSV file of people."""
     (tmp_path / "people.csv").write_text("id,email\nann,ann@example.com\n")
     file.write(head='[directory]\ncsv = "people.csv"\n')
     took = asyncio.Event()
@@ -182,7 +197,7 @@ async def test_a_changed_file_is_noticed(file: File, parts: Parts, tmp_path: Pat
 
 
 async def said(child: Child, event: str) -> dict[str, Any]:
-    """Return what a process has said under this name, once it has."""
+    """Wait until a process logs this event, and return it."""
     while True:
         for line in child.tail:
             found: dict[str, Any] = json.loads(line)
@@ -193,7 +208,7 @@ async def said(child: Child, event: str) -> dict[str, Any]:
 
 @pytest.mark.soak
 async def test_processes_read_again_on_a_signal(file: File, parts: Parts) -> None:
-    """A request after it goes to the person of the new policy; a bad file is told everywhere."""
+    """A later request goes to the new policy's person; each process reports a bad file."""
     async with Supervisor() as supervisor:
         for kind in ("channels", "worker", "gateway"):
             await supervisor.signoff(kind, "--config", str(file.path), kind)
@@ -215,11 +230,11 @@ async def test_processes_read_again_on_a_signal(file: File, parts: Parts) -> Non
             child.signal(signal.SIGHUP)
             assert "shoe" in (await said(child, "config.not_reloaded"))["problem"]
         gateway = supervisor.children["gateway"]
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             answer = await client.get(f"http://127.0.0.1:{gateway.said['port']}/readyz")
         assert (answer.status_code, answer.json()["status"]) == (200, "degraded")
         assert "shoe" in answer.json()["checks"]["settings"]
-        while not all(  # noqa: ASYNC110 -- no signal for a heartbeat
+        while not all(  # noqa: ASYNC110 -- a heartbeat gives no signal
             one.get("problem") for one in (await states(parts.ledger)).values()
         ):
             await asyncio.sleep(0.05)
@@ -230,7 +245,7 @@ async def test_processes_read_again_on_a_signal(file: File, parts: Parts) -> Non
 
 
 def test_diff_says_what_would_change(file: File, invoke: Invoke, tmp_path: Path) -> None:
-    """Entry by entry, what needs a restart, and nothing where nothing would change."""
+    """Each entry, those that need a restart, and no output if nothing changes."""
     file.write(PERSON.format("tom"), POLICY.format("all", "tom"))
     other = tmp_path / "other.toml"
     text = file.path.read_text().replace("tom@", "thomas@").replace("port = 1\n", "port = 2\n")
@@ -247,3 +262,13 @@ def test_diff_says_what_would_change(file: File, invoke: Invoke, tmp_path: Path)
     assert (answer["changes"][0]["fields"], answer["restart"]) == (["email"], ["email"])
     same = invoke("--config", str(file.path), "config", "diff", str(file.path))
     assert (same.exit_code, "0 pending" in same.stdout) == (0, True)
+
+
+def test_a_command_that_runs_on_keeps_the_last_good_settings(file: File) -> None:
+    """A changed file is reloaded; while it has errors, nothing changes."""
+    current = CurrentSettings(load_settings(file.path))
+    assert current.read().queues == ()
+    file.write('[[queues]]\nname = "treasury"\nmembers = ["mara"]\n')
+    assert [one.name for one in current.read().queues] == ["treasury"]
+    file.path.write_text("[queues\n")
+    assert [one.name for one in current.read().queues] == ["treasury"]

@@ -1,4 +1,4 @@
-"""`signoff approvals list`: what is wanted, and in which order."""
+"""`signoff approvals list`: filters and orders."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["on_ledger", "waiting"]
 def test_what_is_wanted_is_listed(
     invoke: Invoke, waiting: Approval, on_ledger: OnLedger, words: str, places: list[int]
 ) -> None:
-    """By the same words as on the inbox page and in the API; the end of a claim is due first."""
+    """The filters match the inbox page and the API; the end of a claim is due first."""
     made = [waiting, *(on_ledger(paused)[1][0] for _ in range(2))]
     assert invoke("approvals", "claim", made[1].id, "--as", "mara").exit_code == 0
     assert invoke("approvals", "reject", made[2].id, "--as", "mara").exit_code == 0
@@ -48,7 +48,7 @@ def test_what_is_wanted_is_listed(
 
 
 def test_a_state_that_there_is_not_is_refused(invoke: Invoke, waiting: Approval) -> None:
-    """With those that there are."""
+    """The error lists the existing states."""
     assert waiting.state == "pending"
     result = invoke("approvals", "list", "--state", "open")
     assert (result.exit_code, "claimed" in result.stderr) == (2, True)

@@ -1,4 +1,4 @@
-"""Each secret can stand in a file that a variable names; errors name the variable."""
+"""A variable may name a file with a secret; errors name the variable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GOOD = "k" * 32
 
 
 def test_a_file_gives_the_value(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without the line feed at its end; errors about the value name the variable of the file."""
+    """The final line feed is removed; errors about the value name the file's variable."""
     (tmp_path / "key").write_text(f"{GOOD}\n")
     (tmp_path / "url").write_text("redis://:p@ss word@redis:6379/3")
     monkeypatch.setenv(f"{KEY}_FILE", str(tmp_path / "key"))
@@ -51,7 +51,7 @@ def test_a_file_gives_the_value(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 def test_a_file_that_gives_none_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str | bytes | None, why: str
 ) -> None:
-    """A secret that is missing must not look like one that was not wanted."""
+    """A missing secret must not look like an unset one."""
     file = tmp_path / "key"
     if content is not None:
         file.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -61,7 +61,7 @@ def test_a_file_that_gives_none_is_an_error(
 
 
 def test_both_at_once_are_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nobody can say which of the two was meant."""
+    """It would be unclear which one is meant."""
     (tmp_path / "key").write_text(GOOD)
     monkeypatch.setenv(KEY, GOOD)
     monkeypatch.setenv(f"{KEY}_FILE", str(tmp_path / "key"))
@@ -71,7 +71,7 @@ def test_both_at_once_are_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 @pytest.mark.parametrize("kind", list(WITHHELD))
 def test_no_process_is_given_the_file_of_anothers_secret(kind: str) -> None:
-    """What it does not get by value, it does not get by the name of a file."""
+    """A process gets neither another's secret nor its file name."""
     names = [f"SIGNOFF_{one.upper().replace('.', '__')}" for one in NEEDED if "*" not in one]
     plain = own_environment(kind, dict.fromkeys(names, "s"))
     files = own_environment(kind, {f"{name}_FILE": "/run/secrets/s" for name in names})
@@ -79,7 +79,7 @@ def test_no_process_is_given_the_file_of_anothers_secret(kind: str) -> None:
 
 
 def test_settings_that_are_paths_stay_paths(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those whose own name ends like this are known."""
+    """Settings whose own names end like this are known."""
     monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__CA_FILE", "/etc/ca.pem")
     assert load_settings().email.smtp.ca_file == Path("/etc/ca.pem")
     assert set(fields_of(Settings)) == PATHS

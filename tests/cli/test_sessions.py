@@ -1,4 +1,4 @@
-"""Sessions of the last release's default, a file: its paused runs go on, there and in Redis."""
+"""Sessions in a file, the last release's default: paused runs continue there and in Redis."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ __all__ = ["on_ledger"]
 OnLedger = Callable[[Callable[[Ledger], Awaitable[Any]]], Any]
 CONFERENCE = "Reimburse me $2500 for the conference"
 
-# ADK announces its experimental features by warning about them.
+# ADK warns about its experimental features.
 pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 
 @pytest.fixture
 def older(settings_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file where the last release kept sessions; nothing is in it yet."""
+    """Return the last release's file for sessions, which is still empty."""
     folder = settings_file.parent / ".signoff"
     monkeypatch.setenv("SIGNOFF_EXAMPLE_JOURNAL", str(settings_file.parent / "journal.jsonl"))
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
@@ -51,7 +51,7 @@ def older(settings_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def worked(work: Callable[[Office], Awaitable[Run]]) -> tuple[Run, type, Office]:
-    """Do something in an office on the settings as they are; return its kind of store too."""
+    """Run work in an office with the current settings; return its kind of store too."""
     settings = load_settings()
     parts = build(settings)
     async with AsyncExitStack() as stack:
@@ -71,7 +71,7 @@ async def worked(work: Callable[[Office], Awaitable[Run]]) -> tuple[Run, type, O
 
 
 async def paused(office: Office) -> Run:
-    """Bring a run to its pause, as the last release would have, and approve it."""
+    """Bring a run to its pause as the last release does, and approve it."""
     run = await office.submit("finance", CONFERENCE)
     assert run.state is RunState.PAUSED
     await office.approve(run)
@@ -79,7 +79,7 @@ async def paused(office: Office) -> Run:
 
 
 def test_a_run_that_the_last_release_has_paused_goes_on(older: Path) -> None:
-    """Its session is in the file, which stays in use; the log says so, and what to do."""
+    """Its session file stays in use, and the log says so and what to do."""
     run, kind, _ = asyncio.run(worked(paused))
     assert kind is PatientSqliteSessionService
     with structlog.testing.capture_logs() as logged:
@@ -92,7 +92,7 @@ def test_a_run_that_the_last_release_has_paused_goes_on(older: Path) -> None:
 
 
 def test_a_run_goes_on_in_redis_after_its_session_was_moved(older: Path, invoke: Invoke) -> None:
-    """With all its events; the file is kept under another name, and there is nothing more to do."""
+    """It has all its events; the file is renamed, and nothing else has to be done."""
     run, *_ = asyncio.run(worked(paused))
     moved = older.with_name("sessions.db.moved")
     done = json.loads(invoke("sessions", "move", "--json").output)
@@ -107,7 +107,7 @@ def test_a_run_goes_on_in_redis_after_its_session_was_moved(older: Path, invoke:
 
 
 def test_all_that_a_file_has_is_moved(older: Path, invoke: Invoke, on_ledger: OnLedger) -> None:
-    """States that are shared too; what is newer in Redis stays as it is there."""
+    """Shared states move too; newer data in Redis stays."""
 
     async def fill() -> None:
         sessions = PatientSqliteSessionService(older)
@@ -140,7 +140,7 @@ def test_all_that_a_file_has_is_moved(older: Path, invoke: Invoke, on_ledger: On
 def test_nothing_is_moved_while_somebody_uses_it(
     older: Path, invoke: Invoke, on_ledger: OnLedger
 ) -> None:
-    """A worker that runs would go on in the file."""
+    """A running worker would continue in the file."""
     on_ledger(lambda ledger: beat(ledger, "worker", "host/17"))
     assert "Stop all workers" in invoke("sessions", "move").output
     assert older.is_file()

@@ -1,4 +1,4 @@
-"""Settings: where they come from, and how faults of form are told."""
+"""Settings: their sources, and errors in their form."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def write(tmp_path: Path, text: str, name: str = "signoff.toml") -> Path:
 
 
 def faults(path: Path | None = None) -> dict[str, Fault]:
-    """Load settings that cannot be loaded and return their faults by key."""
+    """Load invalid settings and return the errors by key."""
     with pytest.raises(ConfigErrors) as caught:
         load_settings(path)
     return {fault.key: fault for fault in caught.value.faults}
 
 
 def test_without_file_and_environment_the_defaults_are_in_force(tmp_path: Path) -> None:
-    """A first start needs no settings at all."""
+    """The first start needs no settings."""
     settings = load_settings()
     assert settings.file is None
     assert settings.home == tmp_path
@@ -39,7 +39,7 @@ def test_without_file_and_environment_the_defaults_are_in_force(tmp_path: Path) 
 def test_arguments_win_over_environment_over_file_over_defaults(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each source overrules the ones behind it, key by key and not table by table."""
+    """Each source overrides the later ones by key, not by table."""
     write(tmp_path, '[redis]\nurl = "redis://file/0"\nprefix = "file:"\n[gateway]\nport = 1\n')
     monkeypatch.setenv("SIGNOFF_REDIS__URL", "redis://variable/0")
     settings = load_settings()
@@ -55,7 +55,7 @@ def test_arguments_win_over_environment_over_file_over_defaults(
 def test_a_secret_comes_from_the_environment_and_stays_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A password of digits stays text, and no repr shows it."""
+    """A numeric password stays text, and its repr is hidden."""
     write(tmp_path, '[email.smtp]\nhost = "127.0.0.1"\nusername = "signoff"\n')
     monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PASSWORD", "12345678")
     settings = load_settings()
@@ -76,7 +76,7 @@ def test_lists_in_the_environment_are_json(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_file_is_found_by_argument_variable_or_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """--config goes over SIGNOFF_CONFIG, which goes over ./signoff.toml."""
+    """--config overrides SIGNOFF_CONFIG, which overrides ./signoff.toml."""
     usual = write(tmp_path, "[gateway]\nport = 1\n")
     by_variable = write(tmp_path, "[gateway]\nport = 2\n", "variable.toml")
     by_argument = write(tmp_path, "[gateway]\nport = 3\n", "argument.toml")
@@ -89,14 +89,14 @@ def test_the_file_is_found_by_argument_variable_or_working_directory(
 
 
 def test_a_file_that_was_named_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A typing error in the name does not silently start with the defaults."""
+    """A mistyped name does not start with the defaults."""
     assert "--config" in faults(Path("nowhere.toml"))[""].message
     monkeypatch.setenv("SIGNOFF_CONFIG", "elsewhere.toml")
     assert "SIGNOFF_CONFIG" in faults()[""].message
 
 
 def test_relative_paths_start_at_the_settings_file(tmp_path: Path) -> None:
-    """Processes that were started in different folders mean the same agents and sessions."""
+    """Processes in different folders use the same agents and sessions."""
     (tmp_path / "conf").mkdir()
     file = write(tmp_path / "conf", '[agents]\nfolder = "mine"\n[sessions]\nurl = "sqlite:///s.db"')
     settings = load_settings(file)
@@ -107,12 +107,12 @@ def test_relative_paths_start_at_the_settings_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["sqlite:////var/s.db", "sqlite:///:memory:", "postgresql+x://h/d"])
 def test_other_session_urls_are_left_as_they_are(tmp_path: Path, url: str) -> None:
-    """ADK's own syntax passes through."""
+    """ADK's own syntax is passed on."""
     assert load_settings(write(tmp_path, f'[sessions]\nurl = "{url}"')).sessions_url == url
 
 
 def test_every_fault_is_told_at_once_with_file_line_key_and_remedy(tmp_path: Path) -> None:
-    """One look at the message is enough to repair the whole file."""
+    """The message is enough to repair the whole file."""
     file = write(
         tmp_path,
         """\
@@ -155,7 +155,7 @@ port = "http"
 
 
 def test_a_fault_in_a_variable_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody searches a file for what stands in the environment."""
+    """The message does not point to the file."""
     monkeypatch.setenv("SIGNOFF_GATEWAY__PROT", "1")
     monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PORT", "smtp")
     monkeypatch.setenv("SIGNOFF_EMIAL__SENDER", "x")
@@ -167,7 +167,7 @@ def test_a_fault_in_a_variable_names_the_variable(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_secret_is_not_quoted_in_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is wrong with a password or a URL is said without it."""
+    """The error of a password or a URL does not contain its value."""
     monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PASSWORD", "hunter2")
     with pytest.raises(ConfigErrors) as caught:
         load_settings()
@@ -176,7 +176,7 @@ def test_a_secret_is_not_quoted_in_a_fault(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("content", [b"[redis\n", b"a = b", b"\xff\xfe"])
 def test_a_file_that_is_not_toml_is_told_by_name(tmp_path: Path, content: bytes) -> None:
-    """The parser's complaint comes with the file's name."""
+    """The parser's error has the file's name."""
     (tmp_path / "signoff.toml").write_bytes(content)
     assert faults()[""].source == str(tmp_path / "signoff.toml")
 
@@ -196,7 +196,7 @@ def test_a_file_that_is_not_toml_is_told_by_name(tmp_path: Path, content: bytes)
     ],
 )
 def test_lines_of_settings_are_found(loc: tuple[int | str, ...], line: int | None) -> None:
-    """Headers, keys, arrays of tables, and the closest table around what is not there."""
+    """Headers, keys, arrays of tables, and the closest table of a missing key."""
     headers = "[a] x=1 [a.b] y=1 [[list]] z=1 [[list]] [list.sub] deep=1 [a.in]"
     text = headers.replace(" ", "\n") + "  # line = 1"
     assert line_of(text, loc) == line
@@ -208,14 +208,14 @@ PUBLIC = {
     "Slack by HTTP": '[slack]\nbot_token = "xoxb-1"\nsigning_secret = "{key}"\n',
     "mail by HTTP": '[email.webhook]\nmailgun_secrets = ["{key}"]\n',
 }
-"""What says that requests come from other machines."""
+"""Settings that announce requests from other machines."""
 
 
 @pytest.mark.parametrize("kind", PUBLIC)
 def test_what_is_public_asks_programs_on_this_machine_for_a_token(
     tmp_path: Path, kind: str
 ) -> None:
-    """A proxy on this machine makes requests from elsewhere look like those of its programs."""
+    """A local proxy makes foreign requests look like local ones."""
     public = PUBLIC[kind].format(key="k" * 32)
     assert not load_settings(write(tmp_path, public)).local_programs
     said = public if "[gateway]" in public else public + "[gateway]\n"
@@ -235,6 +235,6 @@ def test_what_is_public_asks_programs_on_this_machine_for_a_token(
 def test_what_is_for_this_machine_alone_asks_for_none_unless_it_is_set(
     tmp_path: Path, text: str, may: bool
 ) -> None:
-    """That is for development; the tables of tokens end it."""
+    """Local use is for development; the tables of tokens end it."""
     text = text.format(key="k" * 32, hash="0" * 64)
     assert load_settings(write(tmp_path, text)).local_programs is may

@@ -1,4 +1,4 @@
-"""Clients that are slow, or go away while they send: nobody else feels it."""
+"""Clients that are slow or disconnect while sending do not affect others."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ DOORS = {
 
 
 class Headers(dict[str, str]):
-    """Headers of a client that may come in, as far as one can without sending a body."""
+    """Headers of an authorised client, for requests whose body does not arrive."""
 
 
 async def application(
     decider: Decider, folder: Path, *, patience: float
 ) -> tuple[Gateway, Headers]:
-    """Return a gateway with every door there is, and headers that open each as far as the body."""
+    """Return a gateway with all its parts, and headers for each of them."""
     from google.adk.artifacts import InMemoryArtifactService
     from google.adk.sessions import InMemorySessionService
 
@@ -66,7 +66,7 @@ async def application(
     app = make_gateway(decider.ledger, patience=patience)
     app.include_router(make_inbox_router(decider, INBOX))
     app.include_router(make_mail_router(MAIL, decider.ledger))
-    handler = SlackHandler.__new__(SlackHandler)  # nothing is ever handled: nothing is signed
+    handler = SlackHandler.__new__(SlackHandler)  # no request is processed
     app.include_router(make_slack_router(SLACK, handler))
     app.mount(PATH, make_rest(decider))
     app.include_router(
@@ -93,7 +93,7 @@ async def application(
 
 @dataclass
 class Served:
-    """A gateway that serves."""
+    """A running gateway."""
 
     port: int
     server: Server
@@ -101,10 +101,10 @@ class Served:
 
 @asynccontextmanager
 async def served(app: Gateway, *, patience: float) -> AsyncIterator[Served]:
-    """Serve as the gateway does."""
+    """Serve the application as the gateway does."""
 
     class Impatient(Protocol):
-        """Looks as often as the test wants."""
+        """Checks as often as the test wants."""
 
     Impatient.patience = patience
     config = uvicorn.Config(app, http=Impatient, log_config=None, lifespan="off")
@@ -119,14 +119,14 @@ async def served(app: Gateway, *, patience: float) -> AsyncIterator[Served]:
 
 
 def head(path: str, kind: str, headers: Headers, *, length: int = 1000) -> bytes:
-    """Return the head of a request whose body is still to come."""
+    """Return the head of a request without its body."""
     lines = [f"POST {path} HTTP/1.1", f"Content-Type: {kind}", f"Content-Length: {length}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode()
 
 
 async def begin(port: int, data: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect and send something."""
+    """Connect and send some bytes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(data)
     await writer.drain()
@@ -134,7 +134,7 @@ async def begin(port: int, data: bytes) -> tuple[asyncio.StreamReader, asyncio.S
 
 
 async def is_well(port: int) -> None:
-    """Ask whether the gateway is alive."""
+    """Return whether the gateway is alive."""
     async with httpx.AsyncClient(timeout=60) as http:
         assert (await http.get(f"http://127.0.0.1:{port}/healthz")).status_code == 200
 
@@ -143,7 +143,7 @@ async def is_well(port: int) -> None:
 async def test_a_body_that_does_not_come_is_not_waited_for(
     decider: Decider, tmp_path: Path, door: str
 ) -> None:
-    """Whatever it is for, the client is told in time, and the connection is closed."""
+    """The client gets an answer in time, and the connection is closed."""
     path, kind = DOORS[door]
     app, headers = await application(decider, tmp_path, patience=0.05)
     async with served(app, patience=60) as here:
@@ -151,7 +151,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
         answer = await reader.read()
         writer.close()
     status = answer.split(b" ", 2)[1]
-    # Where there is nothing, or somebody else's signature is wanted, no body is waited for.
+    # For unknown paths and foreign signatures, the gateway does not wait for a body.
     assert status == (b"404" if door == "nothing at all" else b"408"), answer
     assert b"\r\nreferrer-policy: no-referrer\r\n" in answer.lower()
 
@@ -160,7 +160,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
 async def test_who_goes_away_while_sending_leaves_no_trace(
     decider: Decider, tmp_path: Path, caplog: pytest.LogCaptureFixture, door: str
 ) -> None:
-    """Three hundred posts that are cut off are no error of ours: nothing is logged."""
+    """Three hundred aborted posts are not errors of the gateway: nothing is logged."""
     path, kind = DOORS[door]
     app, headers = await application(decider, tmp_path, patience=60)
     async with served(app, patience=60) as here:
@@ -198,7 +198,7 @@ async def test_many_slow_forms_are_all_ended(decider: Decider, tmp_path: Path) -
 async def test_a_request_that_does_not_come_to_its_end_is_hung_up_on(
     decider: Decider, tmp_path: Path, sent: bytes
 ) -> None:
-    """Connections are not kept open by a byte now and then."""
+    """An occasional byte does not keep a connection open."""
     app, _ = await application(decider, tmp_path, patience=60)
     async with served(app, patience=0.05) as here:
         reader, writer = await begin(here.port, sent)
@@ -207,19 +207,21 @@ async def test_a_request_that_does_not_come_to_its_end_is_hung_up_on(
 
 
 async def test_a_connection_that_is_used_stays(decider: Decider, tmp_path: Path) -> None:
-    """It is hung up on when no request has come between two looks, and not before."""
+    """It is closed only if no request came between two checks."""
     app, headers = await application(decider, tmp_path, patience=60)
     async with (
         served(app, patience=60) as here,
-        httpx.AsyncClient(base_url=f"http://127.0.0.1:{here.port}", headers=headers) as http,
+        httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{here.port}", headers=headers, timeout=60
+        ) as http,
     ):
         await http.get("/healthz")
         (connection,) = here.server.server_state.connections
         assert isinstance(connection, Protocol)
         for number in range(5):
-            connection._look()
+            connection.close_if_unused()
             assert (await http.post("/town/command", json={"n": number})).json() == {"n": number}
         assert here.server.server_state.connections == {connection}
-        connection._look()
-        connection._look()
+        connection.close_if_unused()
+        connection.close_if_unused()
         assert connection.transport.is_closing()

@@ -1,4 +1,4 @@
-"""The supervisor: real processes, of which none is left behind."""
+"""The supervisor: real processes, which all end with it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def python(*statements: str) -> list[str]:
 
 
 async def test_children_start_say_that_they_are_ready_and_stop() -> None:
-    """The ready event is found in the output, and its fields are kept."""
+    """The ready event is found in the output, with its fields."""
     heard: list[tuple[str, str]] = []
     async with Supervisor(echo=lambda name, line: heard.append((name, line))) as supervisor:
         child = await supervisor.start("one", python("print('hello')", READY, WAIT))
@@ -38,7 +38,7 @@ async def test_children_start_say_that_they_are_ready_and_stop() -> None:
 
 
 async def test_the_environment_and_folder_are_added_to(tmp_path: Path) -> None:
-    """A child sees what it is given on top of what is there."""
+    """A child gets its variables in addition to the existing ones."""
     async with Supervisor() as supervisor:
         child = await supervisor.start(
             "one",
@@ -51,7 +51,7 @@ async def test_the_environment_and_folder_are_added_to(tmp_path: Path) -> None:
 
 
 async def test_a_child_that_dies_is_told_with_its_last_lines() -> None:
-    """The supervisor says which one, how, and what it said; the others are stopped."""
+    """The supervisor has its name, exit code and output; the other children are stopped."""
     async with Supervisor() as supervisor:
         other = await supervisor.start("one", python(READY, WAIT))
         await supervisor.ready(within=300)
@@ -63,7 +63,7 @@ async def test_a_child_that_dies_is_told_with_its_last_lines() -> None:
 
 
 async def test_a_child_that_dies_before_it_is_ready_ends_the_wait() -> None:
-    """Nobody waits a minute for a process that is gone."""
+    """The wait does not last a minute for a dead process."""
     async with Supervisor() as supervisor:
         await supervisor.start("one", python("import os", "os.kill(os.getpid(), 9)"))
         with pytest.raises(ChildDied, match="signal 9"):
@@ -71,7 +71,7 @@ async def test_a_child_that_dies_before_it_is_ready_ends_the_wait() -> None:
 
 
 async def test_a_child_that_never_gets_ready_is_told() -> None:
-    """The message names it and has its last lines."""
+    """The message has its name and its last lines."""
     async with Supervisor() as supervisor:
         await supervisor.start("one", python("print('thinking', flush=True)", WAIT))
         with pytest.raises(NotReady, match="one: not ready after"):
@@ -79,14 +79,14 @@ async def test_a_child_that_never_gets_ready_is_told() -> None:
 
 
 async def until_gone(pid: int) -> None:
-    """Wait until a process that was killed has ended; it is nobody's here to wait for."""
+    """Wait until a killed process has ended, which this process is not the parent of."""
     with contextlib.suppress(psutil.NoSuchProcess):
-        while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:  # noqa: ASYNC110 -- no signal
+        while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:  # noqa: ASYNC110 -- the process gives no signal
             await asyncio.sleep(0.01)
 
 
 async def test_a_child_that_does_not_stop_is_killed() -> None:
-    """The grace is given once; then the kernel ends it, and whatever it has started."""
+    """It has one grace period; then the kernel ends it and its child processes."""
     stubborn = python(
         "import signal, subprocess, sys",
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
@@ -103,7 +103,7 @@ async def test_a_child_that_does_not_stop_is_killed() -> None:
 
 
 async def test_one_child_can_be_stopped_alone() -> None:
-    """And started again under the same name."""
+    """It can be started again under the same name."""
     async with Supervisor() as supervisor:
         first = await supervisor.start("one", python(READY, WAIT))
         other = await supervisor.start("two", python(READY, WAIT))
@@ -112,7 +112,7 @@ async def test_one_child_can_be_stopped_alone() -> None:
         assert first.code is not None
         assert other.code is None
         again = await supervisor.start("one", python(READY, WAIT))
-        await supervisor.ready("one", within=30)
+        await supervisor.ready("one", within=300)
         assert again.pid != first.pid
 
 
@@ -144,7 +144,7 @@ asyncio.run(main())
     child = psutil.Process(int(await parent.stdout.readline()))
     os.kill(parent.pid, signal.SIGKILL)
     await parent.wait()
-    await asyncio.to_thread(psutil.wait_procs, [child], timeout=10)
+    await asyncio.to_thread(psutil.wait_procs, [child], timeout=300)
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 
@@ -160,5 +160,5 @@ asyncio.run(main())
     ],
 )
 def test_the_ready_event_is_recognised(line: str, fields: dict[str, str] | None) -> None:
-    """In both formats of the log, with colours too, and nothing else."""
+    """In both formats of the log, with or without colours."""
     assert ready_event(line) == fields

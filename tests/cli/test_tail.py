@@ -1,4 +1,4 @@
-"""`signoff tail`: what happens, a line each."""
+"""`signoff tail`: one line per event."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cli.conftest import Invoke
 
 
 def test_events_are_lines_for_people_and_for_machines(invoke: Invoke, settings_file: Path) -> None:
-    """Each event is a line with its time, what it is about, what happened and who did it."""
+    """Each line has the time, the subject, the event and the person."""
     for user in ("riley", "sam"):
         assert invoke("run", "finance", "Reimburse me", "--user", user).exit_code == 0
     runs = json.loads(invoke("runs", "list", "--json").stdout)

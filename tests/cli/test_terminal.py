@@ -1,4 +1,4 @@
-"""What agents and people wrote does nothing to the terminal that shows it."""
+"""Texts of agents and people have no effect on the terminal that shows them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import io
 import json
 import logging
+import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -38,22 +39,36 @@ __all__ = ["on_ledger"]
 CLI = Path(__file__).parents[2] / "cli"
 EVIL = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x9b1m\r\u202egpj.exe\u200b"
 USER = "\x9b1mred\u202egpj.exe\u200b"
-"""What a requester may be called: nothing below 0x20."""
+"""A possible name of a requester, without characters below 0x20."""
 
 ESCAPED = "\\u001b]0;owned\\u0007\\u001b[2J\\u001b[31mred\\u009b1m\\u000d\\u202egpj.exe\\u200b"
 DOES_SOMETHING = set(map(chr, range(0x20))) | set(map(chr, range(0x7F, 0xA0))) | set("\u202e\u200b")
 
 
 def does_nothing(text: str) -> bool:
-    """Say whether a terminal only prints a text."""
+    """Return whether a terminal only prints a text."""
     return not (set(text) & DOES_SOMETHING - set("\n\t"))
 
 
+@pytest.mark.parametrize(
+    ("encoding", "rich"), [("ascii", True), ("iso-8859-1", True), ("iso-8859-1", False)]
+)
+def test_a_terminal_without_utf_8_shows_escapes(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, rich: bool
+) -> None:
+    """Characters outside its encoding do not end the command."""
+    raw = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding=encoding))
+    (make_console().print if rich else say)("1 · Grüße … 🙂")
+    sys.stdout.flush()
+    assert raw.getvalue().endswith(b" \\u2026 \\U0001f642\n")
+
+
 def test_commands_write_through_one_module_alone() -> None:
-    """Nothing in the command line writes to the terminal directly."""
+    """Commands do not write to the terminal directly."""
     found = []
     for file in CLI.rglob("*.py"):
-        # The fast way of `signoff health` loads neither typer nor rich.
+        # The fast path of `signoff health` loads neither typer nor rich.
         if file.name in {"terminal.py", "entry.py"}:
             continue
         for node in ast.walk(ast.parse(file.read_text())):
@@ -74,7 +89,7 @@ def test_commands_write_through_one_module_alone() -> None:
 
 @given(st.text())
 def test_what_is_said_only_prints(text: str) -> None:
-    """By `say`, and by a console of rich in a table and beside styles."""
+    """This holds for `say`, and for a rich console in a table or beside styles."""
     out = io.StringIO()
     console = make_console(file=out, width=40, force_terminal=False)
     table = Table()
@@ -85,7 +100,7 @@ def test_what_is_said_only_prints(text: str) -> None:
 
 
 def test_styles_of_our_own_stay() -> None:
-    """A console that has colours goes on using them; those of others are text."""
+    """A console with colours keeps Signoff's styles; foreign styles become text."""
     out = io.StringIO()
     console = make_console(file=out, force_terminal=True, color_system="standard")
     console.print(Text.assemble(("bad", "bold"), EVIL))
@@ -97,7 +112,7 @@ def test_styles_of_our_own_stay() -> None:
 
 @given(st.dictionaries(st.text(), st.text()))
 def test_json_stays_what_it_is(value: dict[str, str]) -> None:
-    """What a program reads is what was written; a terminal only prints it."""
+    """A program reads the original text; a terminal only prints it."""
     capture = pytest.MonkeyPatch()
     written: list[str] = []
     with capture.context() as patch:
@@ -113,7 +128,7 @@ def test_json_stays_what_it_is(value: dict[str, str]) -> None:
 def test_an_export_is_exact_unless_a_terminal_gets_it(
     monkeypatch: pytest.MonkeyPatch, terminal: bool
 ) -> None:
-    """What is hashed goes into a file byte by byte; a terminal prints it as JSON of the same."""
+    """Hashed lines go into a file byte by byte; a terminal shows equivalent JSON."""
     written: list[str] = []
     monkeypatch.setattr("typer.echo", lambda text, **_: written.append(text))
     monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
@@ -125,7 +140,7 @@ def test_an_export_is_exact_unless_a_terminal_gets_it(
 
 
 async def waits(ledger: Ledger, call: ToolCall, *, user: str = "riley", **more: Any) -> Approval:
-    """Put a run into the ledger that waits for one call, and return its approval."""
+    """Put a run with one waiting call into the ledger, and return its approval."""
     run = await Decider(ledger, Directory()).submit("finance", more.pop("message", "go"), user=user)
     claim = await ledger.claim("run.finance", limit=1)
     now, said = await ledger.now(), more.pop("said_by_run", "")
@@ -144,7 +159,7 @@ async def waits(ledger: Ledger, call: ToolCall, *, user: str = "riley", **more: 
 
 
 async def harmful(ledger: Ledger) -> Approval:
-    """Put a run and an approval into the ledger whose every word does something."""
+    """Put a run and an approval into the ledger with harmful text everywhere."""
     call = make_call("x").model_copy(update={"name": EVIL, "args": {EVIL: EVIL, "b": [EVIL]}})
     asked = (Asked(person=EVIL, channel="email", address=EVIL, receipt=EVIL, problem=EVIL),)
     terms = Terms(policy=EVIL, ask=("mara",), within=Span(timedelta(hours=4)))
@@ -161,7 +176,7 @@ async def harmful(ledger: Ledger) -> Approval:
 
 @pytest.fixture
 def evil(settings_file: Path, on_ledger: OnLedger) -> Approval:
-    """What commands look at."""
+    """Return the subjects of the commands."""
     assert settings_file
     made: Approval = on_ledger(harmful)
     return made
@@ -192,7 +207,7 @@ def evil(settings_file: Path, on_ledger: OnLedger) -> Approval:
 def test_no_command_lets_it_through(
     invoke: Invoke, evil: Approval, command: tuple[str, ...], as_json: bool
 ) -> None:
-    """Whatever a model, a requester or a mail wrote is printed, and does nothing."""
+    """Harmful text of a model, a requester or a mail is printed without effect."""
     ids = {"ID": evil.id, "RUN": evil.origin.run}
     result = invoke(*(ids.get(part, part) for part in command), *(["--json"] if as_json else []))
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
@@ -200,7 +215,7 @@ def test_no_command_lets_it_through(
 
 
 def test_a_run_shows_what_was_asked_as_it_is(invoke: Invoke, evil: Approval) -> None:
-    """Nothing is lost: what does not print stands there as an escape."""
+    """No character is lost: unprintable ones appear as escapes."""
     shown = "".join(invoke("runs", "show", evil.origin.run).output.split())
     assert shown.count("".join(ESCAPED.split())) >= 3
 
@@ -208,7 +223,7 @@ def test_a_run_shows_what_was_asked_as_it_is(invoke: Invoke, evil: Approval) -> 
 def test_letters_that_look_like_others_are_marked(
     invoke: Invoke, settings_file: Path, on_ledger: OnLedger
 ) -> None:
-    """On the card that the terminal shows, with the reason; and in the list."""
+    """The card on the terminal has the reason, and the list has the mark."""
     assert settings_file
 
     call = make_call("pay", to="\u0430cme")
@@ -224,7 +239,7 @@ def test_letters_that_look_like_others_are_marked(
 def test_all_of_a_long_call_is_shown(
     invoke: Invoke, settings_file: Path, on_ledger: OnLedger
 ) -> None:
-    """What no mail holds is read at the terminal, and by programs."""
+    """A call that is too long for mail is shown on the terminal and to programs."""
     assert settings_file
     text = "".join(f"[{number:05}]" for number in range(9_000))
 
@@ -238,9 +253,9 @@ def test_all_of_a_long_call_is_shown(
 def test_a_list_waits_on_whom_an_answer_is_taken_from(
     invoke: Invoke, settings_file: Path, on_ledger: OnLedger
 ) -> None:
-    """After an escalation those of the first level are not waited for any more.
+    """After an escalation, the list no longer has the people of the first level.
 
-    That holds as soon as the level is over, whether or not a sweeper has run.
+    This holds as soon as the level is over, whether or not a timer has run.
     """
     assert settings_file
 
@@ -268,7 +283,7 @@ def test_a_list_waits_on_whom_an_answer_is_taken_from(
 def test_a_refusal_at_the_terminal_is_audited(
     invoke: Invoke, settings_file: Path, on_ledger: OnLedger, evil: Approval
 ) -> None:
-    """Who may not decide, and tries, stands in the timeline."""
+    """The timeline has the refused attempt."""
     assert settings_file
     assert invoke("approvals", "approve", evil.id, "--as", "riley").exit_code == 1
     assert invoke("approvals", "reject", evil.id, "--as", "cleo").exit_code == 1
@@ -280,7 +295,7 @@ def test_a_refusal_at_the_terminal_is_audited(
 
 @pytest.mark.parametrize("form", ["console", "json"])
 def test_the_log_does_nothing_to_the_terminal_it_is_read_at(form: Any) -> None:
-    """Neither our events nor those of libraries carry text of others as it came."""
+    """Neither Signoff's events nor those of libraries contain raw foreign text."""
     out = io.StringIO()
     log.configure(LogSettings(level="info", format=form), stream=out)
     structlog.get_logger().info(EVIL, why=EVIL, all=[EVIL], error=ValueError(EVIL))

@@ -1,4 +1,4 @@
-"""`signoff tokens`: made, listed, revoked, and never shown twice."""
+"""`signoff tokens`: created, listed, revoked, and shown once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cli.conftest import Invoke
 
 
 def test_a_token_is_made_shown_once_listed_and_revoked(invoke: Invoke, settings_file: Path) -> None:
-    """The secret is printed when it is made, and by nothing else."""
+    """Only its creation prints the secret."""
     scopes = ("--scope", "approvals:read", "--scope", "approvals:decide")
     made = invoke("tokens", "create", "--person", "mara@example.com", *scopes, "--expires", "90d")
     assert made.exit_code == 0, made.output
@@ -43,7 +43,7 @@ def test_a_token_is_made_shown_once_listed_and_revoked(invoke: Invoke, settings_
 def test_a_token_that_nobody_may_have_is_not_made(
     invoke: Invoke, settings_file: Path, arguments: tuple[str, ...], words: str
 ) -> None:
-    """What is wrong is said, and nothing is kept."""
+    """The error says what is wrong, and nothing is stored."""
     refused = invoke("tokens", "create", *arguments)
     assert refused.exit_code in {1, 2}
     assert words in refused.stderr

@@ -1,4 +1,4 @@
-"""`signoff top`: what waits, and how fast it goes."""
+"""`signoff top`: the waiting work and its rates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cli.conftest import Invoke
 
 
 def test_it_shows_what_waits_once(invoke: Invoke, settings_file: Path) -> None:
-    """To a pipe it writes one look: stages, processes that are missing, and rates."""
+    """Into a pipe it writes one look: stages, missing processes and rates."""
     assert invoke("run", "finance", "Reimburse me", "--user", "riley").exit_code == 0
     lines = [" ".join(line.split()) for line in invoke("top").stdout.splitlines()]
     assert any(line.startswith("run.finance 1 1") for line in lines)
@@ -29,7 +29,7 @@ def test_it_shows_what_waits_once(invoke: Invoke, settings_file: Path) -> None:
 
 
 def test_on_a_terminal_it_looks_until_it_is_interrupted(settings_file: Path) -> None:
-    """It takes the screen, writes it again, gives it back, and exits as after Ctrl-C."""
+    """It refreshes the screen, shows a queue that is added meanwhile, and restores the screen."""
     leader, follower = pty.openpty()
     process = subprocess.Popen(
         [
@@ -50,12 +50,16 @@ def test_on_a_terminal_it_looks_until_it_is_interrupted(settings_file: Path) -> 
     seen = b""
     while seen.count(b"per second") < 2:
         seen += os.read(leader, 4096)
+    with settings_file.open("a") as settings:
+        settings.write('[[queues]]\nname = "treasury"\nmembers = ["mara"]\n')
+    while b"treasury" not in seen:
+        seen += os.read(leader, 4096)
     process.send_signal(signal.SIGINT)
     try:
         while piece := os.read(leader, 4096):
             seen += piece
     except OSError:
-        pass  # Linux says so when the other end has been closed
+        pass  # Linux reports this when the other end is closed
     assert process.wait() == 130
     assert b"\x1b[?1049h" in seen
     assert b"\x1b[?1049l" in seen

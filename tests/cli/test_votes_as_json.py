@@ -1,4 +1,4 @@
-"""`signoff approvals show --json` keeps its form: a vote has all its fields in one table."""
+"""The JSON of `signoff approvals show` is stable: a vote has all its fields in one table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from signoff.core.policies.policy import Terms
 
 
 def test_a_vote_is_one_table() -> None:
-    """Who voted, how and why stand beside the verdict, as they did before votes held decisions."""
+    """Person, channel and reason are beside the verdict, as before votes held decisions."""
     start = Start(0, 0, (Seat(person="mara"), Seat(person="cleo")), NOON.replace(hour=18))
     cards = tuple(
         Asked(person=one.id, channel="email", address=one.email, shown=Shown.COMPLETE)

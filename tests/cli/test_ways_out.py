@@ -1,4 +1,4 @@
-"""What the settings' errors tell people to type, and which commands do not ask for it."""
+"""Suggestions in errors of settings, and commands that do not need all settings."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ EXPORTS = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The working directory, with an empty folder of agents."""
+    """Return the working directory with an empty folder of agents."""
     (tmp_path / "agents").mkdir()
     return tmp_path
 
@@ -62,7 +62,7 @@ def write(folder: Path, text: str) -> Path:
 
 @pytest.mark.parametrize("name", EXPORTS)
 def test_a_secret_that_is_missing_is_told_as_people_type_it(name: str, folder: Path) -> None:
-    """The remedy is a line for the shell; what reads the settings without it goes on."""
+    """The suggestion is a shell command; commands that do not need the secret still work."""
     text, line = EXPORTS[name]
     faults = [one for one in check(load_settings(write(folder, text))) if one.severity == "error"]
     assert [line in one.remedy for one in faults] == [True]
@@ -73,14 +73,14 @@ def test_a_secret_that_is_missing_is_told_as_people_type_it(name: str, folder: P
 def test_a_command_asks_for_no_secret_of_a_server(
     name: str, command: tuple[str, ...], folder: Path, invoke: Invoke
 ) -> None:
-    """Policies are tried and mails are listed where the passwords are not."""
+    """Policies can be tested and mails listed on a machine without the passwords."""
     write(folder, EXPORTS[name][0])
     done = invoke(*command)
     assert done.exit_code == 0, done.output
 
 
 def test_a_policy_is_called_by_its_name(folder: Path) -> None:
-    """Faults of form and of meaning; the number stays the key for programs."""
+    """This holds for all errors; programs still get the number as the key."""
     text = '[[policies]]\nname = "first"\nask = ["mara"]\nwhen = "true == true"\n' + POLICY
     (fault,) = check(load_settings(write(folder, text + 'ask = ["marra"]\n')))
     assert fault.key == "policies[1].ask"
@@ -104,14 +104,14 @@ def test_a_policy_is_called_by_its_name(folder: Path) -> None:
     ],
 )
 def test_who_is_meant_is_suggested(asked: str, suggested: str, folder: Path) -> None:
-    """People, queues and managers are all looked through."""
+    """People, queues and managers are searched."""
     text = f'{POLICY}ask = ["{asked}"]\n[[queues]]\nname = "finance"\nmembers = ["mara"]\n'
     fault = check(load_settings(write(folder, text)))[0]
     assert fault.remedy == f"Did you mean {suggested!r}?"
 
 
 def test_errors_are_json_where_the_answer_would_be(folder: Path, invoke: Invoke) -> None:
-    """Of the settings, of the command line, and of what is not there."""
+    """Errors of settings, of the command line, and of missing records."""
     write(folder, POLICY)
     for arguments, code, kind, words in (
         (("people", "list", "--json"), 2, "ConfigErrors", "'ask'"),

@@ -1,4 +1,4 @@
-"""The client, in both forms, against a gateway on a port of this machine."""
+"""The client in both forms, against a gateway on a local port."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ Holding = Callable[[str], Any]
 
 @pytest.fixture(params=["async", "sync"])
 async def holding(request: pytest.FixtureRequest, url: str) -> AsyncIterator[Holding]:
-    """Makes clients of tokens, in one of the two forms."""
+    """Makes clients with tokens, in one of the two forms."""
     made: list[AsyncClient | Client] = []
 
     def make(token: str) -> Any:
@@ -78,7 +78,7 @@ async def person(ledger: Ledger, name: str, **more: Any) -> str:
 
 
 async def test_the_whole_way(ledger: Ledger, holding: Holding) -> None:
-    """What is submitted is found again, what waits is decided, and the audit has all of it."""
+    """A submitted run is found, a waiting request is decided, and the audit has everything."""
     riley, mara = holding(await person(ledger, "riley")), holding(await person(ledger, "mara"))
     assert (await mara.me()).person == "mara"
     run = await riley.submit("finance", "Reimburse me", key="one")
@@ -111,7 +111,7 @@ async def test_the_whole_way(ledger: Ledger, holding: Holding) -> None:
 
 
 async def test_queues_grants_and_absences(ledger: Ledger, holding: Holding) -> None:
-    """What the API has of them, with types."""
+    """The API's queues, grants and absences have types."""
     mara, admin = (
         holding(await person(ledger, "mara")),
         holding((await create(ledger, by="test", scopes=frozenset({Scope.ADMIN})))[0]),
@@ -154,7 +154,7 @@ async def test_queues_grants_and_absences(ledger: Ledger, holding: Holding) -> N
 async def test_a_reason_with_other_ends_of_lines_is_one_line_of_the_audit(
     ledger: Ledger, holding: Holding
 ) -> None:
-    """What JSON leaves as it is does not cut a line in two."""
+    """A line separator that JSON does not escape does not break an audit line."""
     _, (approval,) = await paused(ledger)
     mara = holding(await person(ledger, "mara"))
     await mara.reject(approval.id, reason="no\u2028really\x85no")
@@ -165,7 +165,7 @@ async def test_a_reason_with_other_ends_of_lines_is_one_line_of_the_audit(
 async def test_what_is_refused_is_an_error_with_the_problem(
     ledger: Ledger, holding: Holding
 ) -> None:
-    """The kind, the status and the words of the problem document are in the error."""
+    """The error has the kind, the status and the text of the problem document."""
     riley = holding(await person(ledger, "riley"))
     with pytest.raises(ApiError, match="no approval 'ap_x'") as refused:
         await riley.approval("ap_x")
@@ -177,7 +177,7 @@ async def test_what_is_refused_is_an_error_with_the_problem(
 
 
 async def test_more_than_a_page_comes_as_one_list(ledger: Ledger, holding: Holding) -> None:
-    """The pages are fetched as they are read."""
+    """The pages are fetched while they are read."""
     await paused(ledger, siblings=230)
     riley = holding(await person(ledger, "riley"))
     found = [one.id async for one in riley.approvals(state="pending")]
@@ -185,14 +185,14 @@ async def test_more_than_a_page_comes_as_one_list(ledger: Ledger, holding: Holdi
 
 
 class Lossy(httpx.AsyncHTTPTransport):
-    """A network that carries the first requests there and loses their answers."""
+    """A network that delivers the first requests and loses their responses."""
 
     def __init__(self, losses: int) -> None:
         super().__init__()
         self.losses = losses
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request, and lose its answer while it is to be lost."""
+        """Send a request, and lose its response while that is set."""
         answer = await super().handle_async_request(request)
         if self.losses:
             self.losses -= 1
@@ -202,7 +202,7 @@ class Lossy(httpx.AsyncHTTPTransport):
 
 
 async def test_a_lost_answer_is_asked_for_again_and_done_once(ledger: Ledger, url: str) -> None:
-    """The same key goes with each try, so the run is submitted once."""
+    """Each attempt has the same key, so the run is submitted once."""
     token = await person(ledger, "riley")
     async with AsyncClient(url, token, transport=Lossy(2)) as client:
         run = await client.submit("finance", "Reimburse me")
@@ -211,7 +211,7 @@ async def test_a_lost_answer_is_asked_for_again_and_done_once(ledger: Ledger, ur
 
 
 async def test_a_gateway_that_is_not_there_is_said_so() -> None:
-    """After the last try the error names what to look at."""
+    """After the last attempt, the error names what to check."""
     async with AsyncClient("http://127.0.0.1:9", "x", tries=1) as client:
         with pytest.raises(ApiUnreachable, match="cannot be reached"):
             await client.me()
@@ -220,7 +220,7 @@ async def test_a_gateway_that_is_not_there_is_said_so() -> None:
 
 
 def test_an_operation_keeps_its_signature_and_description_in_both_clients() -> None:
-    """Help and editors show an operation as it was written, once."""
+    """Help and editors show the signature and description of an operation."""
     for client in (AsyncClient, Client):
         assert list(inspect.signature(client.withdraw).parameters)[1:] == [
             "approval_id",

@@ -1,4 +1,4 @@
-"""The client is a distribution of its own, which brings nothing of a server."""
+"""The client is a separate distribution without server packages."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ WITH_THEM = frozenset(
     {"signoff", "httpx", "pydantic", "anyio", "certifi", "h11", "httpcore", "idna", "sniffio"}
     | {"annotated_types", "pydantic_core", "typing_extensions", "typing_inspection"}
 )
-"""What httpx and pydantic need themselves."""
+"""The packages that httpx and pydantic need."""
 
 
 @pytest.fixture
 def settings() -> Any:
-    """The settings of the client's distribution."""
+    """Return the settings of the client's distribution."""
     return tomllib.loads((ROOT / "core" / "client" / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def test_its_files_need_httpx_and_pydantic_alone(settings: Any, tmp_path: Path) -> None:
-    """The files of the wheel can be imported and used where nothing else is installed."""
+    """The files of the wheel can be imported and used without other packages."""
     included = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     for source, target in included.items():
         path = (ROOT / "core" / "client" / source).resolve()
@@ -68,7 +68,7 @@ def test_its_files_need_httpx_and_pydantic_alone(settings: Any, tmp_path: Path) 
 
 
 def test_its_version_and_bounds_are_those_of_signoff(settings: Any) -> None:
-    """The two distributions are released together."""
+    """Both distributions are released together."""
     project = settings["project"]
     whole = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["version"] == whole["version"]

@@ -1,4 +1,4 @@
-"""What a person is shown."""
+"""What a card shows to a person."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEEDED = (
 
 
 def is_emoji(char: str) -> bool:
-    """Say whether it may be an emoji that this Python does not know yet, or belongs to a flag."""
+    """Return whether it may be an emoji that this Python does not know, or a part of a flag."""
     return "\U0001f000" <= char <= "\U0001faff" or "\U000e0020" <= char <= "\U000e007f"
 
 
@@ -38,9 +38,9 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_nothing_is_shown_that_hides_or_turns_text(value: JsonValue) -> None:
-    """No control, format or private character gets onto a card, in whatever it is nested.
+    """No control, format or private character gets onto a card, at any depth of nesting.
 
-    Joiners and marks of direction stay where ordinary text needs them: see test_showing.
+    Joiners and direction marks stay where ordinary text needs them: see test_showing.
     """
     for char in shown(value):
         assert char in "\n\t" + NEEDED or unicodedata.category(char)[0] != "C" or is_emoji(char)
@@ -49,7 +49,7 @@ def test_nothing_is_shown_that_hides_or_turns_text(value: JsonValue) -> None:
 
 @given(NASTY)
 def test_one_line_is_one_line(text: str) -> None:
-    """Nothing breaks a subject or a title in two."""
+    """No character breaks a subject or a title into two lines."""
     line = one_line(text)
     assert line.splitlines() in ([], [line])
     line.encode()
@@ -57,26 +57,26 @@ def test_one_line_is_one_line(text: str) -> None:
 
 @given(NASTY, NASTY)
 def test_different_text_with_invisible_parts_looks_different(one: str, other: str) -> None:
-    """What differs only in what cannot be seen is made to differ where it can."""
+    """Texts that differ only in invisible characters look different on the card."""
     plain = [text for text in (one, other) if "\\" not in text]
     if len(plain) == 2 and one != other:
         assert shown(one) != shown(other)
 
 
 def test_a_right_to_left_override_is_written_out() -> None:
-    """A file name cannot be made to read as another."""
+    """A direction override cannot make a file name look like another."""
     assert shown("photo\u202egpj.exe") == "photo\\u202egpj.exe"
     assert shown("\U000e0041") == "\\U000e0041"
 
 
 def test_nothing_is_left_out_however_long_it_is() -> None:
-    """The end of a long text cannot hide; a channel with less room says so."""
+    """The end of a long text stays on the card; a channel with less room says so."""
     assert shown("x" * 100_500) == "x" * 100_500
     assert shortened("x" * 10_500, 10_000).endswith("x … and 500 more characters")
 
 
 def test_rows_are_the_arguments_in_their_order() -> None:
-    """Each argument has a row, with its value as JSON where it is no text."""
+    """Each argument has a row; a value that is not text is shown as JSON."""
     approval = make_approval(
         call=make_call("pay", to="ACME", lines=[1, {"a": None}], ok=True, big=2**63)
     )
@@ -89,7 +89,7 @@ def test_rows_are_the_arguments_in_their_order() -> None:
 
 
 def test_the_card_names_people_and_the_policy() -> None:
-    """A known requester is shown by name, an unknown one as ADK knows him."""
+    """A known requester is shown by name, and an unknown one by their ADK id."""
     approval = ask(make_approval(hint="conference fees"))
     shown_card = card(approval, people())
     assert shown_card.requester == "Riley Voss"
@@ -106,7 +106,7 @@ def test_the_card_names_people_and_the_policy() -> None:
 
 
 def test_the_words_for_programmers_are_left_out() -> None:
-    """The standard hint of ADK tells nothing to a manager."""
+    """The standard hint of ADK is left out, because it does not help a manager."""
     hint = "Please approve … with an expected ToolConfirmation payload."
     assert card(make_approval(hint=hint), people()).hint == ""
 
@@ -125,5 +125,5 @@ def test_the_words_for_programmers_are_left_out() -> None:
     ],
 )
 def test_fields_to_fill(template: JsonValue, fields: tuple[Row, ...]) -> None:
-    """Whatever an approval needs a value for is a field on its card."""
+    """Each value that an approval needs is a field on its card."""
     assert card(make_approval(template=template), people()).fields == fields

@@ -1,9 +1,9 @@
-"""The moves that decide nothing: who may make them, what they change, and what they never do."""
+"""The moves that do not decide: who may make them, what they change, what they never change."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -37,7 +37,8 @@ from signoff.core.base.errors import (
     TooLate,
 )
 from signoff.core.directory.people import Directory, Person
-from signoff.core.policies.policy import Clock, OnTimeout
+from signoff.core.policies.policy import Clock, Fallback, OnTimeout, Policy
+from signoff.core.routing.selection import choose
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
 EVERYBODY = (MARA, CLEO, RILEY, DAN)
@@ -52,12 +53,12 @@ def claimed(by: Person = MARA, *, now: datetime = NOON, **parts: Any) -> Approva
 
 
 def approve(approval: Approval, person: Person, now: datetime = NOON) -> Approval:
-    """Return the approval after a yes."""
+    """Return the approval after an approval by a person."""
     return approval.approve(person, DIRECTORY, channel="email", now=now)[0]
 
 
 def test_a_claim_keeps_the_others_from_deciding_until_it_ends() -> None:
-    """They are told by whom and until when; the claimer decides; afterwards anybody does."""
+    """The others learn who holds the claim and until when; after its end everybody may decide."""
     approval, (event,) = collaboration.claim(
         asked_approval(), MARA, DIRECTORY, now=NOON, length=HOUR
     )
@@ -72,7 +73,7 @@ def test_a_claim_keeps_the_others_from_deciding_until_it_ends() -> None:
 
 
 def test_a_claim_ends_at_the_deadline_and_after_a_day_at_the_latest() -> None:
-    """It prolongs nothing, and nobody keeps a question that stays open for themselves."""
+    """A claim does not extend the deadline, and ends after a day if the request stays open."""
     assert present(claimed(length=9 * HOUR).claimed).until == NOON + 4 * HOUR
     open_still = ask(make_approval(), on_timeout=OnTimeout.STAY)
     long, _ = collaboration.claim(
@@ -85,7 +86,7 @@ def test_a_claim_ends_at_the_deadline_and_after_a_day_at_the_latest() -> None:
 
 
 def test_a_claim_is_renewed_by_its_holder_and_by_nobody_else() -> None:
-    """A second claim of the same person counts from now; another's waits for the end."""
+    """A second claim of the holder starts again from now; other people wait for its end."""
     again, _ = collaboration.claim(claimed(), MARA, DIRECTORY, now=NOON + timedelta(minutes=20))
     assert again.claimed is not None
     assert again.claimed.until == NOON + timedelta(minutes=50)
@@ -97,7 +98,7 @@ def test_a_claim_is_renewed_by_its_holder_and_by_nobody_else() -> None:
 
 
 def test_a_claim_is_given_back_by_its_owner_or_the_operator() -> None:
-    """Nobody else can release it, and none is released that is not there."""
+    """Other people cannot release it, and a claim that does not exist cannot be released."""
     with pytest.raises(MoveRefused, match="only they can release it"):
         collaboration.release(claimed(), CLEO, DIRECTORY, now=NOON)
     for who in (MARA, ROOT):
@@ -112,7 +113,7 @@ def test_a_claim_is_given_back_by_its_owner_or_the_operator() -> None:
 
 
 def test_a_claim_that_ran_out_is_taken_away_once() -> None:
-    """While it holds nothing changes; afterwards there is one event, and no second."""
+    """Nothing changes while the claim holds; its end is recorded in exactly one event."""
     approval = claimed()
     assert collaboration.end_claim(approval, now=NOON) == (approval, ())
     free, (event,) = collaboration.end_claim(approval, now=NOON + HOUR)
@@ -121,7 +122,7 @@ def test_a_claim_that_ran_out_is_taken_away_once() -> None:
 
 
 def test_who_may_not_decide_may_not_claim_or_ask_back() -> None:
-    """The requester, a stranger, and anybody once it is late or over."""
+    """The requester and strangers may not, and nobody may after the deadline or the end."""
     late, over = NOON + 4 * HOUR, approve(asked_approval(), MARA)
     for approval, person, now, error in (
         (asked_approval(), RILEY, NOON, OwnRequest),
@@ -137,7 +138,7 @@ def test_who_may_not_decide_may_not_claim_or_ask_back() -> None:
 
 
 def test_a_question_goes_to_the_requester_whose_answer_joins_the_card() -> None:
-    """Question and answer stand in their order; what comes without a question is a comment."""
+    """Question and answer keep their order; an answer without a question is a comment."""
     asked, (event,) = collaboration.ask_back(
         asked_approval(), MARA, DIRECTORY, text="Which team?", now=NOON
     )
@@ -160,7 +161,7 @@ def test_a_question_goes_to_the_requester_whose_answer_joins_the_card() -> None:
 
 
 def test_only_the_requester_answers_and_withdraws() -> None:
-    """An approver cannot speak for the requester, nor take the question back."""
+    """An approver cannot answer for the requester, and cannot withdraw the request."""
     with pytest.raises(MoveRefused, match="only the requester can answer"):
         collaboration.answer_back(asked_approval(), MARA, DIRECTORY, text="Sales", now=NOON)
     with pytest.raises(MoveRefused, match="only the requester can withdraw"):
@@ -175,14 +176,14 @@ def test_only_the_requester_answers_and_withdraws() -> None:
 
 
 def test_a_requester_nobody_knows_cannot_be_asked() -> None:
-    """The person learns at once that no answer would come, and what to do instead."""
+    """The approver is told immediately that no answer can come, and what to do instead."""
     approval = ask(make_approval(origin=make_origin(user="u-17")))
     with pytest.raises(MoveRefused, match="'u-17' is not in"):
         collaboration.ask_back(approval, MARA, DIRECTORY, text="why?", now=NOON)
 
 
 def test_comments_are_of_those_concerned_and_bounded() -> None:
-    """A stranger says nothing on a card; one text is cut, and there is an end to their number."""
+    """A stranger cannot comment; each text is cut, and the number of comments is limited."""
     approval = asked_approval()
     with pytest.raises(MoveRefused, match="nothing to do with"):
         collaboration.comment(approval, DAN, DIRECTORY, text="hello", now=NOON)
@@ -198,7 +199,7 @@ def test_comments_are_of_those_concerned_and_bounded() -> None:
 
 
 def test_a_deadline_moves_for_a_reason_and_at_most_by_what_the_policy_gave() -> None:
-    """Those who may decide, and administrators, prolong it with a reason, the requester not."""
+    """Approvers and administrators extend it with a reason; the requester cannot."""
     approval, (event,) = collaboration.extend(
         asked_approval(), MARA, DIRECTORY, more=3 * HOUR, reason="vendor is slow", now=NOON
     )
@@ -256,7 +257,7 @@ MOVES: dict[str, Callable[[Approval, Person, datetime], tuple[Approval, object]]
 def test_no_sequence_of_moves_decides_or_lets_anybody_decide_who_might_not(
     steps: list[tuple[str, Person, int]], decider: Person, on_timeout: OnTimeout
 ) -> None:
-    """It stays pending and the same call; who may decide is never more than without the moves."""
+    """It stays pending with the same call, and nobody else becomes able to decide."""
     plain = approval = ask(make_approval(), on_timeout=on_timeout)
     now = NOON
     for name, person, minutes in steps:
@@ -285,7 +286,7 @@ def test_no_sequence_of_moves_decides_or_lets_anybody_decide_who_might_not(
 
 
 def test_no_renewal_passes_the_end_of_a_claim() -> None:
-    """A day after the first claim it is anybody's, who renews it or not."""
+    """A claim ends a day after it began, even if its holder renews it."""
     open_still = ask(make_approval(), on_timeout=OnTimeout.STAY, within=timedelta(days=9))
     approval, _ = collaboration.claim(open_still, MARA, DIRECTORY, now=NOON, length=20 * HOUR)
     approval, _ = collaboration.claim(
@@ -303,7 +304,7 @@ def test_no_renewal_passes_the_end_of_a_claim() -> None:
 
 @given(st.lists(st.integers(0, 30), max_size=12), st.integers(1, 40))
 def test_nobody_keeps_a_decision_for_more_than_a_day(pauses: list[int], length: int) -> None:
-    """However often and for however long somebody claims it, as long as they hold it."""
+    """However often a person claims a request, they hold it for a day at most."""
     approval = ask(make_approval(), on_timeout=OnTimeout.STAY, within=timedelta(days=90))
     now, first = NOON, NOON
     approval, _ = collaboration.claim(approval, MARA, DIRECTORY, now=now, length=length * HOUR)
@@ -317,7 +318,7 @@ def test_nobody_keeps_a_decision_for_more_than_a_day(pauses: list[int], length: 
 
 
 def paused() -> Approval:
-    """Return an approval whose policy lets questions stop the clock: four hours, from noon."""
+    """Return an approval of four hours, from noon, whose policy lets questions stop the clock."""
     approval = asked_approval()
     assert approval.terms is not None
     terms = approval.terms.model_copy(update={"clock": Clock.PAUSE})
@@ -326,7 +327,7 @@ def paused() -> Approval:
 
 
 def test_a_question_stops_the_clock_where_the_policy_says_so() -> None:
-    """Until the answer; the reminder that is to come moves too, the one that came does not."""
+    """The clock stops until the answer; later reminders move, a sent reminder does not."""
     asked, _ = collaboration.ask_back(paused(), MARA, DIRECTORY, text="Which?", now=NOON + 2 * HOUR)
     assert asked.deadline == NOON + 8 * HOUR
     again, _ = collaboration.ask_back(asked, CLEO, DIRECTORY, text="And when?", now=NOON + 3 * HOUR)
@@ -342,7 +343,7 @@ def test_a_question_stops_the_clock_where_the_policy_says_so() -> None:
 
 @given(st.integers(0, 239), st.integers(0, 2000))
 def test_a_pause_gives_back_what_it_took_and_no_more(at: int, waited: int) -> None:
-    """The time to decide is the same; who never answers wins the level's own time at most."""
+    """The time to decide stays the same; without an answer the pause is as long as the level."""
     minute = timedelta(minutes=1)
     asked, _ = collaboration.ask_back(
         paused(), MARA, DIRECTORY, text="Which?", now=NOON + at * minute
@@ -356,3 +357,52 @@ def test_a_pause_gives_back_what_it_took_and_no_more(at: int, waited: int) -> No
     after, _ = collaboration.answer_back(asked, RILEY, DIRECTORY, text="That.", now=now)
     assert after.deadline == NOON + 4 * HOUR + min(waited * minute, 4 * HOUR)
     assert (after.paused, after.open_question) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("asked_at", "answered_at", "deadline"),
+    [
+        # Two working days from Thursday at noon end on Monday at noon.
+        ("05T13:00", None, "11T12:00"),
+        ("05T13:00", "05T15:00", "09T14:00"),
+        # Thursday from three, Friday, and Monday until ten: 11 hours.
+        ("05T15:00", "09T10:00", "10T15:00"),
+        # Nobody works at the weekend, so the deadline does not change.
+        ("06T17:00", "08T20:00", "09T12:00"),
+    ],
+)
+def test_a_question_stops_working_time_and_no_other(
+    asked_at: str, answered_at: str | None, deadline: str
+) -> None:
+    """A level in working time counts only working time, before and after the pause."""
+
+    def at(text: str) -> datetime:
+        return datetime.fromisoformat(f"2026-03-{text}").replace(tzinfo=UTC)
+
+    mara = MARA.model_copy(update={"hours": ("Mon-Fri 09:00-17:00",)})
+    directory = Directory([mara, RILEY])
+    policy = Policy(name="p", ask=("mara",), within="2d business", remind=("1d business",))
+    choice = choose((policy,), Fallback(), directory, make_approval().facts, now=at("05T12:00"))
+    terms = choice.terms.model_copy(update={"clock": Clock.PAUSE})
+    asked, _ = make_approval().ask(terms, (), now=at("05T12:00"), start=choice.start)
+    assert asked.deadline == at("09T12:00")
+    asked, _ = collaboration.ask_back(asked, mara, directory, text="Which?", now=at(asked_at))
+    if answered_at is not None:
+        asked, _ = collaboration.answer_back(
+            asked, RILEY, directory, text="That.", now=at(answered_at)
+        )
+    assert asked.deadline == at(deadline)
+    assert all(one < at(deadline) for one in asked.reminders)
+
+
+def test_more_time_that_is_given_meanwhile_stays() -> None:
+    """An extension during the pause is added to the remaining time."""
+    asked, _ = collaboration.ask_back(paused(), MARA, DIRECTORY, text="Which?", now=NOON + 2 * HOUR)
+    longer, _ = collaboration.extend(
+        asked, MARA, DIRECTORY, more=HOUR, reason="it takes long", now=NOON + 3 * HOUR
+    )
+    assert longer.deadline == NOON + 9 * HOUR
+    answered, _ = collaboration.answer_back(
+        longer, RILEY, DIRECTORY, text="That.", now=NOON + 5 * HOUR
+    )
+    assert answered.deadline == NOON + 8 * HOUR

@@ -1,4 +1,4 @@
-"""What a condition may cost: no call can keep a process busy with it."""
+"""The cost limit of conditions: no call can keep a process busy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FINE: dict[str, dict[str, Any]] = {
     "args.text.matches('^[a-z ]*$')": {"text": "some words " * 50_000},
     "args.to.all(one, one.matches('^[a-z]+@example[.]com$'))": {"to": ["mara@example.com"] * 500},
 }
-"""Conditions that policies have, on calls that are large."""
+"""Typical conditions of policies, on large calls."""
 
 DEAR: dict[str, dict[str, Any]] = {
     TRIPLE: {"a": list(range(400))},
@@ -52,12 +52,12 @@ DEAR: dict[str, dict[str, Any]] = {
     },
     "args.b == 1": {"b": 1, "more": list(range(MOST))},
 }
-"""The same with loops inside of loops, or on more than they can be used on."""
+"""Nested loops, and conditions on calls that are too large for them."""
 
 
 @pytest.mark.parametrize("source", FINE)
 def test_what_policies_say_is_judged_on_large_calls(source: str) -> None:
-    """The bound is for what takes long, not for what is long."""
+    """A large call is fine as long as the condition on it is cheap."""
     facts = {"args": FINE[source]}
     assert cost(source, facts) <= MOST
     conditions.check(source)
@@ -66,14 +66,14 @@ def test_what_policies_say_is_judged_on_large_calls(source: str) -> None:
 
 @pytest.mark.parametrize("source", DEAR)
 def test_what_would_take_long_is_not_judged(source: str) -> None:
-    """It is an error of the condition on this call, like a type that does not fit."""
+    """An expensive condition is an error on this call, like a value of a wrong type."""
     conditions.check(source)
     with pytest.raises(ConditionError, match="too long"):
         conditions.value(source, {"args": DEAR[source]})
 
 
 def test_who_is_asked_then() -> None:
-    """The default, as where a condition cannot be evaluated; and what is strict stays so."""
+    """The default is asked, as for any error, and a second step is needed."""
     policy = Policy(name="all", when=TRIPLE, ask=("mara",))
     verdict, problem = weigh(policy, NUMBERS)
     assert verdict is Match.ERROR
@@ -82,7 +82,7 @@ def test_who_is_asked_then() -> None:
 
 
 def test_values_that_are_nested_too_deeply_are_not_judged() -> None:
-    """What evaluates a condition goes down into them, and its stack has an end."""
+    """The evaluator recurses into nested values, and its stack is limited."""
     knot: Any = 1
     for _ in range(DEEPEST * 1_000):
         knot = [knot]
@@ -98,7 +98,7 @@ sizes = st.integers(min_value=0, max_value=12)
 def test_no_loop_runs_more_often_than_is_counted(
     lengths: list[int], gathers: bool, here: bool
 ) -> None:
-    """Loops inside of loops, over lists of the call or over lists inside of those."""
+    """Nested loops, over lists of the call or over lists inside these."""
     body = "true"
     args: dict[str, Any] = {f"l{n}": [1] * length for n, length in enumerate(lengths)}
     for depth in reversed(range(len(lengths))):
@@ -122,7 +122,7 @@ def test_no_loop_runs_more_often_than_is_counted(
 
 @given(st.recursive(st.none() | st.integers() | st.text(), lambda one: st.lists(one, max_size=4)))
 def test_a_size_counts_every_value(value: Any) -> None:
-    """Each value once, and texts by their length too."""
+    """The size counts each value once, and texts by their length too."""
 
     def count(part: Any) -> int:
         return 1 + (sum(map(count, part)) if isinstance(part, list) else 0)
@@ -166,7 +166,7 @@ REST = st.sampled_from(
 
 @given(first=FIRST, rest=REST, tool=st.sampled_from(["pay", "look", "", 5]))
 def test_what_is_not_evaluated_gives_what_it_would_give(first: str, rest: str, tool: Any) -> None:
-    """A condition about another tool is false, whatever follows; CEL itself says the same."""
+    """A condition about another tool is false, whatever follows it, as in CEL itself."""
     facts: dict[str, Any] = {"tool": tool, "agent": "pay", "user": "", "args": {"amount": 9}}
     found: list[Any] = []
     for evaluate in (conditions.value, lambda source, facts: cel.compile(source).execute(facts)):

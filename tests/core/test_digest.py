@@ -1,4 +1,4 @@
-"""The digest: one for each JSON value, and none for what is no JSON."""
+"""Each JSON value has one digest; a value that is not JSON has none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from signoff.core.base.errors import NotCanonical
 from signoff.core.payloads.digest import digest
 
-# Surrogates have no UTF-8; escapes that the digest itself uses are drawn on purpose.
+# Surrogates have no UTF-8 form; the digest's own escapes are drawn on purpose.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(
     ["\x00", "\x00int:9007199254740993", "\x00\x00int:9007199254740993", "9007199254740993"]
 )
@@ -38,7 +38,7 @@ VALUES = st.recursive(
 
 
 def same(one: JsonValue, other: JsonValue) -> bool:
-    """Say whether two values are one to a tool: 1 is 1.0, true is not 1, and −0 is not 0."""
+    """Return whether a tool sees one value: 1 is 1.0, true is not 1, and −0 is not 0."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, list) and isinstance(other, list):
@@ -54,7 +54,7 @@ def same(one: JsonValue, other: JsonValue) -> bool:
 def test_two_values_have_one_digest_only_if_they_are_the_same(
     one: JsonValue, other: JsonValue
 ) -> None:
-    """The digest tells any two JSON values apart, and no value from itself."""
+    """Two JSON values have the same digest if and only if they are the same value."""
     assert (digest("t", {"a": one}) == digest("t", {"a": other})) is same(one, other)
 
 
@@ -67,7 +67,7 @@ def test_a_value_keeps_its_digest_through_json(value: JsonValue) -> None:
 
 @given(st.dictionaries(TEXT, VALUES, min_size=2, max_size=5), st.randoms())
 def test_the_order_of_keys_does_not_matter(args: dict[str, JsonValue], random: Random) -> None:
-    """Arguments are a set of names and values."""
+    """The arguments are a set of names and values."""
     keys = list(args)
     random.shuffle(keys)
     assert digest("t", {key: args[key] for key in keys}) == digest("t", args)
@@ -93,30 +93,30 @@ def test_the_order_of_keys_does_not_matter(args: dict[str, JsonValue], random: R
     ],
 )
 def test_what_must_not_be_mistaken_for_each_other(one: JsonValue, other: JsonValue) -> None:
-    """Pairs on which canonical forms have failed before."""
+    """These pairs have broken other canonical forms."""
     assert digest("t", {"a": one}) != digest("t", {"a": other})
 
 
 def test_a_number_is_its_value() -> None:
-    """1 and 1.0 are one number, also where a database turns 1e20 into an integer."""
+    """1 and 1.0 are the same number, even if a database turns 1e20 into an integer."""
     assert digest("t", {"a": 1}) == digest("t", {"a": 1.0})
     assert digest("t", {"a": 10**20}) == digest("t", {"a": 1e20})
 
 
 def test_the_tool_is_part_of_it() -> None:
-    """The same arguments for another tool are another call."""
+    """The same arguments for another tool make another digest."""
     assert digest("pay", {"a": 1}) != digest("refund", {"a": 1})
 
 
 def test_its_form() -> None:
-    """It is what anybody computes over RFC 8785 JSON with SHA-256."""
+    """Anybody can compute the digest with RFC 8785 JSON and SHA-256."""
     found = digest("reimburse", {"amount": 2500})
     wanted = hashlib.sha256(b'{"args":{"amount":2500},"tool":"reimburse"}').hexdigest()
     assert found == f"sha256:{wanted}"
 
 
 def deep(levels: int) -> JsonValue:
-    """Return a list in a list in a list."""
+    """Return a list that is nested in lists."""
     value: JsonValue = 1
     for _ in range(levels):
         value = [value]
@@ -142,6 +142,6 @@ def deep(levels: int) -> JsonValue:
     ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_json_has_no_digest(value: Any) -> None:
-    """It is refused and never left out, because what is left out looks the same as nothing."""
+    """Such a value is refused; leaving it out would make different calls look the same."""
     with pytest.raises(NotCanonical, match=r"arguments of pay\(\)"):
         digest("pay", {"a": value})

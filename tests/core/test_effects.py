@@ -1,4 +1,4 @@
-"""What a policy does besides asking: allow up to a ceiling, deny with a reason, read the clock."""
+"""What a policy can do besides ask: allow up to a ceiling, deny with a reason, read the clock."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEFAULT = Fallback(ask=("cleo",))
 
 
 def pick(amount: JsonValue, *policies: Policy, now: datetime = NOON, **not_allowed: str) -> Choice:
-    """Choose about a reimbursement of Riley's."""
+    """Choose a policy for a reimbursement of Riley's."""
     facts: dict[str, JsonValue] = {
         "app": "finance",
         "agent": "a",
@@ -38,7 +38,7 @@ def pick(amount: JsonValue, *policies: Policy, now: datetime = NOON, **not_allow
 
 
 def test_the_first_policy_that_matches_says_what_happens() -> None:
-    """It denies, allows or asks."""
+    """The first matching policy denies, allows or asks."""
     denied, allowed, asked = pick(10_000), pick(50), pick(500)
     assert (denied.terms.effect, denied.refused, denied.people) == (
         Effect.DENY,
@@ -55,7 +55,7 @@ def test_the_first_policy_that_matches_says_what_happens() -> None:
 
 
 def test_above_the_ceiling_the_people_of_the_policy_are_asked_or_the_default() -> None:
-    """The reason is in the notes, and the terms are those of a policy that asks."""
+    """The notes give the reason, and the terms are those of a policy that asks."""
     over = pick(50, small="it has allowed as many calls as it may, 2/h")
     assert ([one.id for one in over.people], over.terms.effect) == (["mara"], Effect.ASK)
     assert "as many calls as it may" in over.notes[0]
@@ -66,7 +66,7 @@ def test_above_the_ceiling_the_people_of_the_policy_are_asked_or_the_default() -
 
 @pytest.mark.parametrize("amount", ["50", None, [1]])
 def test_what_cannot_be_evaluated_is_neither_allowed_nor_denied(amount: JsonValue) -> None:
-    """The default is asked."""
+    """If a condition cannot be evaluated, the default is asked."""
     choice = pick(amount, ALLOW, DENY)
     assert (choice.terms.policy, choice.allowed, choice.refused) == ("default", None, "")
 
@@ -90,13 +90,13 @@ def test_what_cannot_be_evaluated_is_neither_allowed_nor_denied(amount: JsonValu
 def test_settings_that_contradict_themselves_are_refused(
     settings: dict[str, JsonValue], message: str
 ) -> None:
-    """The message names what is missing or too much."""
+    """The message names the setting that is missing or superfluous."""
     with pytest.raises(ValidationError, match=message):
         Policy.model_validate({"name": "p", **settings})
 
 
 def test_the_default_only_asks() -> None:
-    """A policy without a condition says it for all other calls."""
+    """A policy without a condition handles all other calls, so the default only asks."""
     with pytest.raises(ValidationError, match="as the last one"):
         Fallback(ask=("mara",), effect="allow")
 
@@ -106,7 +106,7 @@ def test_the_default_only_asks() -> None:
     st.integers(1, 365 * 86_400).map(lambda seconds: timedelta(seconds=seconds)),
 )
 def test_a_rate_is_read_as_it_is_written(count: int, period: timedelta) -> None:
-    """Snapshots and settings say the same."""
+    """Snapshots and settings use the same form."""
     rate = Rate(count, period)
     assert parse_rate(str(rate)) == rate
 
@@ -116,7 +116,7 @@ def test_a_rate_is_read_as_it_is_written(count: int, period: timedelta) -> None:
     st.lists(st.integers(0, 4_000_000), max_size=40).map(sorted),
 )
 def test_no_period_ever_has_more_calls_than_the_rate_allows(count: int, moments: list[int]) -> None:
-    """Whatever the moments, any hour that ends with a call has at most so many; none is wasted."""
+    """No hour that ends with a call has more calls than the rate, and no allowed call is lost."""
     rate, hour = Rate(count, timedelta(hours=1)), 3_600_000
     allowance, taken = Allowance(), list[int]()
     for moment in moments:
@@ -130,7 +130,7 @@ def test_no_period_ever_has_more_calls_than_the_rate_allows(count: int, moments:
 
 
 def test_what_is_allowed_or_denied_is_in_the_audit_with_its_policy() -> None:
-    """Nobody is named as the one who decided, and the model reads the reason."""
+    """Nobody is named as the decider, and the model reads the reason."""
     allowed, (event,) = make_approval().allow(pick(50).terms, now=NOON)
     assert (allowed.state, allowed.asked, event.what) == (State.APPROVED, (), What.APPROVED)
     assert (event.more["policy"], event.by) == ("small", "")
@@ -144,7 +144,7 @@ def test_what_is_allowed_or_denied_is_in_the_audit_with_its_policy() -> None:
 
 
 def test_what_needs_a_person_is_not_allowed_without_one() -> None:
-    """Values to fill in, a call in doubt, and what somebody is asked about already."""
+    """Required values, calls in doubt and requests that people already see are never allowed."""
     terms = pick(50).terms
     needs = [
         make_approval(template={"days": 0}),
@@ -157,9 +157,9 @@ def test_what_needs_a_person_is_not_allowed_without_one() -> None:
             approval.allow(terms, now=NOON)
 
 
-@given(st.datetimes(datetime(2000, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC)))  # noqa: DTZ001 -- bounds without a zone are what hypothesis takes
+@given(st.datetimes(datetime(2000, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC)))  # noqa: DTZ001 -- hypothesis takes bounds without a zone
 def test_the_clock_is_that_of_the_zone_of_the_policy(moment: datetime) -> None:
-    """A policy for the night in Tokyo is about the night in Tokyo."""
+    """A policy with Tokyo's time zone reads the clock in Tokyo."""
     night = Policy(
         name="night",
         when='now.hour < 7 || now.weekday in ["Sat", "Sun"]',
@@ -176,13 +176,13 @@ def test_the_clock_is_that_of_the_zone_of_the_policy(moment: datetime) -> None:
     ("source", "message"),
     [
         ("now.hours > 5", "now.hours, which is not there"),
-        ('now.weekday == "Saturday"', "'Saturday', which is no day"),
-        ("now.weekday in ['Sat', 'sun']", "'sun', which is no day"),
+        ('now.weekday == "Saturday"', "'Saturday', which is not a day"),
+        ("now.weekday in ['Sat', 'sun']", "'sun', which is not a day"),
         ("now.hour", "gives int"),
     ],
 )
 def test_what_can_never_be_true_of_the_clock_is_refused(source: str, message: str) -> None:
-    """`signoff config check` says it, before the first night."""
+    """`signoff config check` reports it before the policy is used."""
     with pytest.raises(ConditionError, match=message):
         conditions.check(source, conditions.POLICY_NAMES)
     with pytest.raises(ConditionError, match="'now', which is not there"):
@@ -222,7 +222,7 @@ def test_what_can_never_be_true_of_the_clock_is_refused(source: str, message: st
 def test_why_a_condition_cannot_be_evaluated_is_one_line_of_plain_words(
     source: str, args: dict[str, JsonValue], said: str
 ) -> None:
-    """Nothing of the words of CEL for programmers."""
+    """The problem does not contain the error messages of CEL."""
     with pytest.raises(ConditionError) as caught:
         conditions.holds(source, {"args": args})
     assert str(caught.value) == said

@@ -1,4 +1,4 @@
-"""An escalated card says that it is one, and reminders come again and again."""
+"""Escalated cards say that they are escalated, and reminders repeat."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from signoff.core.policies.policy import Fallback, Policy
 
 
 def hours(*lengths: int) -> tuple[Span, ...]:
-    """Return lengths by the clock."""
+    """Return spans of this many hours each, by the clock."""
     return tuple(Span(timedelta(hours=one)) for one in lengths)
 
 
 def test_every_four_hours() -> None:
-    """The word stands for the moments, and a record of it is read back as the same."""
+    """The word "every" stands for all its reminders, and a record keeps the same reminders."""
     policy = Policy(name="a", ask=("mara",), remind="every 4h", within="1d")
     assert policy.remind[:3] == hours(4, 8, 12)
     assert len(policy.remind) == 20
@@ -26,20 +26,20 @@ def test_every_four_hours() -> None:
 
 
 def test_every_two_days_of_work() -> None:
-    """Working time is repeated as working time."""
+    """An interval in working time repeats in working time."""
     remind = Fallback(ask=("mara",), remind="every 2d business").remind
     assert remind[1] == Span(timedelta(), business=True, days=4)
 
 
 @pytest.mark.parametrize("text", ["4h", "every", "every soon", "every 0s", "every -4h"])
 def test_what_is_no_interval(text: str) -> None:
-    """It is refused, with what could be written."""
+    """The error says what to write instead."""
     with pytest.raises(ValidationError, match=r"write|every|between"):
         Policy(name="a", ask=("mara",), remind=text)
 
 
 def test_a_year_is_the_most() -> None:
-    """No reminder lies behind the longest time there is."""
+    """Reminders end after the longest allowed time."""
     remind = Policy(name="a", ask=("mara",), remind="every 100d").remind
     assert remind == tuple(Span(timedelta(days=one)) for one in (100, 200, 300))
 
@@ -55,5 +55,5 @@ def test_a_year_is_the_most() -> None:
     ],
 )
 def test_people_are_named_in_a_sentence(names: list[str], sentence: str) -> None:
-    """As people write it."""
+    """Names are joined as in a normal sentence."""
     assert named(names) == sentence

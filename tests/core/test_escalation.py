@@ -1,4 +1,4 @@
-"""Levels to their end: over random policies, people and answers, on a clock of its own."""
+"""Levels until their end: random policies, people and answers, on a virtual clock."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ LEVELS = st.builds(
 
 
 def phased(levels: list[Level], phases: list[int]) -> tuple[Level, ...]:
-    """Return levels of so many phases, the levels of each standing together."""
+    """Return levels in up to this many phases; the levels of a phase are adjacent."""
     named = zip(levels, sorted(phases), strict=False)
     return tuple(level.model_copy(update={"phase": f"s{phase}"}) for level, phase in named)
 
 
 def silence(policy: Policy) -> Policy:
-    """Return a policy whose silence approves nothing where there are phases."""
+    """Return the policy; with phases, its timeout rejects instead of approving."""
     if len({one.phase for one in policy.levels}) == 1:
         return policy
     return policy.model_copy(update={"on_timeout": OnTimeout.REJECT})
 
 
 POLICIES = st.builds(
-    # Checked as a whole only then: silence that approves cannot be said of phases.
+    # A policy with phases refuses approval by silence, so it is built with one level first.
     lambda levels, **rules: silence(
         Policy(name="p", levels=levels[:1], **rules).model_copy(update={"levels": levels})
     ),
@@ -84,7 +84,7 @@ EVENTS = st.lists(
 
 @dataclass
 class Story:
-    """An approval that goes through its levels, held to the rules at each step."""
+    """An approval that goes through its levels; each step checks the rules."""
 
     approval: Approval
     directory: Directory
@@ -93,7 +93,7 @@ class Story:
     round_trip: list[Approval] = field(default_factory=list)
 
     def become(self, after: Approval) -> None:
-        """Take the next value, if it keeps the rules."""
+        """Take the next value after checking the rules."""
         before, self.approval = self.approval, after
         self.steps += 1
         text = after.model_dump_json(exclude_defaults=True, exclude={"version"})
@@ -124,7 +124,7 @@ class Story:
                 assert not before.ballot.no
 
     def tick(self, now: datetime) -> None:
-        """Do what is due, and see that no level was passed over that has anybody."""
+        """Do the due work, and check that no level with people is skipped."""
         before = self.approval
         after, events = advance(before, self.directory, now=now)
         if not events:
@@ -166,7 +166,7 @@ def test_over_any_policy_and_any_answers(
     owner: str,
     events: list[tuple[str, Verdict, int]],
 ) -> None:
-    """It ends or stays open by policy, by those who may, each once, and under the ceiling."""
+    """It ends or stays open as the policy says; each decider was allowed to, and decides once."""
     opened = make_approval(origin=make_origin(user=requester))
     barred = (owner,) if owner else ()
     choice = choose([policy], Fallback(), directory, opened.facts, now=NOON, barred=barred)
@@ -212,9 +212,9 @@ VOTES = st.lists(st.sampled_from(Verdict), min_size=1, max_size=5)
 def test_the_order_of_answers_does_not_matter(
     votes: list[Verdict], quorum: int | str, veto: bool, shuffle: Random, twice: bool
 ) -> None:
-    """The same answers in another order come to the same end.
+    """The same answers in another order lead to the same end.
 
-    Where a veto ends it, and one yes may too, who comes first decides: that is what it means.
+    With a veto and a quorum of one, the first answer decides, so all votes are equal then.
     """
     if veto and quorum != "all":
         votes = [votes[0]] * len(votes)

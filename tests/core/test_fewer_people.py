@@ -1,4 +1,4 @@
-"""Where several yeses are wanted, fewer people never make it fewer."""
+"""If fewer people can be asked, the quorum does not shrink."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import pytest
 
 from builders import CLEO, MARA, NOON, RILEY, make_approval
 from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import What
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.routing.escalation import advance, pass_on
 from signoff.core.routing.selection import choose
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
@@ -19,7 +21,7 @@ DEFAULT = Fallback(ask=("dan", "cleo"))
 
 
 def routed(policy: Policy, default: Fallback = DEFAULT) -> tuple[Approval, tuple[str, ...]]:
-    """Return an approval as it begins under a policy, and what was noted."""
+    """Return an approval at its start under a policy, and the notes."""
     approval = make_approval()
     choice = choose((policy,), default, DIRECTORY, approval.facts, now=NOON)
     after, _ = approval.ask(choice.terms, (), now=NOON, start=choice.start)
@@ -27,27 +29,46 @@ def routed(policy: Policy, default: Fallback = DEFAULT) -> tuple[Approval, tuple
 
 
 def yes(approval: Approval, person: Person) -> Approval:
-    """Return it after one more yes."""
+    """Return the approval after one more approval."""
     now = NOON + timedelta(minutes=1)
     return approval.approve(person, DIRECTORY, channel="email", now=now)[0]
 
 
 def test_two_yeses_are_not_one_where_one_can_be_asked() -> None:
-    """The requester cannot help, so the other one's yes waits for a second for ever."""
+    """The requester cannot approve, so one approval waits for the second until the deadline."""
     policy = Policy(name="both", ask=("mara", "riley"), quorum=2)
 
     approval, notes = routed(policy)
     after = yes(approval, MARA)
 
     assert "it takes 2 of them, and 1 can be asked" in notes
+    assert choose((policy,), DEFAULT, DIRECTORY, make_approval().facts, now=NOON).stranded
     assert after.state is State.PENDING
     late = NOON + timedelta(days=2)
     assert after.time_out(now=late)[0].state is State.TIMED_OUT
 
 
+@pytest.mark.parametrize("phase", ["", "second"])
+def test_an_alarm_says_so_when_a_later_level_begins(phase: str) -> None:
+    """Escalation and the next phase raise an alarm, and still ask the level."""
+    first = Level(ask=("cleo",), phase="first" if phase else "", within="1h")
+    both = Level(ask=("mara", "riley"), quorum=2, phase=phase)
+    approval, _ = routed(Policy(name="both", levels=(first, both)))
+    if phase:
+        went = pass_on(yes(approval, CLEO), DIRECTORY, now=NOON + timedelta(minutes=1))
+    else:
+        went = advance(approval, DIRECTORY, now=NOON + timedelta(hours=1))
+
+    assert went is not None
+    after, events = went
+    assert after.ballot.awaited == ("mara",)
+    (alarm,) = [one for one in events if one.what is What.UNROUTABLE]
+    assert alarm.why == "it takes 2 of them, and 1 can be asked"
+
+
 @pytest.mark.parametrize("veto", [True, False])
 def test_it_can_be_rejected(veto: bool) -> None:
-    """A no ends what no yes can."""
+    """One rejection ends a request that approvals cannot end."""
     approval, _ = routed(Policy(name="both", ask=("mara", "riley"), quorum=2, veto=veto))
 
     now = NOON + timedelta(minutes=1)
@@ -66,7 +87,7 @@ def test_it_can_be_rejected(veto: bool) -> None:
     ],
 )
 def test_the_default_is_no_easier(levels: tuple[Level, ...], count: int) -> None:
-    """In place of a policy that has nobody it takes as many as its easiest level does."""
+    """In place of a policy without people, the default needs the quorum of its easiest level."""
     approval, _ = routed(Policy(name="gone", levels=levels))
 
     after = yes(approval, DAN)
@@ -76,14 +97,14 @@ def test_the_default_is_no_easier(levels: tuple[Level, ...], count: int) -> None
 
 
 def test_nor_where_the_condition_cannot_be_evaluated() -> None:
-    """A badly typed argument does not reach an easier question."""
+    """A badly typed argument does not lead to an easier quorum."""
     approval, _ = routed(Policy(name="odd", when="args.amount > 'x'", ask=("mara",), quorum=2))
 
     assert yes(approval, DAN).state is State.PENDING
 
 
 def test_nor_where_mail_to_those_of_the_policy_comes_back() -> None:
-    """The default, asked in place of people who cannot be reached, needs as many yeses."""
+    """If the people cannot be reached, the default needs as many approvals."""
     policy = Policy(name="both", ask=("mara", "cleo"), quorum=2)
     approval, _ = routed(policy)
     choice = choose((), Fallback(ask=("dan",)), DIRECTORY, approval.facts, now=NOON)

@@ -1,4 +1,4 @@
-"""Figures of what has ended: percentiles, and outcomes by tool and week."""
+"""Metrics of ended requests: percentiles, and outcomes by tool and week."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PERCENTS = st.integers(1, 100)
 
 @given(LENGTHS, PERCENTS)
 def test_a_percentile_is_what_it_says(values: list[timedelta], percent: int) -> None:
-    """So many do not exceed it, fewer do not exceed anything smaller, and it is one of them."""
+    """The percentile is one of the values, with enough values up to it and too few below it."""
     found = percentile(values, percent)
     assert found in values
     assert sum(one <= found for one in values) * 100 >= percent * len(values)
@@ -41,7 +41,7 @@ def test_a_percentile_is_what_it_says(values: list[timedelta], percent: int) -> 
 def test_percentiles_rise_and_know_no_order(
     values: list[timedelta], one: int, other: int, random: Random
 ) -> None:
-    """A higher one is never less, and the order of the values changes nothing."""
+    """A higher percentile is never smaller, and the order of the values does not matter."""
     low, high = sorted((one, other))
     assert percentile(values, low) <= percentile(values, high)
     assert percentile(values, 100) == max(values)
@@ -54,14 +54,14 @@ def test_percentiles_rise_and_know_no_order(
     ("values", "percent"), [([], 50), ([timedelta()], 0), ([timedelta()], 101)]
 )
 def test_there_is_no_such_percentile(values: list[timedelta], percent: int) -> None:
-    """Of nothing there is none."""
+    """Empty lists and percentages outside 1 to 100 are refused."""
     with pytest.raises(ValueError, match="percentile"):
         percentile(values, percent)
 
 
-@given(st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)))  # noqa: DTZ001 -- the zone is beside it
+@given(st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)))  # noqa: DTZ001 -- the zone is given beside it
 def test_a_week_begins_on_monday(moment: datetime) -> None:
-    """And the moment is one of its seven days."""
+    """The moment is one of the seven days of its week."""
     monday = week_of(moment)
     assert monday.weekday() == 0
     assert 0 <= (moment.date() - monday).days < 7
@@ -70,7 +70,7 @@ def test_a_week_begins_on_monday(moment: datetime) -> None:
 def decided(
     hours: float, *, tool: str = "reimburse", queue: str = "", yes: bool = True
 ) -> Approval:
-    """Return an approval that Mara has decided so many hours after it was opened."""
+    """Return an approval that Mara decided this many hours after it was opened."""
     approval = ask(make_approval(call=make_call(tool)), within=timedelta(days=60))
     if queue:
         seats = tuple(Seat(person=one.id, via=f"queue:{queue}") for one in (MARA, CLEO))
@@ -80,7 +80,7 @@ def decided(
 
 
 def test_how_long_people_took() -> None:
-    """By queue; what no queue was asked has a row of its own; deadlines and grants do not count."""
+    """Durations are grouped by queue, or under no queue; timeouts and grants do not count."""
     late = asked_approval()
     late, _ = late.time_out(now=present(late.deadline))
     granted, _ = decided(1).model_copy(), None
@@ -96,7 +96,7 @@ def test_how_long_people_took() -> None:
 
 
 def test_what_came_of_it() -> None:
-    """By tool and week, the latest first; what was withdrawn or timed out counts too."""
+    """Outcomes are grouped by tool and week, latest first; withdrawn and timed-out ones count."""
     withdrawn, _ = asked_approval().withdraw(by="riley", reason="no", now=NOON)
     found = figures_of(
         [
@@ -119,7 +119,7 @@ def test_what_came_of_it() -> None:
 
 
 def test_only_some_queues() -> None:
-    """A member of one queue gets the metrics of that one, and nothing of others."""
+    """A member of a queue gets the metrics of that queue only."""
     all_ = [decided(1, queue="finance"), decided(2, queue="legal"), decided(3)]
     found = figures_of(all_, queues=["queue:finance"])
     assert found.count == 1

@@ -1,7 +1,7 @@
-"""Records of the last release are read, and written again without loss.
+"""Records of the last release are read and written again without loss.
 
 ``golden/`` holds approvals, runs and grants in many states as that release (d388fc7) stored them.
-They are never written anew: records of a later release get files of their own.
+The files never change: records of a later release get files of their own.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ RECORDS = [
 
 
 def written(record: Record) -> dict[str, Any]:
-    """Return a record as a commit writes it."""
+    """Return a record in the form of a commit."""
     change = Change().put(record, was=None)
     found: dict[str, Any] = json.loads(str(change.writes[0]["data"]))
     return found
 
 
 def as_written_now(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record in the form of today: a vote holds the decision of the person."""
+    """Return a record in today's form: a vote holds the decision of the person."""
     if "votes" not in record:
         return record
     own = {"stands_for", "level", "round", "verdict"}
@@ -58,7 +58,7 @@ def as_written_now(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_vote_of_the_last_release_holds_its_decision() -> None:
-    """Who voted, when, how, why and with which values is what it was; no vote is read by halves."""
+    """Person, time, channel, reason and values of a vote stay the same; no vote loses a part."""
     stored = {
         "by": "mara",
         "stands_for": "cleo",

@@ -1,4 +1,4 @@
-"""What a grant covers, who may give one, and that it never decides anything else."""
+"""What a grant covers, who may give one, and what it never decides."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def terms(rules: GrantRules | None = RULES, **parts: Any) -> Terms:
 
 
 def call(args: dict[str, JsonValue] | None = None, /, **origin: str) -> Approval:
-    """Return an approval that nobody is asked about yet."""
+    """Return an approval before anybody is asked about it."""
     made = make_call("reimburse")
     if args is not None:
         made = made.model_copy(update={"args": args})
@@ -77,7 +77,7 @@ def why_not(given: Grant, approval: Approval, rules: GrantRules | None = RULES) 
 
 
 def test_a_call_like_it_is_approved_in_the_name_of_the_giver() -> None:
-    """The approval says who has approved it and by which grant, and the grant counts it."""
+    """The approval names its giver and the grant, and the grant counts the call."""
     after, done, events = grant().use(call(), terms(), ["mara"], people(), now=NOON + HOUR)
     assert (done.state, done.decision and done.decision.by) == (State.APPROVED, "mara")
     assert done.decision is not None
@@ -91,7 +91,7 @@ def test_a_call_like_it_is_approved_in_the_name_of_the_giver() -> None:
 def test_without_anything_that_may_vary_only_the_same_call_is_covered(
     first: dict[str, JsonValue], second: dict[str, JsonValue]
 ) -> None:
-    """The digest that is shown to people is the measure: another digest is another call."""
+    """The displayed digest is compared: a call with another digest is another call."""
     covered = not why_not(grant(call(first)), call(second))
     assert covered == (digest("reimburse", first) == digest("reimburse", second))
 
@@ -100,7 +100,7 @@ def test_without_anything_that_may_vary_only_the_same_call_is_covered(
 def test_what_may_vary_stays_of_its_type_and_within_the_limit(
     others: dict[str, JsonValue], first: JsonValue, second: JsonValue
 ) -> None:
-    """Only a number within the limit takes the place of a number within the limit."""
+    """Only a number within the limit may replace a number within the limit."""
     before = call({**others, "amount": first})
     number = isinstance(first, int | float) and not isinstance(first, bool) and first <= 500
     if not number:
@@ -114,7 +114,7 @@ def test_what_may_vary_stays_of_its_type_and_within_the_limit(
 
 @given(st.text(max_size=4), st.text(max_size=4))
 def test_texts_that_look_alike_are_different(first: str, second: str) -> None:
-    """Nothing is normalised, folded or trimmed, neither in values nor in names."""
+    """Values and names are compared without normalising, folding or trimming."""
     assume(first != second)
     assert why_not(grant(call({"to": first})), call({"to": second}))
     assert why_not(grant(call({first: 1})), call({second: 1}))
@@ -142,18 +142,18 @@ def test_texts_that_look_alike_are_different(first: str, second: str) -> None:
     ],
 )
 def test_equal_is_what_json_calls_equal(first: JsonValue, second: JsonValue, covered: bool) -> None:
-    """A number is its value; its digits as a text, and a truth value, are something else."""
+    """Numbers compare by value; digits in a text and booleans are different values."""
     assert (not why_not(grant(call({"x": first})), call({"x": second}))) is covered
 
 
 @pytest.mark.parametrize("part", ["app", "agent", "user"])
 def test_it_is_for_one_app_agent_and_requester(part: str) -> None:
-    """Calls of anybody else are asked about."""
+    """The calls of other apps, agents and requesters still need an approval."""
     assert "it is for another" in why_not(grant(), call(**{part: "other"}))
 
 
 def test_it_is_for_one_tool_and_one_kind_of_question() -> None:
-    """A long-running call of the tool that was confirmed is another question."""
+    """A long-running call of the tool is another kind of request than its confirmation."""
     other = make_approval(call=make_call("Reimburse"))
     assert why_not(grant(), other) == "it is for another tool"
     waits = call().model_copy(update={"kind": Kind.LONG_RUNNING})
@@ -161,7 +161,7 @@ def test_it_is_for_one_tool_and_one_kind_of_question() -> None:
 
 
 def test_a_value_that_nobody_has_seen_is_no_value() -> None:
-    """Where an argument may vary, leaving it out would let the tool take its default."""
+    """A call may not omit a varying argument, because the tool would use its default."""
     given_ = grant(call({"amount": 100, "to": "a"}), FREE)
     assert not why_not(given_, call({"amount": 400.5, "to": "a"}), FREE)
     assert why_not(given_, call({"to": "a"}), FREE)
@@ -169,7 +169,7 @@ def test_a_value_that_nobody_has_seen_is_no_value() -> None:
 
 
 def test_the_policy_of_the_moment_rules_too() -> None:
-    """What was narrowed since a grant was given stays narrow; what was widened does not widen."""
+    """A policy that is narrower now narrows the grant; a wider policy does not widen it."""
     given_ = grant(call({"amount": 100}), FREE)
     less = FREE.model_copy(update={"limit": "args.amount <= 200"})
     assert not why_not(given_, call({"amount": 500}), FREE)
@@ -188,16 +188,16 @@ def test_the_policy_of_the_moment_rules_too() -> None:
 
 @pytest.mark.parametrize("quorum", [2, "all", "majority"])
 def test_it_stands_for_one_yes_alone(quorum: int | str) -> None:
-    """Where it takes more than one yes, at whichever level, people are asked."""
+    """If any level needs more than one approval, people are asked."""
     more = terms(RULES, quorum=quorum)
-    assert "more than one yes" in grant().why_not(call(), more, ["mara"], people(), now=NOON)
+    assert "more than one approval" in grant().why_not(call(), more, ["mara"], people(), now=NOON)
     levels: tuple[dict[str, object], ...] = ({"ask": ["mara"]}, {"ask": ["cleo"], "quorum": quorum})
     later = terms(RULES, ask=(), levels=levels)
-    assert "more than one yes" in grant().why_not(call(), later, ["mara"], people(), now=NOON)
+    assert "more than one approval" in grant().why_not(call(), later, ["mara"], people(), now=NOON)
 
 
 def test_it_stands_for_its_giver_alone() -> None:
-    """It decides nothing where the giver would not be asked, or has asked himself."""
+    """It decides nothing if the giver would not be asked, or made the request."""
     given_ = grant()
     now = NOON + HOUR
     assert given_.why_not(call(), terms(), ["cleo"], people(), now=now)
@@ -209,21 +209,21 @@ def test_it_stands_for_its_giver_alone() -> None:
 
 
 def test_it_never_takes_two_steps_and_answers_nothing_that_has_to_be_looked_at() -> None:
-    """Second steps, input, templates and calls in doubt are for people."""
+    """Second steps, input requests, templates and calls in doubt need a person."""
     given_ = grant()
     two = terms(RULES, second_step=True)
-    assert "two steps" in given_.why_not(call(), two, ["mara"], people(), now=NOON)
+    assert "second step" in given_.why_not(call(), two, ["mara"], people(), now=NOON)
     filled = call().model_copy(update={"template": {"days": 3}})
-    assert "filled in" in why_not(given_, filled)
+    assert "fill in" in why_not(given_, filled)
     asks = call().model_copy(update={"kind": Kind.INPUT})
-    assert "filled in" in why_not(given_, asks)
+    assert "fill in" in why_not(given_, asks)
     doubt = call()
     doubt = doubt.model_copy(update={"origin": doubt.origin.model_copy(update={"again": 1})})
     assert "in doubt" in why_not(given_, doubt)
 
 
 def test_it_ends_by_time_by_count_and_by_word() -> None:
-    """At the very moment of its end it covers nothing, and the count is exact."""
+    """A grant covers nothing from its end on, and its count is exact."""
     given_ = grant(uses=1)
     assert given_.state(NOON + 4 * HOUR - timedelta(microseconds=1)) == "open"
     assert given_.state(NOON + 4 * HOUR) == "expired"
@@ -253,7 +253,7 @@ def test_it_ends_by_time_by_count_and_by_word() -> None:
 def test_it_goes_no_further_than_the_policy_and_covers_what_it_came_from(
     span: timedelta, uses: int | None, limit: str
 ) -> None:
-    """Too long, too many, or a limit that the call itself is outside of: refused."""
+    """Too long, too many calls, or a limit that excludes the call itself: all are refused."""
     with pytest.raises(GrantRefused):
         Grant.give(
             approved(), by="mara", channel="cli", now=NOON, span=span, uses=uses, limit=limit
@@ -261,7 +261,7 @@ def test_it_goes_no_further_than_the_policy_and_covers_what_it_came_from(
 
 
 def test_only_who_has_approved_and_may_gives_one() -> None:
-    """Nobody without a word in the policy, nobody for another, and no grant begets a grant."""
+    """The policy has to allow it; nobody grants for another, and a grant cannot create a grant."""
     parts: dict[str, Any] = {"channel": "cli", "now": NOON, "span": HOUR}
     with pytest.raises(GrantRefused, match="lets nobody"):
         Grant.give(approved(rules=None), by="mara", **parts)
@@ -284,7 +284,7 @@ def test_only_who_has_approved_and_may_gives_one() -> None:
     ids=["a later level", "for another"],
 )
 def test_what_could_never_decide_is_not_given(seats: tuple[Seat, ...]) -> None:
-    """A person asked later, or as a delegate, is neither offered a grant nor given one."""
+    """A person of a later level, or a delegate, is not offered a grant and cannot give one."""
     done = approved().model_copy(update={"seats": seats})
     assert givers(done) == ()
     with pytest.raises(GrantRefused, match="asked first"):
@@ -294,7 +294,7 @@ def test_what_could_never_decide_is_not_given(seats: tuple[Seat, ...]) -> None:
 
 
 def test_what_people_are_asked_about_takes_no_grant() -> None:
-    """A grant speaks before anybody is asked, never into a question."""
+    """A grant decides before anybody is asked, never after."""
     asked, _ = call().ask(terms(), (), now=NOON)
     with pytest.raises(IllegalMove, match="asked already"):
         grant().use(asked, terms(), ["mara"], people(), now=NOON)

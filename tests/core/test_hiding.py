@@ -1,6 +1,9 @@
-"""What a policy hides: nobody is shown it, and the digest and the conditions still have it."""
+"""What a policy hides: nobody sees it, while the digest and the conditions still use it."""
 
 from __future__ import annotations
+
+import json
+from datetime import timedelta
 
 import pytest
 from hypothesis import assume, given
@@ -11,6 +14,7 @@ from builders import CLEO, MARA, NOON, make_approval, make_call, people
 from signoff.core.approvals.approval import Approval, Asked, Kind, Shown, State
 from signoff.core.approvals.lists.search import Search
 from signoff.core.approvals.masking import masked
+from signoff.core.approvals.parts import Glass, Program, Report
 from signoff.core.approvals.reply_context import context_of
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.hiding import HIDDEN, having_hidden, is_hidden, without_hidden
@@ -37,11 +41,35 @@ def asked(
     args: dict[str, JsonValue] | None = None,
     **rules: object,
 ) -> Approval:
-    """Return a payment that Mara and Cleo are asked about, of which some is hidden."""
+    """Return a payment that Mara and Cleo are asked about, with some values hidden."""
     call = make_call("pay", **(ARGS if args is None else args))
     terms = Terms.model_validate({"policy": "p", "ask": ["mara", "cleo"], "hide": hide, **rules})
     approval = make_approval(call=call, template=template, hint=f"To {IBAN}, please.")
     return approval.ask(terms, CARDS, now=NOON)[0]
+
+
+def test_what_a_program_has_sent_is_hidden_in_every_copy() -> None:
+    """The sent arguments, the context, the reasoning and the report hide the values."""
+    report = Report(succeeded=True, note=f"Paid to {IBAN}.", at=NOON)
+    program = Program(
+        instance="",
+        request="r",
+        tool="pay",
+        arguments=json.dumps(ARGS),
+        context=json.dumps({"customer": {"iban": "FR76"}, "for": IBAN}),
+        reasoning=f"They want it on {IBAN}.",
+        timeout="1h",
+        until=NOON,
+        valid_for=timedelta(hours=1),
+        report=report,
+    )
+    glass = Glass(by="mara", at=NOON, channel="cli", reason=f"{IBAN} waits")
+    approval = asked("iban").model_copy(update={"program": program, "glass": glass})
+    text = masked(approval).model_dump_json()
+    assert IBAN not in text
+    assert "FR76" not in text
+    assert "2500" in text
+    assert approval.program == program
 
 
 @pytest.mark.parametrize(
@@ -65,13 +93,13 @@ def test_a_name_hides_at_any_depth_and_a_path_where_it_leads(
 
 @pytest.mark.parametrize("name", ["", "a..b", "args.iban", "."])
 def test_a_name_that_hides_nothing_is_refused(name: str) -> None:
-    """When the settings are read."""
+    """It is refused when the settings are read."""
     with pytest.raises(ValidationError):
         Policy(name="p", ask=("mara",), hide=(name,))
 
 
 def test_the_card_hides_the_values_and_says_so() -> None:
-    """Also where the tool's words repeat them; the digest stays that of the real call."""
+    """The tool's own words hide the values too; the digest stays that of the real call."""
     shown = card(asked("iban", "password"), people())
     rows = {row.name: (row.value, row.hidden) for row in shown.rows}
     assert rows["amount"] == ("2500", False)
@@ -84,7 +112,7 @@ def test_the_card_hides_the_values_and_says_so() -> None:
 
 
 def test_a_value_that_pretends_to_be_hidden_is_pointed_out() -> None:
-    """A model could write the words itself, so that nobody asks what the tool gets."""
+    """A model could write the marker itself to hide from people what the tool gets."""
     shown = card(asked("iban", args={"iban": IBAN, "to": "Hidden  by policy"}), people())
     assert shown.warnings == (
         "“to” has the words “hidden by policy” in it: the policy hides nothing there.",
@@ -117,7 +145,7 @@ def put(secret: str, value: JsonValue) -> JsonValue:
 def test_no_hidden_value_is_in_anything_that_is_shown(
     secret: str, args: dict[str, JsonValue]
 ) -> None:
-    """Not on the card, in the record as it is shown, in the events, nor found by a search."""
+    """A hidden value is not on the card, in the shown record, in an event or in a search."""
     call = put(secret, args)
     assert isinstance(call, dict)
     assume(secret in str(call))
@@ -135,7 +163,7 @@ def test_no_hidden_value_is_in_anything_that_is_shown(
 
 
 def test_what_is_hidden_cannot_be_changed_nor_guessed() -> None:
-    """A right guess gets the same answer as a wrong one, and no error names the value."""
+    """A right guess gets the same answer as a wrong one; no error names the value."""
     approval = asked("iban", "password")
     problems = set()
     for guess in (IBAN, "DE00"):
@@ -158,7 +186,7 @@ def test_what_is_hidden_cannot_be_changed_nor_guessed() -> None:
 
 
 def test_the_rest_can_still_be_changed() -> None:
-    """The proposal has the hidden values, which the audit does not show."""
+    """The proposal keeps the hidden values, and the audit does not show them."""
     after, events = asked("iban").approve(
         MARA, people(), channel="inbox", now=NOON, values={"amount": 9}
     )
@@ -170,7 +198,7 @@ def test_the_rest_can_still_be_changed() -> None:
 
 
 def test_an_empty_hidden_field_can_be_filled() -> None:
-    """A password that the tool asks for is typed, and nobody is shown it afterwards."""
+    """A person can type a password that the tool asks for; it is not shown afterwards."""
     approval = asked("password", "pin", template={"password": "", "pin": 1234, "days": 0})
     assert approval.fixed == {"pin"}
     fields = {row.name: (row.value, row.note) for row in card(approval, people()).fields}
@@ -187,7 +215,7 @@ def test_an_empty_hidden_field_can_be_filled() -> None:
 
 
 def test_two_approvers_with_different_hidden_values_are_not_told_which() -> None:
-    """They are told that they differ."""
+    """The error says that the values differ, without the values."""
     template: JsonValue = {"password": ""}
     first, _ = asked("password", template=template, quorum=2).approve(
         MARA, people(), channel="inbox", now=NOON, values={"password": "hunter22"}
@@ -199,7 +227,7 @@ def test_two_approvers_with_different_hidden_values_are_not_told_which() -> None
 
 
 def test_hiding_does_not_keep_a_short_call_from_being_approved() -> None:
-    """A long hidden value is not missing from a card, so a yes by mail counts."""
+    """A long hidden value does not make a card incomplete, so an approval by mail counts."""
     call = make_call("pay", amount=1, body="x" * 5000)
     terms = Terms(policy="p", ask=("mara",), hide=("body",))
     unknown = Asked(person="mara", channel="email", address=MARA.email)
@@ -209,7 +237,7 @@ def test_hiding_does_not_keep_a_short_call_from_being_approved() -> None:
 
 
 def test_a_question_hides_what_its_schema_starts_as() -> None:
-    """The form is still filled; the hidden default stays as it is."""
+    """The form can still be filled in; the hidden default stays unchanged."""
     schema: JsonValue = {
         "type": "object",
         "properties": {"iban": {"type": "string", "default": IBAN}, "days": {"type": "integer"}},
@@ -229,7 +257,7 @@ def test_a_question_hides_what_its_schema_starts_as() -> None:
 
 
 def test_conditions_see_what_is_hidden() -> None:
-    """A policy may decide on a value that it shows to nobody."""
+    """A policy may decide on a value that nobody can see."""
     policy = Policy(name="p", when="args.iban.startsWith('DE')", ask=("mara",), hide=("iban",))
     choice = choose([policy], Fallback(ask=("cleo",)), people(), facts(), now=NOON)
     assert (choice.terms.policy, choice.terms.hide) == ("p", ("iban",))
@@ -241,7 +269,7 @@ def facts(**args: JsonValue) -> dict[str, JsonValue]:
 
 
 def test_the_default_hides_as_much_as_the_policy_in_whose_place_it_is_asked() -> None:
-    """Nobody of the policy can be asked, or it is not known which one would have ruled."""
+    """This holds if nobody of the policy can be asked, and if its condition has an error."""
     empty = Policy(name="empty", ask=("riley",), hide=("iban",), title="Pay {args.amount}")
     broken = Policy(name="broken", when="args.amount > 'x'", ask=("mara",))
     default = Fallback(ask=("cleo",), hide=("password",))
@@ -256,14 +284,14 @@ def test_the_default_hides_as_much_as_the_policy_in_whose_place_it_is_asked() ->
 
 
 def test_other_terms_never_show_what_was_hidden() -> None:
-    """An approval that goes on to the default keeps what its policy hid."""
+    """An approval that moves to the default keeps what its policy hid."""
     approval = asked("iban")
     after, _ = approval.ask(Terms(policy="default", ask=("cleo",)), CARDS, now=NOON)
     assert after.hides == ("iban",)
 
 
 def test_what_waits_for_its_policy_hides_what_any_policy_may_hide() -> None:
-    """Nobody reads a value in the moment before it is routed."""
+    """Nobody can read a value before the request is routed."""
     opened, _ = Approval.open(
         make_approval().origin,
         make_call("pay", **ARGS),
@@ -277,6 +305,6 @@ def test_what_waits_for_its_policy_hides_what_any_policy_may_hide() -> None:
 
 @given(st.dictionaries(NAMES, NESTED))
 def test_nothing_is_hidden_where_nothing_is_named(args: dict[str, JsonValue]) -> None:
-    """Without `hide` a card is what it was."""
+    """Without `hide`, the card shows every value."""
     assert without_hidden(args, ()) == args
     assert having_hidden(args, ()) == frozenset()

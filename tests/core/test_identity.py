@@ -1,4 +1,4 @@
-"""Nobody decides what they have asked for, however the front end writes who they are."""
+"""Nobody decides their own request, however the front end writes their name."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ OTHERS = [
 
 @pytest.mark.parametrize("user", MARAS)
 def test_a_possible_requester_is_neither_asked_nor_decides(user: str) -> None:
-    """Mara is left out where people are chosen, and refused where she has a place all the same."""
+    """Mara is not chosen as an approver, and is refused even with a seat."""
     facts: dict[str, JsonValue] = {"app": "a", "agent": "", "tool": "t", "args": {}, "user": user}
     policy = Policy(name="p", ask=("mara", "cleo"))
     choice = choose([policy], Fallback(), DIRECTORY, facts, now=NOON)
@@ -108,7 +108,7 @@ def test_a_possible_requester_is_neither_asked_nor_decides(user: str) -> None:
 
 @pytest.mark.parametrize("user", OTHERS)
 def test_somebody_else_bars_nobody(user: str) -> None:
-    """Nor does an identity of somebody else of the directory, whatever it looks like."""
+    """An identity that belongs to another person of the directory bars nobody else."""
     assert not DIRECTORY.may_be(MARA, user)
     ask(make_approval(origin=make_origin(user=user or "x")), MARA).approve(
         MARA, DIRECTORY, channel="email", now=NOON
@@ -117,7 +117,7 @@ def test_somebody_else_bars_nobody(user: str) -> None:
 
 @pytest.mark.parametrize("owner", MARAS)
 def test_a_possible_owner_of_the_agent_does_not_decide_either(owner: str) -> None:
-    """Separation of duties is by the same rule."""
+    """Separation of duties follows the same rule."""
     facts: dict[str, JsonValue] = {
         "app": "a",
         "agent": "",
@@ -133,7 +133,7 @@ def test_a_possible_owner_of_the_agent_does_not_decide_either(owner: str) -> Non
 
 
 def test_what_belongs_to_one_person_is_nobody_elses() -> None:
-    """An id that is another one's name bars the one whose id it is, alone."""
+    """An id that is another person's name bars only the person with that id."""
     named = Person(id="dan", name="tom", email="dan@example.com")
     directory = Directory([TOM, named])
     assert directory.may_be(TOM, "tom")
@@ -143,13 +143,13 @@ def test_what_belongs_to_one_person_is_nobody_elses() -> None:
 
 @pytest.mark.parametrize("user", ["t.o.m@gmail.com", "tom+x@googlemail.com", "T.om@GMail.com"])
 def test_the_dots_of_gmail_say_nothing(user: str) -> None:
-    """There they are no part of the mailbox; elsewhere they are."""
+    """Dots do not count in Gmail addresses; elsewhere they do."""
     assert DIRECTORY.may_be(TOM, user)
     assert not DIRECTORY.may_be(MARA, "m.ara@example.com")
 
 
 def test_nobody_may_do_more_because_of_it() -> None:
-    """Who might be the requester sees, withdraws and answers nothing in their name."""
+    """A possible requester cannot see, withdraw or answer as the requester."""
     approval = ask(make_approval(origin=make_origin(user="cleo+x@example.com")), MARA)
     assert not approval.is_requester(CLEO, DIRECTORY)
     assert not approval.concerns(CLEO, DIRECTORY)
@@ -168,7 +168,7 @@ TWINS = [
 
 @pytest.mark.parametrize("twin", TWINS, ids=str)
 def test_somebody_with_two_ids_counts_once(twin: dict[str, object]) -> None:
-    """Asked once, and a second yes under the other id is refused."""
+    """The person is asked once, and a second approval under the other id is refused."""
     again = Person(id="mara2", name="M. Lind", **twin)
     directory = Directory([MARA, again, CLEO])
     facts: dict[str, JsonValue] = {
@@ -193,7 +193,7 @@ def test_somebody_with_two_ids_counts_once(twin: dict[str, object]) -> None:
 
 
 def test_two_ids_do_not_decide_their_own_request() -> None:
-    """What one of them has asked for, the other does not approve."""
+    """Neither id may approve a request of the other."""
     again = Person(id="mara2", email="mara+2@example.com")
     directory = Directory([MARA, again])
     for user, person in (("mara", again), ("mara2", MARA), ("mara+2@example.com", MARA)):
@@ -203,7 +203,7 @@ def test_two_ids_do_not_decide_their_own_request() -> None:
 
 
 def test_ids_are_joined_by_way_of_others() -> None:
-    """Mailbox, Slack and another channel link three entries, whatever their order."""
+    """A mailbox, a Slack id and another channel link three entries, in any order."""
     people = [
         Person(id="one", email="a@example.com"),
         Person(id="three", email="c@example.com", addresses={"x": "1"}),
@@ -217,7 +217,7 @@ def test_ids_are_joined_by_way_of_others() -> None:
 
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_any_text_can_be_compared(one: str, other: str) -> None:
-    """Folding is stable, and whether two may be the same does not depend on their order."""
+    """Folding is stable, and the order of two names does not change the comparison."""
     assert folded(folded(one)) == folded(one)
     assert mailbox(mailbox(one)) == mailbox(one)
     assert may_be_same(one, other) == may_be_same(other, one)

@@ -1,4 +1,4 @@
-"""People who are not active: asked nothing, deciding nothing, and still known by name."""
+"""Inactive people: they are not asked and cannot decide, but they keep their names."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ FACTS: dict[str, JsonValue] = {"user": "riley@example.com", "args": {"amount": 5
 
 
 def gone(person: Person) -> Person:
-    """Return somebody who has left."""
+    """Return a person who has left."""
     return person.model_copy(update={"active": False})
 
 
 def somebody(one: str, manager: str = "", *, active: bool = True, limit: float = 0) -> Person:
-    """Return somebody with a manager and a limit."""
+    """Return a person with a manager and a limit."""
     return Person(
         id=one,
         email=f"{one}@example.com",
@@ -39,13 +39,13 @@ def somebody(one: str, manager: str = "", *, active: bool = True, limit: float =
 
 
 def asked(directory: Directory, *ask: str) -> list[str]:
-    """Return the ids of those who are asked."""
+    """Return the ids of the people who are asked."""
     found = find(Level(ask=ask), directory, facts=FACTS, barred=(), now=NOON)
     return [one.person for one in found.seats]
 
 
 def test_nothing_that_identifies_them_finds_them() -> None:
-    """An id, an address, an alias, a Slack id, or an account in a channel of one's own."""
+    """An id, an address, an alias, a Slack id or an account of a custom channel finds nobody."""
     left = Person(
         id="mara",
         name="Mara Lind",
@@ -67,7 +67,7 @@ def test_nothing_that_identifies_them_finds_them() -> None:
 
 
 def test_they_are_not_asked_in_any_role() -> None:
-    """By their name, in a queue, or in turn; the reason is noted."""
+    """Neither by name, in a queue nor in a rotation; the notes give the reason."""
     queue = Queue(name="q", members=("mara", "cleo"), pick=Pick.ROUND_ROBIN)
     directory = Directory([gone(MARA), CLEO], queues=[queue])
     assert asked(directory, "mara") == []
@@ -77,7 +77,7 @@ def test_they_are_not_asked_in_any_role() -> None:
 
 
 def test_the_manager_above_is_asked() -> None:
-    """Of two managers, the first has left: both references mean those who are left."""
+    """The first of two managers has left, so both references mean the other managers."""
     riley = RILEY.model_copy(update={"manager": "bo"})
     boss = somebody("bo", "cy", active=False)
     directory = Directory([riley, boss, somebody("cy", "dee"), somebody("dee")])
@@ -88,7 +88,7 @@ def test_the_manager_above_is_asked() -> None:
 
 
 def test_a_chain_of_managers_has_no_stage_of_theirs() -> None:
-    """Their limit would cover it; the next manager whose limit does is asked."""
+    """Their limit would cover the amount; the next sufficient manager is asked."""
     riley = RILEY.model_copy(update={"manager": "bo"})
     people = [somebody("bo", "cy", active=False, limit=900), somebody("cy", limit=900)]
     until = "limit.expenses >= args.amount"
@@ -99,7 +99,7 @@ def test_a_chain_of_managers_has_no_stage_of_theirs() -> None:
 
 
 def test_who_becomes_inactive_after_being_asked_is_stood_in_for() -> None:
-    """The manager above takes the place; the note names the person."""
+    """The manager above gets the seat, and the note names the inactive person."""
     riley = RILEY.model_copy(update={"manager": "bo"})
     people = [somebody("bo", "cy"), somebody("cy")]
     level = Level(ask=("requester.manager",))
@@ -118,7 +118,7 @@ def test_who_becomes_inactive_after_being_asked_is_stood_in_for() -> None:
 
 
 def test_their_request_is_still_theirs() -> None:
-    """Nobody approves it under another account; they are not told of it, and cards name them."""
+    """They cannot approve it from another account; they get no messages, and cards name them."""
     twin = Person(id="r2", email="riley+new@example.com")
     directory = Directory([gone(RILEY), twin, CLEO])
     assert directory.may_be(twin, "r.voss@example.net")
@@ -129,7 +129,7 @@ def test_their_request_is_still_theirs() -> None:
 
 
 def test_somebody_may_be_there_again_under_another_id() -> None:
-    """The Slack account of somebody who has left leads to the entry that is active."""
+    """The Slack account of a person who has left leads to the active entry."""
     old, new = (Person(id=one, email=f"{one}@example.com", slack="U1") for one in ("old", "new"))
     found = Directory([gone(old), new]).by_slack("U1")
     assert found is not None
@@ -150,7 +150,7 @@ def test_somebody_may_be_there_again_under_another_id() -> None:
     ],
 )
 def test_the_seats_that_they_leave_vacant_are_named(ask: str, seat: str, why: str) -> None:
-    """A seat of their own, of a queue, of a manager, of a role."""
+    """The vacant seats of a person, a queue, a manager and a role are named."""
     mara = gone(MARA).model_copy(update={"roles": (Role.OPERATOR,)})
     riley = RILEY.model_copy(update={"manager": "mara"})
     cleo = CLEO.model_copy(update={"manager": "riley"})
@@ -162,7 +162,7 @@ def test_the_seats_that_they_leave_vacant_are_named(ask: str, seat: str, why: st
 
 
 def test_what_people_set_themselves_brings_nobody_back() -> None:
-    """An absence that is known of somebody who has left is left out, also for two steps."""
+    """An absence that a person set before they left is ignored, also for second steps."""
     directory = with_absences(Directory([gone(MARA), CLEO]), {"mara": Presence()})
     assert directory.get("mara") is None
     assert directory.proven().get("mara") is None

@@ -1,4 +1,4 @@
-"""What a yes or a no alone means to an agent that asks for input without a schema."""
+"""The value of a bare yes or no for an agent that asks for input without a schema."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JSON = InputRule(
 
 
 def test_the_first_rule_that_matches_says_what_the_agent_gets() -> None:
-    """By app and by a condition over the question."""
+    """Rules match by app and by a condition on the question."""
     args = {"message": 'Reply with {"approved": true}', "payload": None}
     assert rule_for([JSON, InputRule()], app="shop", agent="a", args=args) is JSON
     assert rule_for([JSON], app="other", agent="a", args=args) is None
@@ -29,7 +29,7 @@ def test_the_first_rule_that_matches_says_what_the_agent_gets() -> None:
 
 
 def test_a_no_takes_the_reason_along() -> None:
-    """In the field for it, or behind the word."""
+    """The reason goes into its own field, or after the word."""
     assert answer_of(JSON, yes=False, reason="late") == {"approved": False, "reason": "late"}
     assert answer_of(JSON, yes=True, reason="") == {"approved": True}
     assert answer_of(None, yes=False, reason="late") == "reject: late"
@@ -37,6 +37,6 @@ def test_a_no_takes_the_reason_along() -> None:
 
 
 def test_a_condition_that_can_never_hold_is_refused() -> None:
-    """When the settings are read, not when somebody has answered."""
+    """It is refused when the settings are read, before anybody answers."""
     with pytest.raises(ConditionError):
         check(InputRule(when="mesage == 'x'"))

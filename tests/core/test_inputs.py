@@ -1,4 +1,4 @@
-"""From the schema of a request for input to a form, from a person's words to a value that fits."""
+"""Requests for input: from a schema to a form, and from a person's words to a value."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from signoff.core.replies.text import ReplyContext
 
 
 class Address(BaseModel):
-    """Where to."""
+    """A postal address."""
 
     street: str
     floor: int = 0
@@ -37,7 +37,7 @@ class Address(BaseModel):
 
 
 class Review(BaseModel):
-    """What a reviewer says."""
+    """A reviewer's verdict."""
 
     approved: bool
     comment: str = Field(description="What should be better")
@@ -52,7 +52,7 @@ def asked(
 
 
 def question(schema: JsonValue = None) -> Approval:
-    """Return an approval that asks for input, and that Mara is asked about."""
+    """Return an approval that asks Mara for input."""
     approval, _ = Approval.open(
         make_origin(), asked(schema), hint="", template=None, now=NOON, kind=Kind.INPUT
     )
@@ -129,7 +129,7 @@ ANSWERS: dict[str, tuple[JsonValue, str, JsonValue]] = {
 
 @pytest.mark.parametrize("case", ANSWERS)
 def test_a_persons_words_become_the_value_that_the_schema_wants(case: str) -> None:
-    """What is written in a mail is what the workflow gets, of the right type."""
+    """The workflow gets the value of the mail with the right type."""
     schema, text, wanted = ANSWERS[case]
     after = say(question(schema), text)
     assert after.state is State.APPROVED
@@ -155,7 +155,7 @@ MISTAKES: dict[str, tuple[JsonValue, str, str, str, str]] = {
 
 @pytest.mark.parametrize("case", MISTAKES)
 def test_what_does_not_fit_is_refused_with_key_reading_and_example(case: str) -> None:
-    """The person is told which field, what was read there, and what would do."""
+    """The error names the field and what was read, and shows a value that would be accepted."""
     schema, text, key, read, example = MISTAKES[case]
     with pytest.raises(PayloadError) as raised:
         say(question(schema), text)
@@ -176,7 +176,7 @@ def test_what_does_not_fit_is_refused_with_key_reading_and_example(case: str) ->
 def test_a_no_is_an_answer_only_where_the_schema_has_one(
     schema: JsonValue, wanted: GivenAnswer | None
 ) -> None:
-    """A rejection is recorded in any case; its payload is the answer that says no."""
+    """The rejection is always recorded; its payload is the schema's answer for "no"."""
     assert read_form(schema).refuse("too long") == wanted
     after = say(question(schema), "reject: too long")
     assert after.state is State.REJECTED
@@ -185,14 +185,14 @@ def test_a_no_is_an_answer_only_where_the_schema_has_one(
 
 
 def test_a_verdict_that_needs_more_than_a_reason_has_no_no() -> None:
-    """A no without a word would leave out what the schema requires."""
+    """A rejection without a remark lacks a field that the schema requires."""
     form = read_form(Review.model_json_schema())
     assert form.refuse("") is None
     assert form.refuse("why") is not None
 
 
 def test_a_schema_that_refers_elsewhere_is_never_fetched() -> None:
-    """It cannot be looked at, so it cannot refuse anything either."""
+    """Such a schema is not looked up, so it cannot refuse an answer either."""
     form = read_form({"type": "object", "properties": {"a": {"$ref": "http://localhost:1/x"}}})
     assert form.accept({"a": "anything"}) == {"a": "anything"}
 
@@ -205,7 +205,7 @@ def test_an_approval_is_opened_once_for_each_time_that_an_id_asks() -> None:
 
 
 def test_the_digest_of_a_question_covers_all_that_it_asks() -> None:
-    """Message, payload and schema: what was shown is what is answered."""
+    """Message, payload and schema are in the digest: the shown question is the answered one."""
     digests = {
         make_approval(call=call).digest
         for call in (
@@ -241,7 +241,7 @@ parts: st.SearchStrategy[dict[str, JsonValue]] = st.one_of(
 
 @st.composite
 def objects(draw: st.DrawFn) -> dict[str, JsonValue]:
-    """Draw schemas of objects, some of their properties required."""
+    """Draw schemas of objects in which some properties are required."""
     properties: dict[str, JsonValue] = draw(st.dictionaries(names, parts, min_size=1, max_size=5))
     required: list[JsonValue] = [name for name in properties if draw(st.booleans())]
     return {"type": "object", "properties": properties, "required": required}
@@ -249,7 +249,7 @@ def objects(draw: st.DrawFn) -> dict[str, JsonValue]:
 
 @given(st.one_of(objects(), parts))
 def test_the_example_of_a_form_is_an_answer_to_it(schema: dict[str, JsonValue]) -> None:
-    """What the help text shows can be written as it stands, and fits the schema."""
+    """The example of the help text can be sent unchanged and fits the schema."""
     form = read_form(schema)
     assume(len({name.replace("_", "") for name in form.fields}) == len(form.fields))
     reply = read_reply(form.example(), ReplyContext(fields=form.template))
@@ -260,7 +260,7 @@ def test_the_example_of_a_form_is_an_answer_to_it(schema: dict[str, JsonValue]) 
 
 @given(objects())
 def test_a_card_that_is_filled_in_as_it_is_shown_is_an_answer(schema: dict[str, JsonValue]) -> None:
-    """The fields that start as something may stay; those that are required have to be filled."""
+    """Fields with a start value may stay; required fields have to be filled."""
     form = read_form(schema)
     assume(len({name.replace("_", "") for name in form.fields}) == len(form.fields))
     values = {name: form.fields[name] for name in form.shown if name not in form.required}
@@ -282,7 +282,7 @@ json_values = st.recursive(
 
 @given(json_values, st.dictionaries(names, json_values, max_size=3))
 def test_no_schema_breaks_the_form(schema: JsonValue, values: dict[str, JsonValue]) -> None:
-    """Any schema gives a form, and an answer either fits or is refused."""
+    """Any schema gives a form; an answer either fits it or is refused."""
     form = read_form(schema)
     assert isinstance(form, Form)
     assert form.example().startswith("approve")
@@ -294,7 +294,7 @@ def test_no_schema_breaks_the_form(schema: JsonValue, values: dict[str, JsonValu
 def test_an_answer_that_is_taken_fits_the_schema(
     schema: dict[str, JsonValue], values: dict[str, JsonValue]
 ) -> None:
-    """Nothing that the schema refuses is ever recorded."""
+    """An answer that the schema refuses is never recorded."""
     try:
         answer = read_form(schema).accept(values)
     except PayloadError:
@@ -303,6 +303,6 @@ def test_an_answer_that_is_taken_fits_the_schema(
 
 
 def test_the_help_of_a_question_names_what_has_to_be_given() -> None:
-    """The example in a mail that says "not understood" is one that would have worked."""
+    """The example in a "not understood" mail is an answer that works."""
     call = asked(Address.model_json_schema())
     assert example_of_yes(Kind.INPUT, call, None) == "approve\nstreet: text\ncountry: NO"

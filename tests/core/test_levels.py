@@ -1,4 +1,4 @@
-"""Each rule of a level alone."""
+"""Each rule of a level on its own."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def level(*ask: str, **rules: Any) -> Level:
 
 
 def asked(*levels: Level, template: JsonValue = None, **rules: Any) -> Approval:
-    """Return an approval whose first level has begun at noon; a stranger has asked for it."""
+    """Return an approval of a stranger whose first level begins at noon."""
     policy = Policy(name="p", levels=levels, **rules)
     origin = make_origin(user="stranger")
     opened = make_approval(origin=origin, template=template)
@@ -53,19 +53,19 @@ def asked(*levels: Level, template: JsonValue = None, **rules: Any) -> Approval:
 
 
 def yes(approval: Approval, person: Person, **parts: Any) -> Approval:
-    """Return the approval after a yes by mail, some minutes after noon."""
+    """Return the approval after an approval by mail, some minutes after noon."""
     parts = {"now": NOON + timedelta(minutes=5), "channel": "email", **parts}
     return approval.approve(person, PEOPLE, **parts)[0]
 
 
 def no(approval: Approval, person: Person, **parts: Any) -> Approval:
-    """Return the approval after a no by mail, some minutes after noon."""
+    """Return the approval after a rejection by mail, some minutes after noon."""
     parts = {"now": NOON + timedelta(minutes=5), "channel": "email", **parts}
     return approval.reject(person, PEOPLE, **parts)[0]
 
 
 def test_two_of_three() -> None:
-    """The first yes is a vote, the second the decision, and both have approved it."""
+    """The first approval is a vote, the second decides, and both approvers are recorded."""
     approval, (event,) = asked(level("ada", "bo", "cy", quorum=2)).approve(
         ADA, PEOPLE, channel="slack", now=NOON
     )
@@ -79,19 +79,19 @@ def test_two_of_three() -> None:
 
 
 def test_one_yes_is_a_decision_and_no_vote() -> None:
-    """Nothing is counted where nothing has to be."""
+    """A quorum of one needs no vote count."""
     approval, (event,) = asked(level("ada", "bo")).approve(ADA, PEOPLE, channel="cli", now=NOON)
     assert (approval.state, approval.votes, event.what) == (State.APPROVED, (), What.APPROVED)
 
 
 @pytest.mark.parametrize(("quorum", "need"), [("all", 3), ("majority", 2), (7, 7)])
 def test_how_many_it_takes(quorum: int | str, need: int) -> None:
-    """All and most are of those who are there; a number stays what it is."""
+    """The values "all" and "majority" count the people who are asked; a number stays as it is."""
     assert asked(level("ada", "bo", "cy", quorum=quorum)).ballot.need == need
 
 
 def test_a_person_counts_once_however_many_seats_they_have() -> None:
-    """A delegate of two fills one seat; what takes two then takes those who are left."""
+    """An approver in two seats counts once, so a quorum of two needs another person."""
     approval = asked(level("ada", "bo", quorum=2))
     seats = (*approval.seats, Seat(person="ada", instead_of="cy"))
     voted = yes(approval.model_copy(update={"seats": seats}), ADA)
@@ -100,13 +100,13 @@ def test_a_person_counts_once_however_many_seats_they_have() -> None:
 
 
 def test_a_veto_ends_it() -> None:
-    """One no is enough, whatever was said before."""
+    """One rejection ends the request, whatever the votes before."""
     voted = yes(asked(level("ada", "bo", quorum="all")), ADA)
     assert no(voted, BO, reason="too much").state is State.REJECTED
 
 
 def test_without_a_veto_a_no_only_counts_against() -> None:
-    """It is rejected when the quorum cannot be reached any more, and not before."""
+    """The request is rejected as soon as the quorum is out of reach, and not before."""
     approval = no(asked(level("ada", "bo", "cy", quorum=2, veto=False)), ADA)
     assert approval.state is State.PENDING
     assert yes(yes(approval, BO), CY).state is State.APPROVED
@@ -115,7 +115,7 @@ def test_without_a_veto_a_no_only_counts_against() -> None:
 
 
 def test_one_after_the_other() -> None:
-    """Nobody answers before it is their turn, and who has answered may change their mind."""
+    """Nobody may answer before their turn, and each person may change their own answer."""
     approval = asked(level("ada", "bo", quorum="all", order="sequence"))
     with pytest.raises(NotYourTurn, match=r"Ada is asked about approval .* before Bo"):
         yes(approval, BO)
@@ -127,7 +127,7 @@ def test_one_after_the_other() -> None:
 
 
 def test_a_reason_where_one_is_needed() -> None:
-    """The error says which answer would have worked."""
+    """The error shows an answer that would have worked."""
     approval = asked(level("ada", reasons=("reject",)))
     with pytest.raises(ReasonNeeded, match="needs a reason") as caught:
         no(approval, ADA, reason="  ")
@@ -137,7 +137,7 @@ def test_a_reason_where_one_is_needed() -> None:
 
 
 def test_all_who_approve_say_the_same() -> None:
-    """A yes with other values than a yes that stands is refused, and says who said what."""
+    """Values that differ from an earlier approval are refused; the error names its approver."""
     approval = asked(level("ada", "bo", quorum=2), template={"days": 0})
     voted = yes(approval, ADA, values={"days": 3})
     with pytest.raises(PayloadError, match="Ada has approved this with days: 3, and you say days:"):
@@ -149,7 +149,7 @@ def test_all_who_approve_say_the_same() -> None:
 
 
 def test_who_was_asked_before_is_told_where_it_went() -> None:
-    """By the clock: before and after somebody has noticed that the level is over."""
+    """They learn it from the deadline on, before and after the escalation is recorded."""
     approval = asked(level("ada"), level("bo", name="finance"))
     with pytest.raises(Escalated, match="went on to finance on Mon 2 Mar 2026, 13:00 UTC"):
         yes(approval, ADA, now=NOON + HOUR)
@@ -168,7 +168,7 @@ def test_who_was_asked_before_is_told_where_it_went() -> None:
 
 
 def test_who_stays_may_still_answer() -> None:
-    """And what they have said goes on counting."""
+    """Their earlier votes keep counting."""
     both = level("bo", "cy", quorum=2, earlier="stay")
     voted = yes(asked(level("ada", "dee", quorum=2), both), ADA)
     later, _ = advance(voted, PEOPLE, now=NOON + HOUR)
@@ -178,14 +178,14 @@ def test_who_stays_may_still_answer() -> None:
 
 
 def test_who_leaves_takes_their_answer_along() -> None:
-    """A yes of an earlier level fills no quorum of another one."""
+    """An approval of an earlier level does not count towards the next level's quorum."""
     voted = yes(asked(level("ada", "dee", quorum=2), level("bo", "cy", quorum=2)), ADA)
     later, _ = advance(voted, PEOPLE, now=NOON + HOUR)
     assert yes(later, BO, now=NOON + HOUR).state is State.PENDING
 
 
 def test_levels_are_gone_through_again() -> None:
-    """As often as the policy says, and then it ends."""
+    """The levels repeat as often as the policy says; then the request ends."""
     approval, went = asked(level("ada"), level("ghost"), level("bo"), repeat=1), []
     while approval.state is State.PENDING:
         assert approval.deadline is not None
@@ -206,7 +206,7 @@ def test_levels_are_gone_through_again() -> None:
     ],
 )
 def test_silence_approves_under_the_ceiling_alone(ceiling: str, state: State) -> None:
-    """What is above it, or cannot be evaluated, is rejected."""
+    """A call above the ceiling, or a ceiling that cannot be evaluated, is not approved."""
     approval = asked(level("ada"), on_timeout="approve", ceiling=ceiling)
     after, _ = advance(approval, PEOPLE, now=NOON + HOUR)
     assert after.state is state
@@ -215,7 +215,7 @@ def test_silence_approves_under_the_ceiling_alone(ceiling: str, state: State) ->
 
 
 def test_silence_approves_nothing_that_somebody_has_refused_or_has_to_fill() -> None:
-    """Nor what takes two steps."""
+    """A call that needs two steps is not approved either."""
     rules = {"on_timeout": "approve", "ceiling": "true"}
     refused = no(asked(level("ada", "bo", quorum=1, veto=False), **rules), ADA)
     blank = asked(level("ada"), template={"days": 0}, **rules)
@@ -225,14 +225,14 @@ def test_silence_approves_nothing_that_somebody_has_refused_or_has_to_fill() -> 
 
 
 def test_who_owns_the_agent_never_decides() -> None:
-    """By no identity, also where they have got a seat all the same."""
+    """The owner is recognised by every identity, even with a seat."""
     approval = asked(level("ada", "bo")).model_copy(update={"barred": ("bo@old.example",)})
     with pytest.raises(OwnRequest, match="Bo owns the agent"):
         no(approval, BO)
 
 
 def test_reminders() -> None:
-    """They come at their moments, once each; those that were missed are one."""
+    """Each reminder comes once at its time; missed reminders become one."""
     approval = asked(level("ada", "bo", quorum=2, remind=("10m", "20m", "2h")))
     assert approval.next_due == NOON + timedelta(minutes=10)
     voted = yes(approval, ADA)
@@ -243,7 +243,7 @@ def test_reminders() -> None:
 
 
 def test_there_is_nobody_behind_the_last_level() -> None:
-    """A policy that goes on at once says so."""
+    """After the last level, there is no level to escalate to."""
     assert move_on(asked(level("ada")), PEOPLE, now=NOON, why="refused") is None
 
 
@@ -252,19 +252,19 @@ def test_there_is_nobody_behind_the_last_level() -> None:
     [("4h", Span(4 * HOUR)), ("4h business", Span(4 * HOUR, business=True)), (60, Span(HOUR / 60))],
 )
 def test_a_span_is_read_as_it_is_written(text: object, span: Span) -> None:
-    """Written and read again it is the same."""
+    """A span that is written and read again stays the same."""
     assert parse_span(text) == span == parse_span(str(span))
 
 
 @pytest.mark.parametrize("text", ["business", "0s", "4 hours business", "2y", True, None, [1]])
 def test_what_is_no_span_is_refused(text: object) -> None:
-    """With an error that pydantic makes a fault of."""
+    """The error is one that pydantic can report."""
     with pytest.raises(ValueError, match=r"duration|too long|between"):
         parse_span(text)
 
 
 def test_a_record_of_before_there_were_levels_is_read_and_decided() -> None:
-    """Everybody with a card may decide, the first answer ends it, and so does its deadline."""
+    """Everybody with a card may decide; the first answer or the deadline ends it."""
     record = {
         "id": "ap_1",
         "origin": {"run": "run_1", "app": "finance", "user": "stranger", "session": "s"}
@@ -283,7 +283,7 @@ def test_a_record_of_before_there_were_levels_is_read_and_decided() -> None:
 
 
 def test_a_vote_in_two_steps_counts_when_it_is_confirmed() -> None:
-    """The first step is no vote yet."""
+    """The first step does not count as a vote."""
     approval = yes(asked(level("ada", "bo", quorum=2), second_step="true"), ADA)
     assert (len(approval.steps), approval.votes) == (1, ())
     step = approval.step_of("ada")
@@ -296,19 +296,19 @@ def test_a_vote_in_two_steps_counts_when_it_is_confirmed() -> None:
     ("quorum", "need"), [("1%", 1), ("50%", 2), ("51%", 3), ("75%", 3), ("76%", 4), ("100%", 4)]
 )
 def test_a_share_is_rounded_up(quorum: str, need: int) -> None:
-    """Of four who are asked: never fewer than the share says, and one at the least."""
+    """The number of approvers never falls below the share, and is at least one of four."""
     assert asked(level("ada", "bo", "cy", "dee", quorum=quorum)).ballot.need == need
 
 
 @pytest.mark.parametrize("quorum", ["0%", "101%", "50 %", "half", "5.5%", 0])
 def test_what_is_no_quorum(quorum: int | str) -> None:
-    """A share is a whole number of percent."""
+    """A share is a whole percentage from 1 to 100."""
     with pytest.raises(ValidationError, match="quorum"):
         level("ada", quorum=quorum)
 
 
 def test_levels_of_the_default_let_nobody_in_whose_level_of_the_policy_is_over() -> None:
-    """Ada's is over when nobody reaches Bo, who may still answer, as may whom the default asked."""
+    """Ada's level is over, so she is refused; Bo, Cy and Dee may still answer."""
     default = Fallback(levels=(level("cy"), level("dee", earlier="stay")))
     approval, _ = advance(asked(level("ada"), level("bo")), PEOPLE, now=NOON + HOUR)
     now = NOON + HOUR + HOUR / 2

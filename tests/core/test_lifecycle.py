@@ -1,4 +1,4 @@
-"""The life of an approval: every legal move, and every other one refused."""
+"""The life of an approval: every legal move works, and every other move is refused."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MOVES: dict[Move, Callable[[Approval], Made]] = {
 
 
 def in_state(state: State) -> Approval:
-    """Return an approval that has come to a state by a legal move."""
+    """Return an approval in a state, reached by a legal move."""
     approval = asked_approval()
     for (source, move), to in TRANSITIONS.items():
         if source is State.PENDING and to is state:
@@ -55,7 +55,7 @@ def in_state(state: State) -> Approval:
 
 
 def test_a_copy_counts_its_votes_anew() -> None:
-    """What was counted before a move does not count after it, and is not stored."""
+    """A count from before a move does not hold after it, and is not stored."""
     approval = asked_approval()
     assert approval.ballot.own == ("mara", "cleo")
     text = stored_json(approval)
@@ -69,14 +69,14 @@ def test_a_copy_counts_its_votes_anew() -> None:
 
 
 def test_every_move_has_a_method() -> None:
-    """No move of the enumeration is without a method that makes it."""
+    """Each move of the enumeration has a method."""
     assert set(MOVES) == set(Move)
 
 
 @pytest.mark.parametrize("move", Move)
 @pytest.mark.parametrize("state", State)
 def test_the_table_rules(state: State, move: Move) -> None:
-    """A move leads where the table says, and is refused where the table has no such move."""
+    """A move leads to the table's state; a move without an entry is refused."""
     before = in_state(state)
     assert before.state is state
     to = TRANSITIONS.get((state, move))
@@ -96,7 +96,7 @@ def test_the_table_rules(state: State, move: Move) -> None:
 @pytest.mark.parametrize("to", Handoff)
 @pytest.mark.parametrize("start", Handoff)
 def test_the_way_of_the_answer(start: Handoff, to: Handoff) -> None:
-    """The answer takes the steps of the second table and no other."""
+    """The answer takes the steps of the second table only."""
     before = asked_approval().model_copy(update={"handoff": start})
     if to not in HANDOFFS[start]:
         with pytest.raises(IllegalMove, match=f"is {start} and cannot become {to}"):
@@ -109,27 +109,27 @@ def test_the_way_of_the_answer(start: Handoff, to: Handoff) -> None:
 
 
 def test_a_result_is_not_forgotten_by_the_next_step() -> None:
-    """A step that brings no result keeps the one that is there."""
+    """A step without a result keeps the existing result."""
     approval = asked_approval().model_copy(update={"handoff": Handoff.FINISHED, "result": "7"})
     assert approval.hand_on(Handoff.RESUMED, now=LATER)[0].result == "7"
 
 
 def test_publishing_a_pause_twice_opens_one_approval() -> None:
-    """The id is a function of where the call comes from."""
+    """The id is a function of the origin of the call."""
     assert make_approval().id == make_approval(now=LATER).id
     assert make_approval().id.startswith("ap_")
     assert len(make_approval().id) == 19
 
 
 def test_asking_somebody_sets_the_deadline() -> None:
-    """The deadline counts from the asking, not from the opening."""
+    """The deadline counts from the time of asking, not of opening."""
     approval = ask(make_approval(), MARA, now=LATER, within=timedelta(hours=1))
     assert approval.deadline == LATER + timedelta(hours=1)
     assert [asked.person for asked in approval.asked] == ["mara"]
 
 
 def test_asking_nobody_is_unroutable() -> None:
-    """An approval that nobody is asked about says so in its history."""
+    """An approval that asks nobody records this in its history."""
     terms = asked_approval().terms
     assert terms is not None
     _, (event,) = make_approval().ask(terms, (), now=NOON, notes=("nobody", "at all"))
@@ -137,7 +137,7 @@ def test_asking_nobody_is_unroutable() -> None:
 
 
 def test_what_has_ended_is_not_asked_again() -> None:
-    """People are only asked about what is pending."""
+    """People are asked about pending approvals only."""
     ended = in_state(State.APPROVED)
     assert ended.terms is not None
     with pytest.raises(IllegalMove, match="is approved and cannot ask"):
@@ -145,7 +145,7 @@ def test_what_has_ended_is_not_asked_again() -> None:
 
 
 def test_deliveries_are_noted_person_by_person() -> None:
-    """A card that cannot be delivered to one does not make the other unreachable."""
+    """An undeliverable card of one person does not make the others unreachable."""
     approval, _ = deliveries.undelivered(
         asked_approval(), "mara", "email", "no such mailbox", now=LATER
     )
@@ -160,7 +160,7 @@ def test_deliveries_are_noted_person_by_person() -> None:
 
 
 def test_the_deadline_itself_is_too_late() -> None:
-    """An answer counts until the last moment before the deadline, sweeper or not."""
+    """An answer counts until the last moment before the deadline, whenever the timer runs."""
     approval = asked_approval()
     approval.may_decide(MARA, people(), now=LATE - timedelta(microseconds=1))
     with pytest.raises(TooLate, match="expired on Mon 2 Mar 2026, 16:00 UTC"):
@@ -168,13 +168,13 @@ def test_the_deadline_itself_is_too_late() -> None:
 
 
 def test_before_the_deadline_nothing_times_out() -> None:
-    """A sweeper with a fast clock ends nothing too early."""
+    """A timer with a fast clock ends nothing too early."""
     with pytest.raises(IllegalMove, match="not due yet"):
         asked_approval().time_out(now=LATE - timedelta(microseconds=1))
 
 
 def test_what_stays_open_takes_answers_after_its_deadline() -> None:
-    """Where the policy says stay, the deadline marks it overdue, once, and ends nothing."""
+    """If the policy says "stay", the deadline marks it overdue once, and ends nothing."""
     approval = ask(make_approval(), MARA, on_timeout=OnTimeout.STAY)
     decided, _ = approval.approve(MARA, people(), channel="email", now=LATE)
     assert decided.state is State.APPROVED
@@ -185,21 +185,21 @@ def test_what_stays_open_takes_answers_after_its_deadline() -> None:
 
 
 def test_only_who_is_asked_decides() -> None:
-    """Somebody of the directory who is not asked is refused, with his name."""
+    """A person of the directory who is not asked is refused by name."""
     approval = ask(make_approval(), MARA)
     with pytest.raises(NotAnApprover, match="Cleo Park is not asked"):
         approval.approve(CLEO, people(), channel="email", now=LATER)
 
 
 def test_the_requester_never_decides() -> None:
-    """Not even when somebody has put the requester among those who are asked."""
+    """The requester is refused even with a place among the approvers."""
     approval = ask(make_approval(), MARA, RILEY)
     with pytest.raises(OwnRequest, match="Riley Voss asked for reimburse"):
         approval.approve(RILEY, people(), channel="email", now=LATER)
 
 
 def test_a_decided_approval_names_who_decided() -> None:
-    """The second one to answer learns who was first."""
+    """The second person to answer learns who decided."""
     approval = in_state(State.REJECTED)
     with pytest.raises(AlreadyDecided, match="already rejected by Mara Lind"):
         approval.approve(CLEO, people(), channel="email", now=LATER)
@@ -208,7 +208,7 @@ def test_a_decided_approval_names_who_decided() -> None:
 
 
 def test_other_values_on_a_gate_are_a_rejection_that_proposes_a_call() -> None:
-    """An approval cannot change the arguments that were shown, but it can say which would do."""
+    """An answer cannot change the displayed arguments, but it can propose others."""
     approval, (event,) = asked_approval().approve(
         MARA, people(), channel="email", now=LATER, values={"amount": 100}
     )
@@ -219,7 +219,7 @@ def test_other_values_on_a_gate_are_a_rejection_that_proposes_a_call() -> None:
 
 
 def test_the_values_that_were_shown_are_an_approval() -> None:
-    """Somebody who repeats the amount has changed nothing."""
+    """Repeating the displayed amount changes nothing."""
     shown = asked_approval().call.args
     approval, _ = asked_approval().approve(
         MARA, people(), channel="email", now=LATER, values=dict(shown)
@@ -235,7 +235,7 @@ def test_values_for_an_argument_that_is_not_there_are_refused() -> None:
 
 
 def test_a_call_in_doubt_is_asked_about_as_another_approval() -> None:
-    """The question is about the same call, names the one before, and says what happened."""
+    """The new approval has the same call, names the earlier one, and says what happened."""
     approval = in_state(State.APPROVED)
     with pytest.raises(IllegalMove, match="not in doubt"):
         approval.ask_again(now=LATER)
@@ -265,19 +265,19 @@ def test_a_template_wants_its_blanks_filled() -> None:
 
 @pytest.mark.parametrize("template", [{"x": float("nan")}, {"x": "\ud800"}, {1: "x"}])
 def test_a_template_that_cannot_be_kept_is_refused(template: Any) -> None:
-    """What the ledger could not write and read back as the same never gets into it."""
+    """A value that the ledger cannot write and read back is never stored."""
     with pytest.raises(NotCanonical, match="payload template of reimburse"):
         make_approval(template=template)
 
 
 def test_a_hint_in_broken_unicode_is_mended() -> None:
-    """A hint is only words: it is no reason not to ask."""
+    """A hint is only text, so broken Unicode in it does not prevent the question."""
     assert make_approval(hint="over \ud800 budget").hint == "over ? budget"
 
 
 @pytest.mark.parametrize("state", State)
 def test_what_the_ledger_keeps_is_the_same_when_read(state: State) -> None:
-    """JSON without the defaults brings back an equal approval."""
+    """JSON without the default values reads back as an equal approval."""
     approval = in_state(state)
     text = approval.model_dump_json(exclude_defaults=True, exclude={"version"})
     assert Approval.model_validate_json(text) == approval

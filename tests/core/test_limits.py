@@ -1,4 +1,4 @@
-"""Who may say yes to how much: limits, managers one after the other, and groups side by side."""
+"""Limits on approvals: limits of people, chains of managers, and parallel groups."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from signoff.core.directory.queues import Queue
 from signoff.core.grants.grant import may_grant
 from signoff.core.policies.levels import Group, Level
 from signoff.core.policies.policy import Fallback, GrantRules, Policy
+from signoff.core.routing.departures import stand_in
 from signoff.core.routing.escalation import advance, go_past, pass_on
 from signoff.core.routing.selection import Choice, choose
 
@@ -30,7 +31,7 @@ LIMIT = "limit.expenses >= args.amount"
 
 
 def person(name: str, manager: str = "", most: float = 0, **parts: object) -> Person:
-    """Return somebody with a limit for expenses."""
+    """Return a person with a limit for expenses."""
     limits = {"expenses": most} if most else {}
     return Person(
         id=name,
@@ -43,12 +44,12 @@ def person(name: str, manager: str = "", most: float = 0, **parts: object) -> Pe
 
 
 def away(delegate: str = "") -> tuple[Absence, ...]:
-    """Return an absence of the whole of March."""
+    """Return an absence during the whole of March."""
     return (Absence(start=date(2026, 3, 1), end=date(2026, 3, 31), delegate=delegate),)
 
 
 def company(*changed: Person, queues: Iterable[Queue] = ()) -> Directory:
-    """Return Riley, whose managers may approve up to 500, 5,000 and without an end."""
+    """Return Riley, whose managers may approve up to 500, up to 5,000 and without a limit."""
     people = [
         person("riley", "ada"),
         person("ada", "bo", 500),
@@ -67,13 +68,13 @@ DEFAULT = Fallback(ask=("eve",))
 
 
 def chosen(policy: Policy, amount: float = 400, directory: Directory = PEOPLE) -> Choice:
-    """Choose about an expense of Riley's."""
+    """Choose a policy for an expense of Riley's."""
     opened = make_approval(call=make_call(amount=amount))
     return choose([policy], DEFAULT, directory, opened.facts, now=NOON)
 
 
 def asked(policy: Policy, amount: float = 400, directory: Directory = PEOPLE) -> Approval:
-    """Return an approval that has been routed."""
+    """Return an approval that a policy has routed."""
     choice = chosen(policy, amount, directory)
     assert choice.start is not None
     opened = make_approval(call=make_call(amount=amount), origin=make_origin(user="riley"))
@@ -83,7 +84,7 @@ def asked(policy: Policy, amount: float = 400, directory: Directory = PEOPLE) ->
 def says(
     approval: Approval, name: str, *, yes: bool = True, directory: Directory = PEOPLE
 ) -> Approval:
-    """Return the approval after an answer, gone on to the next phase where that is due."""
+    """Return the approval after an answer, in the next phase if that is due."""
     who = directory.get(name)
     assert who is not None
     move = approval.approve if yes else approval.reject
@@ -98,7 +99,7 @@ def says(
     [(400, ["ada"]), (500, ["ada"]), (4_000, ["ada", "bo"]), (40_000, ["ada", "bo", "cy"])],
 )
 def test_it_goes_up_the_managers_until_a_limit_covers_it(amount: float, way: list[str]) -> None:
-    """A yes of somebody below counts as their phase; the first that covers it ends it."""
+    """An approval below the limit counts as that manager's phase; a sufficient limit ends it."""
     approval = asked(UP, amount)
     for name in way:
         assert (approval.state, approval.ballot.own) == (State.PENDING, (name,))
@@ -107,12 +108,12 @@ def test_it_goes_up_the_managers_until_a_limit_covers_it(amount: float, way: lis
 
 
 def test_a_no_on_the_way_up_ends_it() -> None:
-    """Everybody who is asked may refuse, whatever their limit."""
+    """Each manager may reject it, whatever their limit."""
     assert says(says(asked(UP, 4_000), "ada"), "bo", yes=False).state is State.REJECTED
 
 
 def test_a_manager_who_does_not_answer_is_followed_by_the_next_one_up() -> None:
-    """Silence approves nothing; the last one's ends it."""
+    """Silence never approves; after the last manager's silence the request ends."""
     approval, _ = advance(asked(UP, 400), PEOPLE, now=NOON + HOUR)
     assert approval.ballot.own == ("bo",)
     assert says(approval, "bo").state is State.APPROVED
@@ -124,7 +125,7 @@ def test_a_manager_who_does_not_answer_is_followed_by_the_next_one_up() -> None:
 
 
 def test_who_stands_in_has_at_most_the_limit_of_both() -> None:
-    """Neither a delegate with a higher limit nor one with a lower approves more than either may."""
+    """A delegate approves no more than the lower limit of the two."""
     high = company(person("ada", "bo", 500, away=away("cy")))
     low = company(person("bo", "cy", 5_000, away=away("dee")))
     approval = says(asked(UP, 700, high), "cy", directory=high)
@@ -137,13 +138,13 @@ def test_who_stands_in_has_at_most_the_limit_of_both() -> None:
 
 
 def test_who_is_away_without_anybody_is_passed_over_on_the_way_up() -> None:
-    """The next manager is asked at once."""
+    """The next manager is asked immediately."""
     gone = company(person("ada", "bo", 500, away=away()))
     assert asked(UP, 400, gone).ballot.own == ("bo",)
 
 
 def test_what_nobodys_limit_covers_is_noticed_at_once() -> None:
-    """The default is asked before anybody, and it is said why; so it is without a manager."""
+    """The default is asked first, and the notes say why; also if there is no manager."""
     poor = company(person("cy", "", 9_000))
     for directory, amount, why in (
         (poor, 10_000, "nobody's limit covers this (Ada, Bo, Cy)"),
@@ -157,7 +158,7 @@ def test_what_nobodys_limit_covers_is_noticed_at_once() -> None:
 
 
 def test_what_no_limit_covers_is_asked_of_nobody_where_the_default_goes_by_limits_too() -> None:
-    """A default that goes up the managers lets none of them approve more than they may."""
+    """A default that follows the managers lets nobody approve more than their limit."""
     default = Fallback(ask=("requester.manager",), until=LIMIT)
     facts = make_approval(call=make_call(amount=400)).facts
     choice = choose([], default, company(person("cy", "", 9_000)), facts, now=NOON)
@@ -169,7 +170,7 @@ def test_what_no_limit_covers_is_asked_of_nobody_where_the_default_goes_by_limit
 
 
 def test_what_was_covered_when_it_was_opened_may_not_be_any_more() -> None:
-    """The last one up is away by then, and who stands in has no limit: the default is asked."""
+    """The last manager is away by then and the delegate has no limit, so more is needed."""
     later = company(person("cy", "", float("inf"), away=away("eve")))
     approval = says(says(asked(UP, 40_000), "ada", directory=later), "bo", directory=later)
     assert approval.ballot.own == ("eve",)
@@ -184,7 +185,7 @@ def test_what_was_covered_when_it_was_opened_may_not_be_any_more() -> None:
 def unreached(
     approval: Approval, directory: Directory = PEOPLE, default: Fallback = DEFAULT
 ) -> Approval:
-    """Return the approval once no card has reached those who are asked."""
+    """Return the approval after no card has reached its approvers."""
     went = go_past(approval, default, directory, now=SOON, why="nobody can be reached")
     assert went is not None
     if not isinstance(went, Choice):
@@ -193,14 +194,14 @@ def unreached(
 
 
 def test_a_late_yes_of_somebody_whose_limit_covers_it_ends_it() -> None:
-    """No card reached Ada, who answers on the page when Bo is asked already."""
+    """No card reached Ada; she approves on the page after Bo is asked."""
     approval = unreached(asked(UP, 400))
     assert approval.ballot.own == ("bo",)
     assert says(approval, "ada").state is State.APPROVED
 
 
 def test_a_late_yes_of_somebody_whose_limit_is_too_low_takes_nobodys_place() -> None:
-    """Ada's is no yes of Bo's, and none of the default's."""
+    """Ada's approval does not count as Bo's or as the default's."""
     approval = unreached(asked(UP, 2_000))
     with pytest.raises(Escalated, match="went on to Bo"):
         says(approval, "ada")
@@ -213,7 +214,7 @@ def test_a_late_yes_of_somebody_whose_limit_is_too_low_takes_nobodys_place() -> 
 
 
 def test_a_place_that_is_handed_on_covers_no_more_than_the_new_holder_may() -> None:
-    """Bo hands his place to Dee, whose limit is lower: it goes on to Cy."""
+    """Bo reassigns to Dee, whose limit is lower, so Cy is asked next."""
     approval, bo = says(asked(UP, 2_000), "ada"), PEOPLE.get("bo")
     assert bo is not None
     handed, _ = collaboration.reassign(
@@ -223,7 +224,7 @@ def test_a_place_that_is_handed_on_covers_no_more_than_the_new_holder_may() -> N
 
 
 def test_members_of_a_queue_have_its_limits() -> None:
-    """The higher of the two counts."""
+    """The higher of the two limits counts."""
     queue = Queue(name="heads", members=("ada",), limits={"expenses": 800})
     directory = company(queues=[queue])
     assert says(asked(UP, 800, directory), "ada", directory=directory).state is State.APPROVED
@@ -239,7 +240,7 @@ def test_members_of_a_queue_have_its_limits() -> None:
 def test_nothing_is_approved_that_no_limit_covers(
     limits: list[int], amount: int, silent: list[bool]
 ) -> None:
-    """For any set of answers, one of those who approved covers it, or nobody did."""
+    """For any answers, the limit of at least one approver covers an approved amount."""
     names = [f"m{at}" for at, _ in enumerate(limits)]
     above = [*names[1:], ""]
     managers = [
@@ -275,7 +276,7 @@ def test_nothing_is_approved_that_no_limit_covers(
 
 
 def test_all_managers_up_to_the_top_as_phases() -> None:
-    """Each has to approve, whatever their limit."""
+    """Each manager has to approve, whatever their limit."""
     approval = asked(Policy(name="p", ask=("requester.managers",)))
     assert approval.still_needed == 3
     for name in ("ada", "bo", "cy"):
@@ -285,7 +286,7 @@ def test_all_managers_up_to_the_top_as_phases() -> None:
 
 
 def test_the_manager_of_those_who_were_asked() -> None:
-    """Of the person replaced, also where a level was passed over because they are away."""
+    """The manager is that of the absent person, with a delegate or with a skipped level."""
     policy = Policy(
         name="p",
         levels=(
@@ -303,9 +304,9 @@ def test_the_manager_of_those_who_were_asked() -> None:
 
 
 def test_a_grant_takes_the_place_of_no_limit() -> None:
-    """One yes beforehand says nothing about how much."""
+    """A grant says nothing about the amount."""
     rules = GrantRules(who=("ada",))
-    with pytest.raises(GrantRefused, match="more than one yes"):
+    with pytest.raises(GrantRefused, match="more than one approval"):
         may_grant(asked(UP.model_copy(update={"grants": rules})), "ada")
 
 
@@ -318,7 +319,7 @@ TWO = Policy(
 
 
 def test_groups_side_by_side_each_with_its_minimum() -> None:
-    """All are asked at once; who is in both counts in each."""
+    """All groups are asked together; a member of both counts in each."""
     approval = asked(TWO)
     assert approval.ballot.own == ("ada", "bo", "cy", "dee")
     assert approval.ballot.need == 3
@@ -330,7 +331,7 @@ def test_groups_side_by_side_each_with_its_minimum() -> None:
 
 
 def test_a_group_that_cannot_be_met_any_more_rejects() -> None:
-    """Without a veto one no is not enough where others of the group are left."""
+    """Without a veto, one rejection is not enough while the group can reach its minimum."""
     one = says(asked(TWO), "dee", yes=False)
     assert one.state is State.PENDING
     assert says(one, "cy", yes=False).state is State.REJECTED
@@ -343,7 +344,7 @@ def test_a_group_that_cannot_be_met_any_more_rejects() -> None:
 def test_groups_are_met_exactly_when_each_has_its_minimum(
     groups: list[set[str]], data: st.DataObject
 ) -> None:
-    """With any answers, in any order."""
+    """This holds for any answers in any order."""
     quorums = [data.draw(st.integers(1, len(one))) for one in groups]
     everybody = sorted(set().union(*groups))
     directory = Directory([person("riley"), *map(person, everybody)])
@@ -377,7 +378,7 @@ STAGES = Policy(
 
 
 def test_a_person_who_has_approved_is_not_asked_again() -> None:
-    """Bo's first yes counts in every later phase, and ends it where nobody else is needed."""
+    """Bo's approval counts in each later phase, and can complete a phase."""
     finance = says(says(asked(STAGES), "bo"), "ada")
     assert (finance.ballot.yes, finance.ballot.awaited) == (("bo",), ("cy", "dee"))
     done = says(finance, "cy")
@@ -385,7 +386,7 @@ def test_a_person_who_has_approved_is_not_asked_again() -> None:
 
 
 def test_the_policy_can_ask_them_again() -> None:
-    """Each phase then wants answers of its own."""
+    """With `ask_twice`, each phase needs its own answers."""
     twice = STAGES.model_copy(update={"ask_twice": True})
     finance = says(says(asked(twice), "bo"), "ada")
     assert finance.ballot.awaited == ("bo", "cy", "dee")
@@ -393,15 +394,58 @@ def test_the_policy_can_ask_them_again() -> None:
     assert (board.state, board.ballot.awaited) == (State.PENDING, ("bo",))
 
 
+def test_a_chain_of_delegates_approves_no_more_than_any_of_them_at_once_or_later() -> None:
+    """Cy is Ada's delegate and Bo is Cy's; the start of the absences does not matter."""
+    later = Absence(start=date(2026, 3, 3), end=date(2026, 3, 31), delegate="cy")
+    away_for = (Absence(start=date(2026, 3, 1), end=date(2026, 3, 31), delegate="bo"),)
+    changed = (
+        person("ada", "bo", 5_000, away=(later,)),
+        person("cy", "", 100, away=away_for),
+    )
+    directory = company(*changed)
+    approval = asked(UP, 4_000, directory)
+    gone = NOON + timedelta(days=1)
+    there, _ = stand_in(approval, directory, now=gone)
+    assert there.ballot.own == ("ada", "bo")
+    assert [one.covers for one in there.seats_here] == [True, False]
+
+
+@pytest.mark.parametrize(("amount", "state"), [(450, State.APPROVED), (900, State.PENDING)])
+def test_a_yes_with_a_higher_amount_than_was_asked_for_is_held_to_the_limit(
+    amount: int, state: State
+) -> None:
+    """The entered amount counts; above the limit, the next manager is asked."""
+    origin = make_origin(user="riley")
+    call = make_call(amount=400)
+    approval, _ = Approval.open(origin, call, hint="", template={"amount": 400}, now=NOON)
+    choice = choose((UP,), DEFAULT, PEOPLE, approval.facts, now=NOON)
+    approval, _ = approval.ask(choice.terms, (), now=NOON, start=choice.start)
+    ada, bo = PEOPLE.get("ada"), PEOPLE.get("bo")
+    assert ada is not None
+    assert bo is not None
+    values = {"amount": amount}
+    said, _ = approval.approve(ada, PEOPLE, channel="inbox", now=SOON, values=values)
+    assert said.state is state
+    if state is State.APPROVED:
+        return
+    went = pass_on(said, PEOPLE, now=SOON)
+    assert went is not None
+    assert went[0].ballot.own == ("bo",)
+    done, _ = went[0].approve(bo, PEOPLE, channel="inbox", now=SOON, values=values)
+    assert done.state is State.APPROVED
+    assert done.decision is not None
+    assert done.decision.payload == values
+
+
 def test_a_yes_without_the_reason_that_a_later_phase_wants_does_not_count_there() -> None:
-    """They are asked for it."""
+    """The approver is asked again for the reason."""
     board = Level(ask=("ada",), phase="board", reasons=("approve",))
     policy = Policy(name="p", levels=(Level(ask=("ada",), phase="managers"), board))
     assert says(asked(policy), "ada").ballot.awaited == ("ada",)
 
 
 def test_each_yes_that_counts_again_is_in_the_audit() -> None:
-    """With where it was given."""
+    """The audit names the phase in which it was given."""
     approval = says(asked(STAGES), "bo")
     ada = PEOPLE.get("ada")
     assert ada is not None
@@ -438,19 +482,100 @@ def test_each_yes_that_counts_again_is_in_the_audit() -> None:
 def test_settings_that_contradict_themselves_are_refused(
     settings: dict[str, object], message: str
 ) -> None:
-    """The message says what to take out."""
+    """The error says which setting to remove."""
     with pytest.raises(ValidationError, match=message):
         Policy.model_validate({"name": "p", **settings})
 
 
 def test_limits_are_neither_negative_nor_nameless() -> None:
-    """An amount that is no number would let anything pass, or nothing."""
+    """An amount that is not a number would let anything pass, or nothing."""
     for limits in ({"expenses": -1}, {"expenses": float("nan")}, {"two words": 1}):
         with pytest.raises(ValidationError):
             Person(id="p", email="p@example.com", limits=limits)
 
 
 def test_who_is_not_on_the_way_up_has_no_say() -> None:
-    """However high their limit."""
+    """Such a person is refused, however high their limit."""
     with pytest.raises(NotAnApprover):
         says(asked(UP), "cy")
+
+
+@pytest.mark.parametrize(("amount", "asked_next"), [(450, ()), (900, ("bo",))])
+def test_a_yes_of_an_earlier_phase_counts_at_a_later_one_up_to_the_limit_there(
+    amount: int, asked_next: tuple[str, ...]
+) -> None:
+    """A value entered in a phase without limits is compared with the limit of the later phase."""
+    policy = Policy(
+        name="p",
+        levels=(
+            Level(ask=("ada",), phase="team"),
+            Level(ask=("requester.manager",), until=LIMIT, phase="money"),
+        ),
+    )
+    call = make_call(amount=400)
+    approval, _ = Approval.open(
+        make_origin(user="riley"), call, hint="", template={"amount": 400}, now=NOON
+    )
+    choice = choose([policy], DEFAULT, PEOPLE, approval.facts, now=NOON)
+    assert choice.start is not None
+    approval, _ = approval.ask(choice.terms, (), now=NOON, start=choice.start)
+    ada = PEOPLE.get("ada")
+    assert ada is not None
+    approval, _ = approval.approve(ada, PEOPLE, channel="cli", now=SOON, values={"amount": amount})
+    went = pass_on(approval, PEOPLE, now=SOON)
+    assert went is not None
+    assert went[0].state is (State.PENDING if asked_next else State.APPROVED)
+    assert not asked_next or went[0].ballot.awaited == asked_next
+
+
+def routed_with_a_field(directory: Directory) -> Approval:
+    """Return an approval for 50 whose approver may enter another amount."""
+    approval, _ = Approval.open(
+        make_origin(user="riley"),
+        make_call(amount=50),
+        hint="",
+        template={"amount": 50},
+        now=NOON,
+    )
+    choice = choose([UP], DEFAULT, directory, approval.facts, now=NOON)
+    assert choice.start is not None
+    return approval.ask(choice.terms, (), now=NOON, start=choice.start)[0]
+
+
+def covered(approval: Approval, name: str, amount: float, directory: Directory) -> bool:
+    """Return whether an approval with another amount ends the request."""
+    who = directory.get(name)
+    assert who is not None
+    values = {"amount": amount}
+    after, _ = approval.approve(who, directory, channel="cli", now=SOON, values=values)
+    return after.state is State.APPROVED
+
+
+def test_values_of_a_delegate_of_a_delegate_are_held_to_all_their_limits() -> None:
+    """Dee may approve 1,000, but is Bo's delegate through Ada and keeps to Ada's limit."""
+    riley = person("riley", "bo")
+    chain = person("bo", "cy", 5_000, away=away("ada")), person("ada", "bo", 500, away=away("dee"))
+    at_once = company(riley, *chain)
+    approval = routed_with_a_field(at_once)
+    assert approval.ballot.own == ("dee",)
+    assert covered(approval, "dee", 500, at_once)
+    assert not covered(approval, "dee", 900, at_once)
+    later = company(riley, chain[0])
+    approval = routed_with_a_field(later)
+    assert approval.ballot.own == ("ada",)
+    approval, _ = stand_in(approval, at_once, now=SOON)
+    assert covered(approval, "dee", 500, at_once)
+    assert not covered(approval, "dee", 900, at_once)
+
+
+def test_values_of_somebody_who_was_handed_a_place_are_held_to_the_limit_of_the_giver() -> None:
+    """Cy may approve any amount, but in Ada's seat no more than Ada."""
+    approval = routed_with_a_field(PEOPLE)
+    ada, cy = PEOPLE.get("ada"), PEOPLE.get("cy")
+    assert ada is not None
+    assert cy is not None
+    approval, _ = collaboration.reassign(
+        approval, ada, PEOPLE, of=ada, to=cy, reason="mine is too low", now=SOON
+    )
+    assert covered(approval, "cy", 500, PEOPLE)
+    assert not covered(approval, "cy", 900, PEOPLE)

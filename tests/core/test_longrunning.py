@@ -1,4 +1,4 @@
-"""Long-running tools: which calls wait for a person, and what they are told in the end."""
+"""Long-running tools: which calls wait for a person, and which response they get."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SO_FAR: dict[str, JsonValue] = {"status": "pending", "ticket": "t-17"}
 
 
 def waiting(template: JsonValue = None) -> Approval:
-    """Return an approval for a long-running call, that Mara is asked about."""
+    """Return an approval for a long-running call that Mara is asked about."""
     approval, _ = Approval.open(
         make_origin(),
         make_call("ask_for_approval", amount=50),
@@ -32,7 +32,7 @@ def waiting(template: JsonValue = None) -> Approval:
 
 
 def decided(act: str, template: JsonValue = None, **more: Any) -> Approval:
-    """Return one that Mara has decided."""
+    """Return the approval after Mara's decision."""
     method = getattr(waiting(template), act)
     after: Approval
     after, _ = method(MARA, people(), channel="email", now=NOON + timedelta(minutes=1), **more)
@@ -40,7 +40,7 @@ def decided(act: str, template: JsonValue = None, **more: Any) -> Approval:
 
 
 def test_the_decision_is_put_over_what_the_tool_has_returned() -> None:
-    """Without an expression, whatever the tool keeps its place by is still there."""
+    """Without an expression, the result keeps all fields that the tool has returned."""
     yes = decided("approve", reason="fine")
     no = decided("reject", reason="too much")
     assert result_of(None, yes, SO_FAR) == {
@@ -52,13 +52,13 @@ def test_the_decision_is_put_over_what_the_tool_has_returned() -> None:
 
 
 def test_a_timeout_is_told_apart() -> None:
-    """Nobody has answered: that is not a rejection."""
+    """A timeout is not a rejection, because nobody has answered."""
     late, _ = waiting().time_out(now=NOON + timedelta(days=2))
     assert result_of(None, late, SO_FAR)["status"] == "timed_out"
 
 
 def test_values_and_proposals_reach_the_model() -> None:
-    """With a payload they are values; without one they are arguments that would be approved."""
+    """A payload carries values; without one, they are arguments that would be approved."""
     filled = decided("approve", {"cap": 0}, values={"cap": 40})
     edited = decided("approve", values={"amount": 20})
     assert result_of(None, filled, None)["values"] == {"cap": 40}
@@ -69,7 +69,7 @@ def test_values_and_proposals_reach_the_model() -> None:
 
 
 def test_an_expression_builds_the_result_from_all_there_is() -> None:
-    """Decision, values, arguments, and what the tool has returned so far."""
+    """An expression can use the decision, the values, the arguments and the tool's result."""
     rule = LongRunning(
         tool="ask_for_approval",
         payload={"cap": 0},
@@ -92,7 +92,7 @@ def test_an_expression_builds_the_result_from_all_there_is() -> None:
 
 @pytest.mark.parametrize("response", ["{'id': result.ticket}", "result.list"])
 def test_a_result_that_cannot_be_built_says_which_expression_it_was(response: str) -> None:
-    """The run fails with these words; the agent is not told something else instead."""
+    """The run fails with this error instead of giving the agent another result."""
     rule = LongRunning(tool="ask_for_approval", response=response)
     with pytest.raises(ConditionError, match="result"):
         result_of(rule, decided("approve"), {"list": [1]} if "list" in response else {})
@@ -109,13 +109,13 @@ def test_a_result_that_cannot_be_built_says_which_expression_it_was(response: st
     ],
 )
 def test_a_rule_that_can_never_work_is_refused(rule: dict[str, str], words: str) -> None:
-    """`signoff config check` tells it before anything runs."""
+    """`signoff config check` reports it before anything runs."""
     with pytest.raises(ConditionError, match=words):
         check(LongRunning(tool="t", **rule))
 
 
 def test_a_payload_that_is_no_json_is_refused() -> None:
-    """TOML has infinity, JSON has not."""
+    """TOML can write infinity, and JSON cannot."""
     with pytest.raises(NotCanonical):
         check(LongRunning(tool="t", payload={"cap": float("inf")}))
 
@@ -131,7 +131,7 @@ def test_a_payload_that_is_no_json_is_refused() -> None:
     ],
 )
 def test_the_first_rule_that_matches_rules(facts: dict[str, Any], wanted: int | None) -> None:
-    """By tool, app and what the tool has returned."""
+    """Rules match by tool, by app and by the tool's result."""
     rules = (
         LongRunning(tool="ask", app="a", when="result.status == 'pending'"),
         LongRunning(tool="ask"),
@@ -141,7 +141,7 @@ def test_the_first_rule_that_matches_rules(facts: dict[str, Any], wanted: int | 
 
 
 def test_a_condition_that_cannot_be_evaluated_asks() -> None:
-    """To ask once too often does no harm; to leave a call open for ever does."""
+    """One question too many does no harm; a call that stays open forever does."""
     rules = (LongRunning(tool="ask", when="result.status > 3"),)
     found = rule_for(rules, app="a", tool="ask", args={}, result={"status": "pending"})
     assert found is rules[0]
@@ -149,9 +149,9 @@ def test_a_condition_that_cannot_be_evaluated_asks() -> None:
 
 @given(st.text(max_size=30))
 def test_no_expression_breaks_the_check(source: str) -> None:
-    """Whatever is written there, it is taken or refused in words."""
+    """Any text is either accepted or refused with a message."""
     for rule in (LongRunning(tool="t", when=source), LongRunning(tool="t", response=source)):
         try:
             check(rule)
         except ConditionError as error:
-            assert str(error)  # noqa: PT017 -- both ways are right
+            assert str(error)  # noqa: PT017 -- both outcomes are correct

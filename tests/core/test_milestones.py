@@ -1,4 +1,4 @@
-"""Who is told how an approval stands without deciding it, and of what."""
+"""Messages about the progress of an approval to people who do not decide it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ ENDS = (Milestone.ENDED, Milestone.RAN, Milestone.FAILED)
 
 
 def person(one: str, **more: Any) -> Person:
-    """Return somebody with an address."""
+    """Return a person with an address."""
     return Person(id=one, name=one.title(), email=f"{one}@example.com", **more)
 
 
 def everybody(**more: Any) -> Directory:
-    """Return five people; Riley, who asks, has a manager."""
+    """Return a directory of five people; Riley is the requester and has a manager."""
     people = [person(one) for one in NAMES[:-1]]
     return Directory([*people, person("riley", manager="mara")], **more)
 
@@ -49,7 +49,7 @@ def policy(**more: Any) -> Policy:
 
 
 def routed(rules: Policy, directory: Directory, *, user: str = "riley") -> Approval:
-    """Return an approval that was routed by a policy, with the cards of its first level."""
+    """Return an approval that a policy has routed, with the cards of its first level."""
     approval = make_approval(origin=make_origin(user=user))
     choice = choose([rules], Fallback(), directory, approval.facts, now=NOON)
     assert choice.start is not None
@@ -61,17 +61,17 @@ def routed(rules: Policy, directory: Directory, *, user: str = "riley") -> Appro
 
 
 def told(approval: Approval, milestone: Milestone, directory: Directory) -> set[str]:
-    """Return the ids of those who are told."""
+    """Return the ids of the people who get a message."""
     return {one.person for one in recipients(approval, milestone, directory)}
 
 
 def approved(approval: Approval, by: Person, directory: Directory) -> Approval:
-    """Return the approval with a yes."""
+    """Return the approval after an approval by a person."""
     return approval.approve(by, directory, channel="email", now=NOON)[0]
 
 
 def test_the_requester_reads_how_it_ended_and_the_informed_how_it_went() -> None:
-    """By default the requester is told of the decision and of the end, and nothing before."""
+    """By default the requester hears of the decision and the end, and of nothing earlier."""
     people = everybody()
     waiting = routed(policy(), people)
     assert told(waiting, Milestone.OPENED, people) == {"ann"}
@@ -84,7 +84,7 @@ def test_the_requester_reads_how_it_ended_and_the_informed_how_it_went() -> None
 
 
 def test_what_a_person_wants_comes_before_the_policy() -> None:
-    """Riley wants to hear that it waits, and nothing else; the policy says otherwise."""
+    """Riley wants messages about waiting only; the policy says something else."""
     own = person("riley", notify_requester=(NotifyOn.WAITING,), notify_by=("slack",))
     people = Directory([person("mara"), person("tom"), own])
     rules = policy(notify_requester=("decided",), notify_by=("email",), inform=())
@@ -97,7 +97,7 @@ def test_what_a_person_wants_comes_before_the_policy() -> None:
 
 
 def test_nothing_means_nothing() -> None:
-    """An empty list of the person or of the policy tells the requester nothing."""
+    """An empty list of the person or of the policy sends the requester no message."""
     for own, rules in (((), ("decided",)), (None, ())):
         people = Directory([person("mara"), person("tom"), person("riley", notify_requester=own)])
         waiting = routed(policy(notify_requester=rules, inform=()), people)
@@ -106,17 +106,17 @@ def test_nothing_means_nothing() -> None:
 
 
 def test_who_is_asked_reads_it_on_the_card() -> None:
-    """A person both informed and asked, at this or an earlier level, gets no second message."""
+    """A person who is also asked, at this or an earlier level, gets no second message."""
     people = everybody()
     waiting = routed(policy(inform=("mara", "tom", "ann")), people)
     assert told(waiting, Milestone.OPENED, people) == {"tom", "ann"}
     escalated, _ = advance(waiting, people, now=NOON + HOUR)
-    # Mara's card says that it went on, and Tom gets one of his own.
+    # Mara's card says that the request escalated, and Tom gets a card of his own.
     assert told(escalated, Milestone.ESCALATED, people) == {"ann"}
 
 
 def test_a_card_that_no_channel_took_informs_nobody() -> None:
-    """Then the person is told as everybody else who is informed."""
+    """Without a card, the person gets the same message as other informed people."""
     people = everybody()
     waiting = routed(policy(inform=("mara",)), people)
     (card,) = waiting.asked
@@ -130,7 +130,7 @@ def test_a_card_that_no_channel_took_informs_nobody() -> None:
 
 
 def test_one_person_under_two_ids_is_told_once() -> None:
-    """The same mailbox is the same person, informed twice or asked under the other id."""
+    """One mailbox is one person, even if it is informed twice or asked under the other id."""
     twin = Person(id="ann2", email="ann+second@example.com")
     people = Directory([*everybody(), twin])
     waiting = routed(policy(inform=("ann", "ann2")), people)
@@ -140,7 +140,7 @@ def test_one_person_under_two_ids_is_told_once() -> None:
 
 
 def test_a_requester_who_is_informed_is_told_once() -> None:
-    """As the requester, of what either of the two says."""
+    """They get the requester's message, if the milestones of either role include it."""
     people = everybody()
     waiting = routed(policy(inform=("riley",)), people)
     (riley,) = recipients(waiting, Milestone.OPENED, people)
@@ -148,7 +148,7 @@ def test_a_requester_who_is_informed_is_told_once() -> None:
 
 
 def test_who_has_withdrawn_it_knows() -> None:
-    """The requester is not told of their own withdrawal; those who are informed are."""
+    """The requester gets no message about their own withdrawal; informed people do."""
     people = everybody()
     ended, _ = routed(policy(), people).withdraw(by="riley", reason="", now=NOON)
     assert told(ended, Milestone.ENDED, people) == {"ann"}
@@ -156,7 +156,7 @@ def test_who_has_withdrawn_it_knows() -> None:
 
 @pytest.mark.parametrize("milestone", [Milestone.RAN, Milestone.FAILED])
 def test_only_what_was_approved_is_done(milestone: Milestone) -> None:
-    """A rejection was told with its reason, and has no end besides."""
+    """The message of a rejection has the reason, and no message about an end follows."""
     people = everybody()
     mara = people.get("mara") or person("x")
     waiting = routed(policy(), people)
@@ -166,7 +166,7 @@ def test_only_what_was_approved_is_done(milestone: Milestone) -> None:
 
 
 def test_the_next_phase_is_no_escalation() -> None:
-    """Those who are informed are spared it; the requester may want to know for whom it waits."""
+    """Informed people get no message; the requester can ask for one with the next approver."""
     levels = (Level(ask=("mara",), phase="one"), Level(ask=("tom",), phase="two"))
     people = everybody()
     rules = policy(levels=levels, notify_requester=("waiting",))
@@ -181,7 +181,7 @@ def test_the_next_phase_is_no_escalation() -> None:
 
 
 def test_what_stays_open_is_overdue() -> None:
-    """The end of the last level is told although nothing is decided."""
+    """The end of the last level is reported although the request is not decided."""
     people = everybody()
     rules = policy(levels=(), ask=("mara",), within="1h", on_timeout=OnTimeout.STAY)
     waiting = routed(rules, people)
@@ -191,7 +191,7 @@ def test_what_stays_open_is_overdue() -> None:
 
 
 def test_a_call_that_nobody_was_asked_about_is_told_to_nobody() -> None:
-    """It was decided at once, and is in the audit."""
+    """Such a call is decided immediately and is in the audit only."""
     people = everybody()
     approval = make_approval()
     denied, _ = approval.refuse(reason="never", now=NOON)
@@ -217,7 +217,7 @@ STRANGERS = [
 def test_strangers_are_told_at_the_domains_of_the_settings(
     user: str, domains: tuple[str, ...], is_told: bool
 ) -> None:
-    """Agents may name any requester: without a setting no mail goes to such an address."""
+    """Agents may name any requester, so only addresses at configured domains get mail."""
     people = everybody()
     waiting = routed(policy(inform=()), people, user=user)
     ended = approved(waiting, people.get("mara") or person("x"), people)
@@ -227,7 +227,7 @@ def test_strangers_are_told_at_the_domains_of_the_settings(
 
 
 def test_a_stranger_reads_no_values() -> None:
-    """What the tool returned and the agent said stays inside."""
+    """The tool's result and the agent's words are not sent to strangers."""
     people = everybody()
     waiting = routed(policy(), people, user="kim@example.org")
     ended = approved(waiting, people.get("mara") or person("x"), people)
@@ -242,7 +242,7 @@ def test_a_stranger_reads_no_values() -> None:
 
 
 def test_a_timeout_is_not_the_readers() -> None:
-    """Nobody has decided it; the words do not say that the reader did."""
+    """A timeout has no decider; the message does not name the reader as one."""
     people = everybody()
     waiting = routed(policy(levels=(), ask=("mara",), within="1h"), people)
     ended, _ = advance(waiting, people, now=NOON + HOUR)
@@ -250,16 +250,16 @@ def test_a_timeout_is_not_the_readers() -> None:
     assert words.headline == "The time to decide on reimburse is over"
 
 
-# Whom `inform` means.
+# The people that `inform` means.
 
 
 def test_informed_are_all_of_a_queue_also_those_who_are_away() -> None:
-    """No turns are taken, nobody stands in, and the requester's manager is one of them."""
+    """Rotations and absences are ignored; the requester's manager can be informed too."""
     away = (Absence(start=NOON.date(), end=NOON.date(), delegate="tom"),)
     people = Directory(
         [person("mara", away=away), person("tom"), person("ann"), person("riley", manager="ann")],
         queues=[Queue(name="audit", members=("mara", "tom"), pick=Pick.ROUND_ROBIN)],
-        schedules=[Schedule(name="on-call", people=("tom",), start=datetime(2026, 1, 5))],  # noqa: DTZ001 -- by the clocks of its zone
+        schedules=[Schedule(name="on-call", people=("tom",), start=datetime(2026, 1, 5))],  # noqa: DTZ001 -- local time of its zone
         groups={"S1": ("ann",)},
     )
 
@@ -275,7 +275,7 @@ def test_informed_are_all_of_a_queue_also_those_who_are_away() -> None:
 
 @pytest.mark.parametrize("reference", ["asked.manager", "requester.managers"])
 def test_those_who_are_asked_in_turn_are_not_to_be_informed(reference: str) -> None:
-    """They are other people at each level."""
+    """These references mean other people at each level."""
     with pytest.raises(ValidationError, match="one after the other"):
         policy(inform=(reference,))
     with pytest.raises(ValidationError, match="one after the other"):
@@ -283,7 +283,7 @@ def test_those_who_are_asked_in_turn_are_not_to_be_informed(reference: str) -> N
 
 
 def test_the_informed_may_read_it_and_not_vote() -> None:
-    """They concern themselves with it, and their yes is refused."""
+    """They are concerned with the request, but their approval is refused."""
     people = everybody()
     waiting = routed(policy(), people)
     ann, olga = people.get("ann"), people.get("olga")
@@ -297,7 +297,7 @@ def test_the_informed_may_read_it_and_not_vote() -> None:
 
 
 def test_a_level_informs_from_its_beginning() -> None:
-    """And those of the policy stay informed."""
+    """The people that the policy informs stay informed."""
     levels = (
         Level(ask=("mara",), within="1h"),
         Level(ask=("tom",), within="1h", inform=("olga",)),
@@ -311,7 +311,7 @@ def test_a_level_informs_from_its_beginning() -> None:
 
 
 def test_the_default_informs_whom_the_policy_does() -> None:
-    """Where nobody of the policy can be asked, its people are informed all the same."""
+    """If nobody of the policy can be asked, its informed people still get the messages."""
     people = everybody()
     rules = policy(levels=(), ask=("riley",), notify_requester=("waiting",))
     choice = choose(
@@ -322,12 +322,12 @@ def test_the_default_informs_whom_the_policy_does() -> None:
     assert choice.terms.notify_requester == (NotifyOn.WAITING,)
 
 
-# Whatever happens.
+# Random policies.
 
 
 @st.composite
 def policies(draw: st.DrawFn) -> Policy:
-    """Draw a policy of one to three levels, with people who are informed."""
+    """Draw a policy of one to three levels that informs people."""
     ids = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True).map(tuple)
     some = st.lists(st.sampled_from(NAMES), max_size=4, unique=True).map(tuple)
     topics = st.lists(st.sampled_from(list(NotifyOn)), unique=True).map(tuple)
@@ -340,7 +340,7 @@ def policies(draw: st.DrawFn) -> Policy:
 
 @given(rules=policies(), steps=st.lists(st.sampled_from(["wait", "yes", "no"]), max_size=4))
 def test_nobody_is_told_twice_and_nobody_who_is_asked(rules: Policy, steps: list[str]) -> None:
-    """One message a person and milestone; those with a card or a seat here read it there."""
+    """Each person gets one message per milestone, and approvers read it on their card."""
     people = everybody()
     approval = make_approval(origin=make_origin(user="riley"))
     choice = choose([rules], Fallback(), people, approval.facts, now=NOON)
@@ -384,7 +384,7 @@ def test_nobody_is_told_twice_and_nobody_who_is_asked(rules: Policy, steps: list
 
 @given(milestone=st.sampled_from(list(Milestone)), requests=st.booleans(), known=st.booleans())
 def test_words_ask_for_nothing(milestone: Milestone, requests: bool, known: bool) -> None:
-    """No message to them has an answer in it that would decide."""
+    """No word of these messages would decide if somebody replied with it."""
     people = everybody()
     waiting = routed(policy(), people)
     words = status(

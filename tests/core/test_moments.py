@@ -1,4 +1,4 @@
-"""Moments as people say them, in their time zone."""
+"""Points in time as people write them, in their time zone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WEDNESDAY = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
     ],
 )
 def test_what_people_say(text: str, shown: str) -> None:
-    """A name of a day is its next one; ISO is taken as it is; the zone says what clocks show."""
+    """A weekday is the next one; ISO dates are read as written; times use the zone."""
     moment = read_moment(text, BERLIN, now=WEDNESDAY)
     assert moment.tzinfo is UTC
     assert moment.astimezone(BERLIN).strftime("%Y-%m-%dT%H:%M") == shown
@@ -56,13 +56,13 @@ def test_what_people_say(text: str, shown: str) -> None:
     ],
 )
 def test_what_is_no_moment_is_refused(text: str, why: str) -> None:
-    """The message says what was wrong, and how it is written."""
+    """The error says what was wrong and how to write it."""
     with pytest.raises(ValueError, match=why):
         read_moment(text, BERLIN, now=WEDNESDAY)
 
 
 def test_an_hour_that_clocks_show_twice_is_the_first() -> None:
-    """On the day the clocks go back, 02:30 is still that of summer time."""
+    """On the day when the clocks go back, 02:30 is the one in summer time."""
     moment = read_moment("2026-10-25 02:30", BERLIN, now=WEDNESDAY)
     assert moment == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
 
@@ -72,13 +72,13 @@ def test_an_hour_that_clocks_show_twice_is_the_first() -> None:
     [("Friday 17:30", True), ("17:30", True), ("now", True), ("2026-11-20T17:30Z", False)],
 )
 def test_what_depends_on_the_day(text: str, relative: bool) -> None:
-    """A case that is run for years must not mean another day each time."""
+    """A test case that runs for years must mean the same day each time."""
     assert is_relative(text) is relative
 
 
 @given(st.integers(0, 15 * 365 * 86400), st.sampled_from(range(7)))
 def test_a_weekday_is_within_a_week(seconds: int, day: int) -> None:
-    """It is never in the past, and never more than a week away (and an hour of clocks)."""
+    """It is never in the past, and at most a week away (plus an hour if the clocks change)."""
     names = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
     present = datetime(2020, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
     moment = read_moment(f"{names[day]} 12:00", BERLIN, now=present)
@@ -88,6 +88,6 @@ def test_a_weekday_is_within_a_week(seconds: int, day: int) -> None:
 
 
 def test_a_clock_reading_comes_back() -> None:
-    """What a moment shows in the zone is what was read."""
+    """A moment that is shown in the zone reads back as the same moment."""
     shown = datetime.fromisoformat("2026-05-04T03:02:01")
     assert in_zone(shown, BERLIN).astimezone(BERLIN).replace(tzinfo=None) == shown

@@ -1,4 +1,4 @@
-"""Whether an address is of the public internet: where webhooks and code may go."""
+"""Public addresses of the internet: the only ones that webhooks and code may reach."""
 
 from __future__ import annotations
 
@@ -66,19 +66,19 @@ OURS = [
 
 @pytest.mark.parametrize("address", PUBLIC)
 def test_addresses_of_the_internet_are_public(address: str) -> None:
-    """Also where they are carried in another one."""
+    """A public address inside an IPv6 address is public too."""
     assert is_public(address)
 
 
 @pytest.mark.parametrize("address", OURS)
 def test_addresses_behind_us_are_not(address: str) -> None:
-    """Private, local, shared, multicast, reserved and wrapped ones, and what is no address."""
+    """Private, local, shared, multicast, reserved and wrapped addresses and other text are not."""
     assert not is_public(address)
 
 
 @given(st.integers(0, 2**32 - 1))
 def test_a_wrapped_address_is_at_most_as_public_as_what_is_in_it(number: int) -> None:
-    """However it is carried."""
+    """This holds for every form of wrapping."""
     bare = is_public(str(ipaddress.IPv4Address(number)))
     mapped, nat64 = (0xFFFF << 32) | number, (0x64FF9B << 96) | number
     for wrapped in (mapped, nat64, (0x2002 << 112) | (number << 80)):

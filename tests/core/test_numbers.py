@@ -1,4 +1,4 @@
-"""Numbers as people write them."""
+"""Numbers in the form in which people write them."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ CURRENCIES = st.sampled_from(["EUR", "USD", "JPY", "KWD"])
     ],
 )
 def test_a_number_is_written_as_people_do(value: float, text: str) -> None:
-    """No exponent, no ``.0``, no digits of binary arithmetic; an id is not grouped."""
+    """No exponent, no ``.0`` and no binary rounding appears; an id has no digit groups."""
     assert number_text(value) == text
 
 
 @given(FLOATS | st.integers(min_value=-(10**40), max_value=10**40))
 def test_a_number_reads_back_as_itself(value: float) -> None:
-    """Whole numbers exactly; of others at most the last of 15 digits differs."""
+    """Integers are exact; other numbers may differ in the last of 15 digits."""
     text = number_text(value)
     assert set(text) <= set("-0123456789.")
     assert not text.endswith((".", ".0"))
@@ -57,7 +57,7 @@ def test_a_number_reads_back_as_itself(value: float) -> None:
 
 @given(FLOATS.filter(lambda one: abs(one) < 1e15), CURRENCIES)
 def test_an_amount_reads_back_as_itself(value: float, currency: str) -> None:
-    """It is grouped and padded to the currency's decimals, and nothing of it is rounded away."""
+    """It has digit groups and the currency's decimals, and loses no digit by rounding."""
     assert Decimal(amount_text(value, currency).replace(",", "")) == Decimal(number_text(value))
 
 
@@ -74,7 +74,7 @@ def test_an_amount_reads_back_as_itself(value: float, currency: str) -> None:
     ],
 )
 def test_money_has_its_currency(value: float, currency: str, text: str) -> None:
-    """With the decimals that the currency has (ISO 4217), or more where the amount has more."""
+    """An amount has its currency's decimals (ISO 4217), or more if it has more."""
     assert money_text(value, currency) == text
 
 
@@ -85,23 +85,23 @@ def test_money_has_its_currency(value: float, currency: str, text: str) -> None:
     )
 )
 def test_json_stays_json(value: JsonValue) -> None:
-    """What a card shows of a nested value can be read by a program."""
+    """A program can read a nested value of a card."""
     assert json.loads(json_text(value)) == value
 
 
 def asked(money: dict[str, str], **args: JsonValue) -> Approval:
-    """Return an approval of a call, under a policy that names amounts."""
+    """Return an approval of a call under a policy that names amounts."""
     terms = Terms(policy="money", ask=("mara",), money=money)
     return make_approval(call=make_call(**args)).ask(terms, (), now=NOON)[0]
 
 
 def values(approval: Approval) -> dict[str, str]:
-    """Return what its card shows."""
+    """Return the values on its card."""
     return {row.name: row.value for row in card(approval, people()).rows}
 
 
 def test_a_card_shows_amounts_with_their_currency() -> None:
-    """Of the policy, of an argument, in nested values, and of texts that are plain numbers."""
+    """Amounts may be in the policy, an argument, a nested value or a plain numeric text."""
     money = {"amount": "EUR", "fee": "args.currency", "items.price": "USD"}
     items: JsonValue = [{"price": 1e3, "id": 7.0}]
     shown = values(asked(money, amount=2500.0, fee="12.5", currency="chf", items=items))
@@ -120,7 +120,7 @@ def test_an_odd_currency_is_not_made_up(currency: JsonValue) -> None:
 
 @given(FLOATS.filter(lambda one: one and abs(one) < 1e12), CURRENCIES)
 def test_what_a_form_starts_as_can_be_sent_back(value: float, currency: str) -> None:
-    """A field that is sent back as it was shown is read as the same number, or refused."""
+    """A number that is sent back as shown is read as the same number, or is refused."""
     start = Amounts({"amount": currency}, {}).start("amount", value)
     text = start if isinstance(start, str) else number_text(value)
     try:
@@ -132,7 +132,7 @@ def test_what_a_form_starts_as_can_be_sent_back(value: float, currency: str) -> 
 
 @pytest.mark.parametrize("text", ["2,500.00", "2,500.00 EUR", "EUR 2,500.00", "2500", "2500 eur"])
 def test_an_answer_may_name_the_currency_that_the_card_names(text: str) -> None:
-    """The amount of a card can be copied into an answer."""
+    """A person can copy the amount of a card into an answer."""
     approval = asked({"amount": "EUR"}, amount=100.0)
     context = context_of(approval, next(iter(people())), people())
     read = parse_values(context.fields, {"amount": text}, context.currencies)

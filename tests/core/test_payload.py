@@ -1,4 +1,4 @@
-"""What a person may fill into a payload template, and what is refused."""
+"""The values that a person may fill into a payload template, and those that are refused."""
 
 import math
 from datetime import date
@@ -75,7 +75,7 @@ json_values = st.recursive(
     ],
 )
 def test_text_becomes_what_the_template_asks_for(field: str, text: str, value: JsonValue) -> None:
-    """Text that can mean one thing becomes a value of the kind its field starts with."""
+    """Unambiguous text becomes a value of the type of the field's start value."""
     read = parse_values(EXPENSE, {field: text})[field]
     assert read == value
     assert type(read) is type(value)
@@ -134,7 +134,7 @@ def test_text_that_is_not_of_the_kind_is_refused(field: str, text: str) -> None:
 
 
 def test_names_are_found_as_people_write_them() -> None:
-    """Case, spaces, hyphens and underscores in a name do not matter as long as one field fits."""
+    """Case, spaces, hyphens and underscores in a name do not matter if exactly one field fits."""
     assert find_field({"approved_days": 0}, "Approved days") == "approved_days"
     assert find_field({"approved_days": 0}, "days") is None
     assert find_field({"a_b": 0, "a-b": 0}, "A B") is None
@@ -157,7 +157,7 @@ def test_a_field_given_twice_is_refused() -> None:
 
 
 def test_a_template_that_is_no_object_has_one_field() -> None:
-    """A bare template is filled through the name "value", and filled it is bare again."""
+    """The name "value" fills a bare template, and the result is bare again."""
     assert parse_values(0, {"value": "3"}) == {"value": 3}
     assert fill(0, {"value": 3}) == 3
     assert missing_fields(0, None) == ["value"]
@@ -165,7 +165,7 @@ def test_a_template_that_is_no_object_has_one_field() -> None:
 
 
 def test_without_a_template_anything_is_taken() -> None:
-    """A tool that said nothing about its payload gets JSON where it is JSON and text elsewhere."""
+    """Without a template, valid JSON is read as JSON and other text as text."""
     assert parse_values(None, {"a": "3", "b": "x"}) == {"a": 3, "b": "x"}
     assert fill(None, {"a": 3}) == {"a": 3}
     assert fill(None, None) is None
@@ -173,7 +173,7 @@ def test_without_a_template_anything_is_taken() -> None:
 
 
 def test_blank_fields_are_missing_until_somebody_fills_them() -> None:
-    """Zero, empty text and None were chosen by nobody; False, [] and {} are values."""
+    """Nobody chose zero, empty text or None; False, [] and {} are values."""
     template: JsonValue = {
         "n": 0,
         "r": 0.0,
@@ -190,7 +190,7 @@ def test_blank_fields_are_missing_until_somebody_fills_them() -> None:
 
 
 def test_a_payload_is_laid_over_its_template() -> None:
-    """What a form leaves out stays as the template has it, at every depth."""
+    """A field that the form omits keeps the template's value, at every depth."""
     template: JsonValue = {"amount": 5, "who": {"name": "Ada", "age": 30}, "free": {}, "list": []}
     assert check_payload(template, {"who": {"age": 31}, "free": {"k": [1]}, "list": [1, "a"]}) == {
         "amount": 5,
@@ -237,14 +237,14 @@ def test_a_payload_is_laid_over_its_template() -> None:
 def test_a_payload_of_another_shape_is_refused(
     template: JsonValue, payload: JsonValue, key: str
 ) -> None:
-    """A structured payload has the template's keys and kinds, and booleans are no numbers."""
+    """A structured payload has the template's keys and types; a boolean is not a number."""
     with pytest.raises(PayloadError) as refusal:
         check_payload(template, payload)
     assert refusal.value.key == key
 
 
 def test_bottomless_payloads_are_refused() -> None:
-    """Nesting has an end, so that checking it cannot exhaust the stack."""
+    """Nesting is limited, so that checking it cannot exhaust the stack."""
     deep: JsonValue = 1
     for _ in range(100):
         deep = [deep]
@@ -256,7 +256,7 @@ def test_bottomless_payloads_are_refused() -> None:
 def test_parsing_raises_nothing_but_payload_errors(
     template: JsonValue, entries: dict[str, str]
 ) -> None:
-    """Any template and any text end in values or in a PayloadError."""
+    """For any template and text, the result is values or a PayloadError."""
     try:
         values = parse_values(template, entries)
     except PayloadError:
@@ -268,7 +268,7 @@ def test_parsing_raises_nothing_but_payload_errors(
 def test_checking_raises_nothing_but_payload_errors(
     template: JsonValue, payload: JsonValue
 ) -> None:
-    """Any template and any payload end in a payload or in a PayloadError."""
+    """For any template and payload, the result is a payload or a PayloadError."""
     try:
         checked = check_payload(template, payload)
     except PayloadError:
@@ -278,7 +278,7 @@ def test_checking_raises_nothing_but_payload_errors(
 
 @given(st.integers(-LARGEST_NUMBER, LARGEST_NUMBER))
 def test_every_whole_number_survives_being_typed(number: int) -> None:
-    """What is typed as plain digits arrives as that number."""
+    """Typed plain digits become that number."""
     assert parse_values({"n": 0}, {"n": str(number)}) == {"n": number}
     assert parse_values({"n": 0}, {"n": example_value(number)}) == {"n": number or 3}
 
@@ -287,7 +287,7 @@ def test_every_whole_number_survives_being_typed(number: int) -> None:
     scalars.filter(lambda value: value is None or not isinstance(value, int) or abs(value) < 2**53)
 )
 def test_examples_are_accepted(start: JsonValue) -> None:
-    """The example shown for a field is text that the field takes."""
+    """A field accepts the example that is shown for it."""
     assert set(parse_values({"field": start}, {"field": example_value(start)})) == {"field"}
 
 
@@ -316,7 +316,7 @@ def test_examples_are_accepted(start: JsonValue) -> None:
     ],
 )
 def test_days_are_read_as_people_write_them(text: str) -> None:
-    """A field that starts as a day takes one in every form that can mean one day only."""
+    """A field with a start date accepts every form that means exactly one day."""
     assert parse_values({"day": "2026-01-01"}, {"day": text}) == {"day": "2026-11-21"}
 
 
@@ -329,7 +329,7 @@ def test_days_are_read_as_people_write_them(text: str) -> None:
     ],
 )
 def test_a_day_that_is_none_or_two_is_refused(text: str) -> None:
-    """The message says what was read and shows a day that would be taken."""
+    """The error says what was read and shows a day that would be accepted."""
     with pytest.raises(PayloadError) as caught:
         parse_values({"day": "2026-01-01"}, {"day": text})
     assert caught.value.key == "day"
@@ -339,7 +339,7 @@ def test_a_day_that_is_none_or_two_is_refused(text: str) -> None:
 
 @given(st.dates(), st.sampled_from(["%Y-%m-%d", "%d.%m.%Y", "%d %B %Y", "%b %d, %Y", "%Y/%m/%d"]))
 def test_every_day_is_read_back(day: date, form: str) -> None:
-    """What is written in an unambiguous form is that day."""
+    """An unambiguous form reads back as that day."""
     year = f"{day.year:04}"
     text = day.strftime(form.replace("%Y", "YYYY")).replace("YYYY", year)
     expected = {"day": day.isoformat()}
@@ -349,7 +349,7 @@ def test_every_day_is_read_back(day: date, form: str) -> None:
 
 @given(st.text(max_size=30))
 def test_any_text_is_a_day_or_is_refused(text: str) -> None:
-    """Nothing else comes out than a day."""
+    """The result is a day, or the text is refused."""
     try:
         value = parse_values({"day": "2026-01-01"}, {"day": text})["day"]
     except PayloadError:
@@ -362,6 +362,6 @@ def test_any_text_is_a_day_or_is_refused(text: str) -> None:
     "text", ["1 23", "12 34 567", "1 234 56", "1 234.", "1'23'4", " ' ", "1 2 3"]
 )
 def test_numbers_grouped_wrongly_are_refused(text: str) -> None:
-    """A space groups three digits or it separates two numbers."""
+    """A space either groups three digits or separates two numbers."""
     with pytest.raises(PayloadError):
         parse_values(EXPENSE, {"rate": text})

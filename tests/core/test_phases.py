@@ -1,4 +1,4 @@
-"""Phases: every one has to approve, one after the other."""
+"""Phases: each one has to approve, one after the other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PEOPLE = Directory([ADA, BO, CY, DEE, EVE])
 
 
 def level(*ask: str, phase: str = "", **rules: Any) -> Level:
-    """Return a level of an hour."""
+    """Return a level with a deadline of an hour."""
     return Level(ask=ask, within="1h", phase=phase, **rules)
 
 
@@ -40,7 +40,7 @@ BOARD = level("cy", "dee", "eve", phase="board", quorum=2)
 
 
 def asked(*levels: Level, template: JsonValue = None, **rules: Any) -> Approval:
-    """Return an approval whose first level has begun at noon."""
+    """Return an approval whose first level begins at noon."""
     policy = Policy(name="p", levels=levels, **rules)
     opened = make_approval(origin=make_origin(user="stranger"), template=template)
     choice = choose([policy], Fallback(), PEOPLE, opened.facts, now=NOON)
@@ -49,7 +49,7 @@ def asked(*levels: Level, template: JsonValue = None, **rules: Any) -> Approval:
 
 
 def says(approval: Approval, person: Person, *, yes: bool = True, **parts: Any) -> Approval:
-    """Return the approval after an answer, gone on to the next phase where that is due."""
+    """Return the approval after an answer, in the next phase if that is due."""
     parts = {"now": NOON + timedelta(minutes=5), "channel": "email", **parts}
     move = approval.approve if yes else approval.reject
     after, _ = move(person, PEOPLE, **parts)
@@ -59,7 +59,7 @@ def says(approval: Approval, person: Person, *, yes: bool = True, **parts: Any) 
 
 
 def test_the_manager_and_then_two_of_the_board() -> None:
-    """The board is asked when the manager has approved, and its second yes ends it."""
+    """The board is asked after the manager's approval; its second approval ends the request."""
     approval = asked(MANAGER, DEPUTY, BOARD)
     assert approval.ballot.own == ("ada",)
     approval = says(approval, ADA)
@@ -74,7 +74,7 @@ def test_the_manager_and_then_two_of_the_board() -> None:
 
 
 def test_who_does_not_answer_is_followed_by_others_of_the_same_phase_alone() -> None:
-    """The deputy is asked in place of the manager; silence of both ends it before the board."""
+    """The deputy replaces a silent manager; if both are silent, the board is not asked."""
     approval, _ = advance(asked(MANAGER, DEPUTY, BOARD), PEOPLE, now=NOON + HOUR)
     assert approval.ballot.own == ("bo",)
     board = says(approval, BO, now=NOON + HOUR)
@@ -84,20 +84,20 @@ def test_who_does_not_answer_is_followed_by_others_of_the_same_phase_alone() -> 
 
 
 def test_silence_of_a_later_phase_rejects() -> None:
-    """What the manager has approved and the board does not answer is not approved."""
+    """If the board does not answer, the manager's approval is not enough."""
     board = says(asked(MANAGER, BOARD), ADA)
     ended, _ = advance(board, PEOPLE, now=NOON + 3 * HOUR)
     assert ended.state is State.TIMED_OUT
 
 
 def test_a_no_at_any_phase_ends_it() -> None:
-    """The manager's, and one of the board."""
+    """A rejection by the manager or by a board member ends the request."""
     assert says(asked(MANAGER, BOARD), ADA, yes=False).state is State.REJECTED
     assert says(says(asked(MANAGER, BOARD), ADA), DEE, yes=False).state is State.REJECTED
 
 
 def test_who_has_approved_at_a_phase_has_no_say_at_the_next() -> None:
-    """Also where earlier levels may still answer: that is within a phase."""
+    """`earlier = "stay"` keeps the levels of a phase open, not earlier phases."""
     stay = BOARD.model_copy(update={"earlier": Earlier.STAY})
     board = says(asked(MANAGER, stay), ADA)
     assert board.approvers == {"cy", "dee", "eve"}
@@ -107,7 +107,7 @@ def test_who_has_approved_at_a_phase_has_no_say_at_the_next() -> None:
 
 
 def test_who_is_asked_twice_counts_once_at_each_phase() -> None:
-    """Where the policy asks twice, Ada's yes as the manager is none of the two of the board."""
+    """With `ask_twice`, Ada's approval as the manager is not one of the board's two."""
     board = level("ada", "cy", phase="board", quorum=2)
     approval = says(asked(MANAGER, board, ask_twice=True), ADA)
     assert (approval.ballot.yes, approval.ballot.awaited) == ((), ("ada", "cy"))
@@ -119,7 +119,7 @@ def test_who_is_asked_twice_counts_once_at_each_phase() -> None:
 
 
 def test_all_phases_have_to_say_the_same() -> None:
-    """Other values than those of the phase before are refused."""
+    """Values that differ from those of the earlier phase are refused."""
     approval = asked(MANAGER, BOARD, template={"days": 0})
     approval = says(approval, ADA, values={"days": 3})
     with pytest.raises(PayloadError, match="Ada has approved this with"):
@@ -129,7 +129,7 @@ def test_all_phases_have_to_say_the_same() -> None:
 
 
 def test_a_phase_without_people_is_not_passed_over() -> None:
-    """It is said that nobody is there; what takes its place needs as many yeses."""
+    """The phase is marked as vacant, and the quorum stays as high."""
     approval = asked(MANAGER, level("nobody", phase="board", quorum=2))
     after, events = approval.approve(ADA, PEOPLE, channel="cli", now=NOON)
     assert (after.passed, after.state) == (True, State.PENDING)
@@ -139,7 +139,7 @@ def test_a_phase_without_people_is_not_passed_over() -> None:
 
 
 def test_what_cannot_be_said_of_phases() -> None:
-    """Levels of a phase that do not stand together, and silence that approves."""
+    """The levels of a phase have to be adjacent, and silence cannot approve."""
     with pytest.raises(ValidationError, match="stand together"):
         Policy(name="p", levels=(MANAGER, BOARD, DEPUTY))
     with pytest.raises(ValidationError, match="silence approves nothing"):
@@ -147,10 +147,10 @@ def test_what_cannot_be_said_of_phases() -> None:
 
 
 def test_no_grant_takes_the_place_of_phases() -> None:
-    """A grant is one yes, and here it takes several."""
+    """A grant stands for one approval, and phases need several."""
     rules = GrantRules(who=("ada",))
     approval = asked(MANAGER, level("cy", phase="board"), grants=rules)
-    with pytest.raises(GrantRefused, match="more than one yes"):
+    with pytest.raises(GrantRefused, match="more than one approval"):
         may_grant(approval, "ada")
 
 
@@ -162,7 +162,7 @@ def test_no_grant_takes_the_place_of_phases() -> None:
 def test_nothing_is_approved_that_a_phase_has_not(
     *, sizes: list[int], votes: list[tuple[Person, bool]], waits: list[int]
 ) -> None:
-    """In any order of answers, what is approved has the quorum of every phase, by its people."""
+    """In any order of answers, an approved request has each phase's quorum of its own people."""
     ids = [one.id for one in PEOPLE]
     levels = tuple(
         level(*ids[number : number + 3] or ids[:1], phase=f"s{number}", quorum=min(size, 2))

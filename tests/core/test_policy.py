@@ -1,4 +1,4 @@
-"""Which policy rules, who is asked, and how long it may take."""
+"""The policy of a call: which one matches, who is asked, and how long it may take."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DURATION: TypeAdapter[timedelta] = TypeAdapter(Duration)
 def pick(
     *policies: Policy, fallback: Fallback = FALLBACK, user: str = "riley", **args: JsonValue
 ) -> Choice:
-    """Choose for a reimbursement with these arguments."""
+    """Choose a policy for a reimbursement with these arguments."""
     facts: dict[str, JsonValue] = {
         "app": "finance",
         "agent": "a",
@@ -45,20 +45,20 @@ def pick(
     ("amount", "policy"), [(2500, "large"), (1000, "any"), (1000.5, "large"), (2**70, "large")]
 )
 def test_the_first_that_matches_rules(amount: float, policy: str) -> None:
-    """The order of the file is the order of the law."""
+    """Policies are tried in the order of the file."""
     choice = pick(LARGE, ANY, amount=amount)
     assert choice.terms.policy == policy
     assert choice.notes == ()
 
 
 def test_a_later_policy_never_overrides_an_earlier_one() -> None:
-    """The same two in the other order give the other answer."""
+    """The same two policies in the other order give the other result."""
     assert pick(ANY, LARGE, amount=2500).terms.policy == "any"
 
 
 @pytest.mark.parametrize("amount", ["2500", None, [2500], float("nan")])
 def test_what_cannot_be_evaluated_asks_the_default(amount: JsonValue) -> None:
-    """An argument of a wrong type must not fall through to a weaker policy below."""
+    """An argument of a wrong type must not lead to a weaker policy below."""
     choice = pick(LARGE, ANY, amount=amount)
     assert choice.terms.policy == "default"
     assert [person.id for person in choice.people] == ["cleo"]
@@ -66,19 +66,19 @@ def test_what_cannot_be_evaluated_asks_the_default(amount: JsonValue) -> None:
 
 
 def test_an_argument_that_a_tool_does_not_have_matches_nothing() -> None:
-    """A policy about amounts does not concern a tool without one."""
+    """A policy about amounts does not match a tool without an amount."""
     assert pick(LARGE, ANY).terms.policy == "any"
 
 
 def test_no_policy_matches() -> None:
-    """Nobody is silently chosen: the default is asked, and the audit says why."""
+    """The default is asked, and the audit says why."""
     choice = pick()
     assert [person.id for person in choice.people] == ["cleo"]
     assert choice.notes == ("no policy matches; the default is asked",)
 
 
 def test_without_a_default_nobody_is_asked() -> None:
-    """It says so, and what to do."""
+    """The notes say so, and what to do."""
     choice = pick(fallback=Fallback())
     assert choice.people == ()
     assert "[default] ask" in choice.notes[-1]
@@ -98,7 +98,7 @@ IDENTITIES = st.sampled_from(
 def test_the_requester_is_never_asked(
     identity: str, written: Callable[[str], str], asked: list[str], fallback: list[str]
 ) -> None:
-    """By no identity, in no spelling, by no policy and no default."""
+    """No identity, spelling, policy or default makes the requester an approver."""
     user = written(identity)
     requester = people().find(user)
     assert requester is not None
@@ -111,8 +111,24 @@ def test_the_requester_is_never_asked(
         assert {*asked, *fallback} <= {requester.id, "nobody"}
 
 
+def test_calls_of_which_the_expressions_say_the_same_share_their_terms() -> None:
+    """A different ceiling or second step makes different terms."""
+    rule = Policy(
+        name="refunds", ask=("mara",), ceiling="args.amount < 100", second_step="args.amount > 900"
+    )
+    calls: list[dict[str, JsonValue]] = [{"amount": 1}, {"amount": 500}, {"amount": 901}, {}]
+    low, middle, high, unknown = (rule.terms({"args": args}) for args in calls)
+    assert low is rule.terms({"args": {"amount": 2}})
+    assert [(one.under_ceiling, one.second_step) for one in (low, middle, high, unknown)] == [
+        *((True, False), (False, False), (False, True)),
+        (False, True),
+    ]
+    renamed = rule.model_copy(update={"name": "repayments"})
+    assert renamed.terms({"args": {"amount": 1}}).policy == "repayments"
+
+
 def test_people_who_are_left_out_are_named() -> None:
-    """The notes name who was left out and who does not exist."""
+    """The notes name the people who were left out and those who do not exist."""
     choice = pick(Policy(name="p", ask=("riley", "ghost", "mara")))
     assert [person.id for person in choice.people] == ["mara"]
     assert choice.notes == (
@@ -122,7 +138,7 @@ def test_people_who_are_left_out_are_named() -> None:
 
 
 def test_a_policy_that_leaves_nobody_goes_to_the_default() -> None:
-    """One's own request goes to somebody else, not to nobody."""
+    """A person's own request goes to another person, and is not left without approvers."""
     choice = pick(Policy(name="p", ask=("riley",)))
     assert choice.terms.policy == "default"
     assert "leaves nobody to ask" in choice.notes[1]
@@ -130,7 +146,7 @@ def test_a_policy_that_leaves_nobody_goes_to_the_default() -> None:
 
 @given(st.timedeltas(timedelta(milliseconds=1), timedelta(days=365)))
 def test_durations_are_read_as_they_are_written(duration: timedelta) -> None:
-    """What goes into a snapshot comes out of it as the same."""
+    """A snapshot keeps the same durations."""
     kept = DURATION.validate_python(duration)
     assert duration - kept < timedelta(milliseconds=1)
     assert DURATION.validate_json(DURATION.dump_json(kept)) == kept
@@ -152,7 +168,7 @@ def test_durations_are_read_as_they_are_written(duration: timedelta) -> None:
     ],
 )
 def test_durations_people_write(text: str, duration: timedelta) -> None:
-    """Days, hours, minutes, and sums of them."""
+    """Days, hours, minutes, and sums of them are read."""
     assert parse_duration(text) == duration
     assert DURATION.validate_python(text) == duration
 
@@ -162,13 +178,13 @@ def test_durations_people_write(text: str, duration: timedelta) -> None:
     ["", " ", "5", "m", "5 minutes", "1.5h", "-5m", "5m5", "٣m", "0s", "366d", "999999999w", "1y"],
 )
 def test_durations_that_are_none(text: str) -> None:
-    """Whatever could be read in two ways, or means nothing, is refused."""
+    """An ambiguous or meaningless duration is refused."""
     with pytest.raises(ValidationError):
         DURATION.validate_python(text)
 
 
 def test_nothing_and_less_is_written_as_zero() -> None:
-    """A deadline that has passed has no time left."""
+    """A deadline in the past has no time left."""
     assert format_duration(timedelta()) == format_duration(timedelta(seconds=-5)) == "0s"
     assert format_duration(timedelta(days=9, seconds=61)) == "9d1m1s"
 
@@ -194,14 +210,14 @@ def test_conditions_that_can_never_hold_are_refused(when: str, problem: str) -> 
     "when", ["args.amount > 5", 'tool.startsWith("re")', "args.days[0] == 1 || user == 'x'", "true"]
 )
 def test_conditions_about_arguments_are_left_to_the_call(when: str) -> None:
-    """An argument that only some tools have is no mistake."""
+    """An argument may belong to some tools only, so naming it is not a mistake."""
     from signoff.core.policies.conditions import check
 
     check(when)
 
 
 def test_people_have_clean_addresses() -> None:
-    """An empty or unprintable address would match what it should not."""
+    """An empty or unprintable address could match another person's."""
     for bad in ({"email": "a\u0007@b.c"}, {"aliases": ("",)}, {"aliases": ("a\nb",)}):
         with pytest.raises(ValidationError):
             Person(**({"id": "x", "email": "x@y.z"} | bad))
@@ -223,6 +239,6 @@ def test_people_have_clean_addresses() -> None:
     ],
 )
 def test_durations_for_the_eye(seconds: float, rounded: str, largest: str) -> None:
-    """Rounded to one unit in a sentence, cut off at two in a table."""
+    """A sentence rounds to one unit, and a table cuts off after two units."""
     assert roughly(timedelta(seconds=seconds)) == rounded
     assert coarse(timedelta(seconds=seconds)) == largest

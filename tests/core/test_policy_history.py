@@ -1,4 +1,4 @@
-"""Policies have versions: each text is one, and the history says what changed when."""
+"""Policy versions: each text is a version, and the history lists the changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REST = Fallback(ask=("cleo",))
 
 
 def test_each_text_is_noted_once() -> None:
-    """What was loaded before is no other version when it is loaded again."""
+    """Loading the same text again does not make a new version."""
     first = fresh_versions([], [SMALL, LARGE], REST, now=NOON, by="ann (h1)")
     assert {one.policy: one.version for one in first} == {
         "small": SMALL.version,
@@ -26,7 +26,7 @@ def test_each_text_is_noted_once() -> None:
 
 
 def test_a_change_a_new_order_and_a_removal_are_noted() -> None:
-    """Each names what is different; going back to an earlier text is a change too."""
+    """Each entry names its differences; a return to an earlier text is a change too."""
     first = fresh_versions([], [SMALL, LARGE], REST, now=NOON, by="ann (h1)")
     wider = SMALL.model_copy(update={"when": "args.amount < 500", "repeat": 1})
     later = NOON + timedelta(hours=1)

@@ -1,4 +1,4 @@
-"""Programs that run their calls themselves: their window, the one start, and what they report."""
+"""Programs that run their own calls: the window, the single start and the report."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ END = PROGRAM.until
 
 
 def opened() -> Approval:
-    """Return the approval of a program's request, which nobody is asked about yet."""
+    """Return the approval of a program's request before anybody is asked."""
     call = make_call("refund", REQUEST, amount=1.1)
     return Approval.open(make_origin(), call, hint="", template=None, now=NOON, program=PROGRAM)[0]
 
 
 def approved() -> Approval:
-    """Return it approved by Mara a minute later."""
+    """Return the approval after Mara's approval a minute later."""
     waits = ask(opened(), MARA)
     at = NOON + timedelta(minutes=1)
     return waits.approve(MARA, people(), channel="inbox", now=at)[0]
 
 
 def consumed() -> Approval:
-    """Return it started a minute after that."""
+    """Return the approval after its call started a minute later."""
     return programs.consume(approved(), by="codex", key="c", now=NOON + timedelta(minutes=2))[0]
 
 
 @pytest.mark.parametrize("on_timeout", [*OnTimeout])
 def test_nothing_decides_it_after_its_window(on_timeout: OnTimeout) -> None:
-    """The deadline of its level ends with the window, whatever the policy does at its end."""
+    """The deadline of a level never lies after the window, whatever the policy says."""
     waits = ask(opened(), MARA, within=timedelta(hours=4), on_timeout=on_timeout)
     assert waits.deadline == END
     assert waits.next_due == END
@@ -59,13 +59,13 @@ def test_nothing_decides_it_after_its_window(on_timeout: OnTimeout) -> None:
 
 
 def test_a_request_that_was_never_routed_expires() -> None:
-    """Its window is due although it has no deadline."""
+    """The end of its window is due although it has no deadline."""
     assert is_due(opened(), END)
     assert advance(opened(), people(), now=END)[0].state is State.TIMED_OUT
 
 
 def test_a_level_that_stays_open_ends_with_the_window() -> None:
-    """Overdue, it is still answered until then."""
+    """An overdue request can still be decided until the window ends."""
     first = timedelta(minutes=10)
     waits = ask(opened(), MARA, within=first, on_timeout=OnTimeout.STAY)
     overdue, _ = advance(waits, people(), now=NOON + first)
@@ -74,7 +74,7 @@ def test_a_level_that_stays_open_ends_with_the_window() -> None:
 
 
 def test_more_time_never_goes_beyond_the_window() -> None:
-    """The program waits no longer, also while its requester is asked something."""
+    """The program waits no longer, even while its requester has an open question."""
     waits = ask(opened(), MARA, within=timedelta(minutes=20))
     with pytest.raises(MoveRefused, match="the program that asks waits"):
         collaboration.extend(
@@ -85,7 +85,7 @@ def test_more_time_never_goes_beyond_the_window() -> None:
 
 
 def test_a_call_is_started_once_by_its_key() -> None:
-    """The same key changes nothing; another one is refused, and so is a late one."""
+    """The same key changes nothing; another key and a late start are refused."""
     started = consumed()
     assert (started.handoff, started.starts) == (Handoff.STARTED, 1)
     later = NOON + timedelta(days=1)
@@ -96,7 +96,7 @@ def test_a_call_is_started_once_by_its_key() -> None:
 
 
 def test_a_yes_is_good_for_a_while() -> None:
-    """Until that moment, not at it, and by the terms of the request even if the settings change."""
+    """It counts before that time only; the terms of the request hold if the settings change."""
     yes = approved()
     until = present(yes.good_until(timedelta(days=7)))
     assert until == NOON + timedelta(minutes=6)
@@ -107,7 +107,7 @@ def test_a_yes_is_good_for_a_while() -> None:
 
 
 def test_what_is_not_approved_is_not_started() -> None:
-    """Pending, rejected and withdrawn calls are refused alike."""
+    """Pending, rejected and withdrawn calls are refused in the same way."""
     waits = ask(opened(), MARA)
     no, _ = waits.reject(MARA, people(), channel="inbox", now=NOON, reason="no")
     gone, _ = waits.withdraw(by="codex", reason="", now=NOON)
@@ -118,7 +118,7 @@ def test_what_is_not_approved_is_not_started() -> None:
 
 
 def test_a_started_call_is_in_doubt_until_it_is_reported() -> None:
-    """A late report ends the doubt; nothing is asked again, and no other report counts."""
+    """A late report resolves the doubt; nobody is asked again, and other reports are refused."""
     now = NOON + timedelta(hours=2)
     doubtful, events = programs.doubt(consumed(), now=now)
     assert (doubtful.handoff, len(events)) == (Handoff.IN_DOUBT, 1)
@@ -133,13 +133,13 @@ def test_a_started_call_is_in_doubt_until_it_is_reported() -> None:
 
 
 def test_its_run_ends_with_the_decision() -> None:
-    """Nothing is left to resume."""
+    """No run is left to resume."""
     run = programs.run_of(opened())
     assert run.state is RunState.PAUSED
     assert run.answered(opened().id).state is RunState.COMPLETED
 
 
 def test_only_those_who_know_programs_act_on_them() -> None:
-    """The record says so, and an earlier release leaves it alone."""
+    """The record marks it, so an earlier release leaves it alone."""
     assert opened().needs == 2
     assert '"needs":2' in opened().model_dump_json(exclude_defaults=True)

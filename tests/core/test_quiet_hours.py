@@ -1,4 +1,4 @@
-"""Quiet hours: what waits until somebody works again, and what does not."""
+"""Quiet hours: which messages wait until the person works again."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from signoff.core.routing.quiet_hours import (
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 OFFICE = ("Mon-Fri 08:00-17:00",)
 EVENING = datetime(2026, 3, 2, 19, 0, tzinfo=UTC)
-"""20:00 of a Monday in Berlin."""
+"""20:00 on a Monday in Berlin."""
 
 MORNING = datetime(2026, 3, 3, 7, 0, tzinfo=UTC)
-"""08:00 of the Tuesday."""
+"""08:00 on the Tuesday."""
 
 
 def approver(*hours: str, quiet: bool | None = True, **parts: object) -> Person:
-    """Return somebody in Berlin with these hours."""
+    """Return a person in Berlin with these working hours."""
     return Person.model_validate(
         {
             "id": "mara",
@@ -59,7 +59,7 @@ def waiting(
     now: datetime = EVENING,
     urgent: bool = False,
 ) -> Approval:
-    """Return an approval about which somebody was asked just now."""
+    """Return an approval that a person was asked about just now."""
     span = within if isinstance(within, Span) else Span(within)
     terms = Terms(policy="expenses", ask=(person.id,), within=span, urgent=urgent)
     start = Start(0, 0, (Seat(person=person.id),), after(now, span, [person]))
@@ -68,14 +68,14 @@ def waiting(
 
 
 def test_a_card_waits_for_the_next_start_of_the_hours() -> None:
-    """At 20:00 it waits for 08:00; at 08:00 it goes out."""
+    """At 20:00 a card waits for 08:00; at 08:00 it goes out."""
     approval = waiting()
     assert held_until(approval, [MARA], now=EVENING) == MORNING
     assert held_until(approval, [MARA], now=MORNING) is None
 
 
 def test_weekends_holidays_and_absences_are_waited_for() -> None:
-    """The next hours are those after Easter, and after the holidays of the person."""
+    """The next working hours are those after Easter and after the person's holidays."""
     thursday = datetime(2026, 4, 2, 19, 0, tzinfo=UTC)
     mara = approver(
         *OFFICE,
@@ -92,33 +92,33 @@ def test_weekends_holidays_and_absences_are_waited_for() -> None:
     ids=["turned off", "not turned on", "no hours"],
 )
 def test_nothing_waits_for_people_without_quiet_hours(person: Person) -> None:
-    """They are on only where somebody has turned them on, and only with hours to wait for."""
+    """Quiet hours need the person's setting and working hours to wait for."""
     assert held_until(waiting(person), [person], now=EVENING) is None
     assert quiet_until(person, EVENING) is None
 
 
 def test_what_is_urgent_does_not_wait() -> None:
-    """An urgent policy asks at night."""
+    """The card of an urgent policy goes out at night."""
     assert held_until(waiting(urgent=True), [MARA], now=EVENING) is None
 
 
 @pytest.mark.parametrize(
     ("within", "held"),
     [
-        (timedelta(hours=4), False),  # over at midnight
-        (timedelta(hours=12), False),  # over at 08:00
-        (timedelta(hours=12, minutes=59), False),  # 59 minutes
-        (timedelta(hours=13), True),  # an hour
+        (timedelta(hours=4), False),  # ends at midnight
+        (timedelta(hours=12), False),  # ends at 08:00
+        (timedelta(hours=12, minutes=59), False),  # leaves 59 minutes
+        (timedelta(hours=13), True),  # leaves an hour
         (timedelta(hours=24), True),
     ],
 )
 def test_a_deadline_by_the_clock_is_not_waited_away(*, within: timedelta, held: bool) -> None:
-    """It waits where an hour of the person's time is left then, and goes out at once otherwise."""
+    """The card waits if an hour of working time is left then; otherwise it goes out immediately."""
     assert (held_until(waiting(within=within), [MARA], now=EVENING) == MORNING) is held
 
 
 def test_a_short_level_needs_a_quarter_of_its_time() -> None:
-    """Of half an hour, ten minutes after 08:00 are enough, and five are not."""
+    """For half an hour, ten minutes after 08:00 are enough, and five are not."""
     early, earlier = MORNING - timedelta(minutes=20), MORNING - timedelta(minutes=25)
     half = timedelta(minutes=30)
     assert held_until(waiting(within=half, now=early), [MARA], now=early) == MORNING
@@ -126,14 +126,14 @@ def test_a_short_level_needs_a_quarter_of_its_time() -> None:
 
 
 def test_a_deadline_in_working_time_lets_all_of_it_wait() -> None:
-    """Friday evening, four hours of working time: they are all left on Monday."""
+    """On Friday evening, all four hours of working time are left for Monday."""
     friday = datetime(2026, 3, 6, 19, 0, tzinfo=UTC)
     approval = waiting(within=Span(timedelta(hours=4), business=True), now=friday)
     assert held_until(approval, [MARA], now=friday) == datetime(2026, 3, 9, 7, tzinfo=UTC)
 
 
 def test_a_place_waits_for_the_first_of_those_who_see_it() -> None:
-    """In a channel the first one who works is enough, and anybody who works now is."""
+    """In a channel, the first person at work is enough; if one works now, the card goes out."""
     tom = approver("Mon-Fri 06:00-15:00", id="tom", email="tom@example.com")
     night = approver("Mon-Fri 18:00-23:00", id="nia", email="nia@example.com")
     approval = waiting()
@@ -142,7 +142,7 @@ def test_a_place_waits_for_the_first_of_those_who_see_it() -> None:
 
 
 def test_who_has_just_done_something_about_it_is_there() -> None:
-    """A claim or a comment of the last hour ends the wait; that of somebody else does not."""
+    """The person's own claim or comment in the last hour ends the wait; others' do not."""
     approval = waiting()
     later = EVENING + HOUR
     mine = Claim(by="mara", at=later, until=later + HOUR)
@@ -155,13 +155,13 @@ def test_who_has_just_done_something_about_it_is_there() -> None:
 
 
 def test_news_waits_whatever_the_deadline_is() -> None:
-    """What wants no answer has no deadline."""
+    """A message without a question has no deadline."""
     approval = waiting(within=timedelta(hours=4))
     assert held_until(approval, [MARA], now=EVENING, answers=False) == MORNING
 
 
 def test_a_card_that_has_arrived_waits_for_nothing() -> None:
-    """Only a card that is not delivered, of somebody who is still asked, is said to wait."""
+    """Only an undelivered card of a person who is still asked is shown as waiting."""
     approval, directory = waiting(), Directory([MARA])
     (asked,) = approval.asked
     morning = "Mara Lind's morning, 08:00 Europe/Berlin"
@@ -181,7 +181,7 @@ def test_a_card_that_has_arrived_waits_for_nothing() -> None:
     ],
 )
 def test_what_it_waits_for_in_words(hours: tuple[str, ...], now: datetime, said: str) -> None:
-    """It says whose hours, and when they begin by that person's clock."""
+    """The text names the person and the start of their hours in their own time."""
     person = approver(*hours)
     until = quiet_until(person, now)
     assert until is not None
@@ -202,7 +202,7 @@ SPANS = st.builds(Span, st.integers(1, 90 * 60).map(lambda n: timedelta(minutes=
 def test_no_card_is_held_past_its_deadline_or_into_the_night(
     *, hours: tuple[str, ...], zone: str, now: datetime, within: Span, later: int
 ) -> None:
-    """A card waits for a moment at which the person works, in time to answer, and then goes out."""
+    """A card waits until the person works with time left to answer; then it goes out."""
     person = approver(*hours, time_zone=zone)
     approval = waiting(person, within=within, now=now)
     moment = now + timedelta(minutes=later)
@@ -222,7 +222,7 @@ def test_no_card_is_held_past_its_deadline_or_into_the_night(
 def test_waiting_changes_nothing_about_until_when(
     *, hours: tuple[str, ...], zone: str, now: datetime, within: Span, step: int
 ) -> None:
-    """Looked at again on the way, it still waits for the same moment: a timer may come early."""
+    """A later check gives the same time, so an early timer changes nothing."""
     person = approver(*hours, time_zone=zone)
     approval = waiting(person, within=within, now=now)
     until = held_until(approval, [person], now=now)

@@ -1,4 +1,4 @@
-"""Places that go to others, reminders by hand, and claims where several are asked."""
+"""Reassignment, manual reminders, and claims of requests with several approvers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HOUR = timedelta(hours=1)
 
 
 def seated(quorum: int = 1) -> Approval:
-    """Return an approval that the queue of Mara and Cleo is asked, then Dan; Olga is barred."""
+    """Return an approval that asks the queue of Mara and Cleo, then Dan; Olga is barred."""
     terms = Terms(
         policy="expenses",
         levels=(
@@ -59,7 +59,7 @@ def seated(quorum: int = 1) -> Approval:
 
 
 def hand_on(approval: Approval, to: Person = DAN, of: Person = MARA) -> Approval:
-    """Return the approval after somebody has given their place away."""
+    """Return the approval after a person has reassigned it."""
     return collaboration.reassign(
         approval, of, DIRECTORY, of=of, to=to, reason="knows it", now=NOON
     )[0]
@@ -67,7 +67,7 @@ def hand_on(approval: Approval, to: Person = DAN, of: Person = MARA) -> Approval
 
 @pytest.mark.parametrize("approval", [asked_approval(), seated()], ids=["plain", "seats"])
 def test_a_place_goes_to_another_person(approval: Approval) -> None:
-    """The new one may answer, the old one not any more, and is told who does; the reason stays."""
+    """The new approver may answer; the old one is refused and reads who can; the reason stays."""
     after, (event,) = collaboration.reassign(
         approval, MARA, DIRECTORY, of=MARA, to=DAN, reason="he knows the vendor", now=NOON
     )
@@ -84,7 +84,7 @@ def test_a_place_goes_to_another_person(approval: Approval) -> None:
 
 
 def test_what_the_old_one_has_claimed_or_begun_is_void() -> None:
-    """Otherwise the new one would wait for a claim of somebody who is not asked."""
+    """Otherwise the new approver would wait for a claim of somebody who is not asked."""
     two = ask(make_approval(), second_step=True)
     two, _ = two.approve(MARA, DIRECTORY, channel="email", now=NOON)
     two, _ = collaboration.claim(two, MARA, DIRECTORY, now=NOON)
@@ -106,7 +106,7 @@ def test_what_the_old_one_has_claimed_or_begun_is_void() -> None:
 @pytest.mark.parametrize(
     ("who", "of", "to", "reason", "problem"),
     [
-        (MARA, CLEO, DAN, "x", "no place but their own"),
+        (MARA, CLEO, DAN, "x", "only give away their own place"),
         (MARA, MARA, DAN, " ", "needs a reason"),
         (ROOT, DAN, RILEY, "x", "has no place"),
         (ROOT, MARA, RILEY, "x", "can never decide"),
@@ -117,13 +117,13 @@ def test_what_the_old_one_has_claimed_or_begun_is_void() -> None:
     ],
 )
 def test_what_is_refused(who: Who, of: Person, to: Person, reason: str, problem: str) -> None:
-    """No place but one's own, to nobody who never decides or is asked already, for a reason."""
+    """Only one's own seat, with a reason, to a person who may decide and is not asked already."""
     with pytest.raises(DecisionRefused, match=problem):
         collaboration.reassign(seated(), who, DIRECTORY, of=of, to=to, reason=reason, now=NOON)
 
 
 def test_an_approver_who_has_answered_keeps_the_place() -> None:
-    """A yes that counts towards the quorum is not given away with it."""
+    """An approval that counts towards the quorum is not reassigned."""
     voted, _ = seated(quorum=2).approve(MARA, DIRECTORY, channel="email", now=NOON)
     with pytest.raises(MoveRefused, match="has answered"):
         hand_on(voted)
@@ -137,7 +137,7 @@ def test_an_approver_who_has_answered_keeps_the_place() -> None:
 
 
 def test_a_claim_is_as_long_as_the_queue_says_and_ends_with_the_answer_or_the_level() -> None:
-    """Nobody waits for a claim of somebody whose part is done."""
+    """A claim ends when its holder has answered."""
     taken, _ = collaboration.claim(seated(quorum=2), MARA, DIRECTORY, now=NOON)
     assert taken.claimed is not None
     assert taken.claimed.until == NOON + HOUR
@@ -151,7 +151,7 @@ def test_a_claim_is_as_long_as_the_queue_says_and_ends_with_the_answer_or_the_le
 
 
 def test_the_end_of_a_claim_is_due_and_done_once() -> None:
-    """The due index is scored by it, and afterwards by the deadline again."""
+    """The due index has its end first, and the deadline afterwards."""
     taken, _ = collaboration.claim(seated(), MARA, DIRECTORY, now=NOON)
     assert taken.next_due == NOON + HOUR
     assert not is_due(taken, NOON + HOUR - timedelta.resolution)
@@ -161,7 +161,7 @@ def test_the_end_of_a_claim_is_due_and_done_once() -> None:
 
 
 def test_reminding_is_for_those_concerned_once_an_hour() -> None:
-    """The requester, who is asked, and the operator may; the event says who was reminded."""
+    """The requester, approvers and the operator may; the event says who was reminded."""
     with pytest.raises(MoveRefused, match="nothing to do with"):
         collaboration.remind_now(seated(), DAN, DIRECTORY, now=NOON)
     for who in (RILEY, MARA, ROOT):
@@ -186,7 +186,7 @@ def test_reminding_is_for_those_concerned_once_an_hour() -> None:
 def test_places_are_never_more_and_never_of_those_who_may_not_decide(
     steps: list[tuple[Who, Person, Person]],
 ) -> None:
-    """However they go around, there are two, and neither requester nor owner has one."""
+    """After any reassignments there are two approvers, never the requester or the owner."""
     approval = seated(quorum=2)
     for who, of, to in steps:
         try:
@@ -208,7 +208,7 @@ def test_places_are_never_more_and_never_of_those_who_may_not_decide(
 
 @pytest.mark.parametrize("who", [MARA, ROOT, Operator(name="olga")])
 def test_a_place_that_takes_a_second_factor_takes_one_to_be_given_away(who: Who) -> None:
-    """In any capacity, by any account; with the factor, or at the terminal, it goes."""
+    """This holds in every role and for every account, unless with the factor or in a terminal."""
     two = ask(make_approval(), second_step=True)
 
     def given(assurance: Assurance) -> Approval:

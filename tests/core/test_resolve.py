@@ -1,4 +1,4 @@
-"""Whom a level asks: references, queues in turn, delegates, and those who never decide."""
+"""The approvers of a level: references, queues in turn, delegates and barred people."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DAY = timedelta(days=1)
 
 
 def person(one: str, *, manager: str = "", delegate: str | None = None) -> Person:
-    """Return somebody; with a delegate, or with "", they are away today."""
+    """Return a person; with a delegate, or with "", they are away today."""
     away = () if delegate is None else (Absence(start=TODAY, end=TODAY, delegate=delegate),)
     return Person(id=one, email=f"{one}@example.com", manager=manager, away=away)
 
@@ -36,7 +36,7 @@ def look(
     last_asked: dict[str, float] | None = None,
     **more: Any,
 ) -> Found:
-    """Find for a level that asks these, among these people; Riley wants something."""
+    """Find the seats of a level that asks these references; Riley is the requester."""
     directory = Directory(people, **more)
     level = Level(ask=ask)
     facts = {"user": "riley@example.com"}
@@ -46,7 +46,7 @@ def look(
 
 
 def seats(found: Found) -> list[str]:
-    """Return seats as ``mara`` or ``tom for mara``."""
+    """Return the seats as ``mara`` or ``tom for mara``."""
     return [
         f"{one.person} for {one.instead_of}" if one.instead_of else one.person
         for one in found.seats
@@ -54,7 +54,7 @@ def seats(found: Found) -> list[str]:
 
 
 def test_people_are_asked_in_the_order_of_the_level() -> None:
-    """Once each; those who are not there are noted, and no reason to ask nobody."""
+    """Each person is asked once; unknown people are noted, and the others are still asked."""
     people = [person("mara"), person("tom")]
     found = look("tom", "mara", "ghost", "tom", people=people)
     assert seats(found) == ["tom", "mara"]
@@ -62,7 +62,7 @@ def test_people_are_asked_in_the_order_of_the_level() -> None:
 
 
 def test_the_requesters_manager_is_found_by_any_address() -> None:
-    """The run names an address, the directory an id."""
+    """The run names an address, and the directory an id."""
     found = look("requester.manager", people=[person("riley", manager="mara"), person("mara")])
     assert seats(found) == ["mara"]
     assert found.seats[0].via == "requester.manager"
@@ -70,7 +70,7 @@ def test_the_requesters_manager_is_found_by_any_address() -> None:
 
 @pytest.mark.parametrize("barred", ["mara", "MARA@example.com"])
 def test_a_manager_who_may_not_decide_is_passed_over(barred: str) -> None:
-    """The agent's owner is the manager: the manager's manager is asked."""
+    """The agent's owner is the manager, so the manager's manager is asked."""
     people = [person("riley", manager="mara"), person("mara", manager="olga"), person("olga")]
     found = look("requester.manager", people=people, barred=("riley", barred))
     assert seats(found) == ["olga"]
@@ -78,7 +78,7 @@ def test_a_manager_who_may_not_decide_is_passed_over(barred: str) -> None:
 
 
 def test_each_above_is_somebody_else() -> None:
-    """The second and the third of those who may decide; above the last there is nobody."""
+    """References go to the second and third allowed manager; above the last there is nobody."""
     people = [
         person("riley", manager="a"),
         person("a", manager="b"),
@@ -108,14 +108,14 @@ def test_each_above_is_somebody_else() -> None:
     ],
 )
 def test_without_a_manager_nobody_is_asked(people: list[Person], note: str) -> None:
-    """Managers in a circle end the search."""
+    """A circle of managers ends the search."""
     found = look("requester.manager", people=people, barred=("riley", "m"))
     assert found.seats == ()
     assert note in found.notes[-1]
 
 
 def test_a_delegate_of_a_delegate_stands_in() -> None:
-    """For whom the level asks, not for the one between."""
+    """The delegate's seat stands for the person that the level asks, not for the one between."""
     people = [person("mara", delegate="tom"), person("tom", delegate="cleo"), person("cleo")]
     found = look("mara", people=people)
     assert seats(found) == ["cleo for mara"]
@@ -123,7 +123,7 @@ def test_a_delegate_of_a_delegate_stands_in() -> None:
 
 
 def test_a_delegate_has_a_seat_for_each_whom_they_stand_for() -> None:
-    """And one of their own, if they are asked themselves."""
+    """They also have a seat of their own if they are asked themselves."""
     people = [person("mara", delegate="cleo"), person("tom", delegate="cleo"), person("cleo")]
     assert seats(look("mara", "tom", "cleo", "mara", people=people)) == [
         "cleo for mara", "cleo for tom", "cleo"
@@ -145,26 +145,26 @@ def test_a_delegate_has_a_seat_for_each_whom_they_stand_for() -> None:
     ],
 )
 def test_who_is_away_with_nobody_to_stand_in_is_left_out(people: list[Person], note: str) -> None:
-    """Circles of delegates are found and said."""
+    """Circles of delegates are found and noted."""
     found = look("mara", people=people, barred=("riley",))
     assert found.seats == ()
     assert note in found.notes[0]
 
 
 def test_a_barred_delegate_is_passed_over() -> None:
-    """The requester stands in for the manager and is away too: the requester's delegate decides."""
+    """The requester is the manager's delegate and is away, so their own delegate decides."""
     people = [person("mara", delegate="riley"), person("riley", delegate="cleo"), person("cleo")]
     assert seats(look("mara", people=people, barred=("riley",))) == ["cleo for mara"]
 
 
 def test_who_is_barred_hands_nothing_on() -> None:
-    """The requester is asked and away: no delegate decides in the requester's place."""
+    """The requester is asked and away, but their delegate does not decide for them."""
     people = [person("riley", delegate="cleo"), person("cleo")]
     assert look("riley", people=people, barred=("riley@example.com",)).seats == ()
 
 
 def test_queues_and_groups_mean_their_members() -> None:
-    """A queue by its name, a Slack group by its id; what is unknown is noted."""
+    """A queue is found by name and a Slack group by id; an unknown one is noted."""
     people = [person("mara"), person("tom")]
     queue = Queue(name="q", members=("tom", "ghost", "mara"))
     found = look("queue:q", people=people, queues=[queue])
@@ -178,8 +178,8 @@ def test_queues_and_groups_mean_their_members() -> None:
 
 
 def test_who_is_on_call_is_asked() -> None:
-    """By id or address; a calendar that cannot be read asks nobody, and says so."""
-    start = datetime(2026, 3, 2, 9)  # noqa: DTZ001 -- by the clocks there
+    """People are found by id or address; an unreadable calendar asks nobody and is noted."""
+    start = datetime(2026, 3, 2, 9)  # noqa: DTZ001 -- local time there
     rota = Schedule(name="r", people=("tom", "mara"), start=start, every="1d")
     later = Schedule(name="l", people=("tom",), start=start + 9 * DAY)
     bad = Schedule(name="b", calendar="BEGIN:VCALENDAR")
@@ -201,7 +201,7 @@ PICKS = st.sampled_from([Pick.ROUND_ROBIN, Pick.LEAST_RECENT])
     rounds=st.integers(1, 40),
 )
 def test_turns_are_fair(pick: Pick, size: int, away: set[int], rounds: int) -> None:
-    """Of those who are there nobody is asked more than once more than another."""
+    """Among the present members, no one is asked more than once more often than another."""
     people = [person(f"p{at}", delegate="" if at in away else None) for at in range(size)]
     queue = Queue(name="q", members=tuple(one.id for one in people), pick=pick)
     last_asked: dict[str, float] = {}
@@ -220,7 +220,7 @@ def test_turns_are_fair(pick: Pick, size: int, away: set[int], rounds: int) -> N
 
 
 def test_least_recent_catches_up_and_round_robin_does_not() -> None:
-    """Who was away longest comes first, or at their place in the order."""
+    """A member who returns comes first, or keeps their place in the rotation."""
     last_asked = {"a": 5.0, "b": 1.0, "c": 4.0}
     members = ("a", "b", "c")
     assert list(Queue(name="q", members=members, pick=Pick.LEAST_RECENT).in_order(last_asked)) == [
@@ -250,13 +250,13 @@ def test_whatever_the_directory_nobody_decides_who_may_not(
     ask: list[str],
     pick: Pick,
 ) -> None:
-    """Nobody barred, nobody away, nobody twice for one person; and it always ends."""
+    """No seat is of a barred or absent person, or twice for one person; the search ends."""
     people = [
         person(one, manager=manager, delegate=delegate)
         for one, manager, delegate in zip("abcdef", managers, delegates, strict=True)
     ]
     directory = Directory(people, queues=[Queue(name="q", members=("c", "d", "e"), pick=pick)])
-    # The requester is always among the barred.
+    # The requester is always barred.
     never = {*barred, "a"}
     found = find(
         Level(ask=tuple(ask)), directory, facts={"user": "a"}, barred=tuple(never), now=NOW
@@ -276,7 +276,7 @@ def test_whatever_the_directory_nobody_decides_who_may_not(
 
 
 def test_absences_that_were_set_count_too() -> None:
-    """They rule over those of the settings; a return counts, also an early one."""
+    """They override those of the settings; an early return counts too."""
     mara, tom = person("mara", delegate="ghost"), person("tom")
     directory = Directory([mara, tom])
     away = Absence(start=TODAY, end=TODAY + 5 * DAY, delegate="tom")
@@ -293,7 +293,7 @@ def test_absences_that_were_set_count_too() -> None:
 
 
 def test_coming_back_leaves_later_absences() -> None:
-    """What has begun ends the day before; what is still to come stays."""
+    """A current absence ends the day before; a later one stays."""
     running = Absence(start=TODAY - 2 * DAY, end=TODAY + 2 * DAY)
     later = Absence(start=TODAY + 9 * DAY, end=TODAY + 9 * DAY)
     presence = Presence().leave(running).leave(later).returned(TODAY)

@@ -26,7 +26,7 @@ def make_run(state: RunState = RunState.QUEUED, **parts: object) -> Run:
 
 
 def move(run: Run, to: RunState) -> Run:
-    """Bring a run to a state by the method that leads there."""
+    """Bring a run into a state by the method for it."""
     match to:
         case RunState.PAUSED:
             return run.paused(["a"])
@@ -45,7 +45,7 @@ def move(run: Run, to: RunState) -> Run:
 @pytest.mark.parametrize("to", RunState)
 @pytest.mark.parametrize("start", RunState)
 def test_the_table_rules(start: RunState, to: RunState) -> None:
-    """A run goes where the table says, and nowhere else."""
+    """A run moves to the table's state, and to no other."""
     before = make_run(start, waiting=("a",))
     if to in RUN_TRANSITIONS[start]:
         assert move(before, to).state is to
@@ -56,12 +56,12 @@ def test_the_table_rules(start: RunState, to: RunState) -> None:
 
 @pytest.mark.parametrize("state", RunState)
 def test_an_end_is_where_nothing_follows(state: RunState) -> None:
-    """A run has ended when its state has no way out."""
+    """A run has ended if its state has no further move."""
     assert make_run(state).ended is (not RUN_TRANSITIONS[state])
 
 
 def test_the_last_answer_of_a_pause_makes_it_ready() -> None:
-    """It waits until all siblings are decided, in whatever order."""
+    """A run waits until all sibling approvals are decided, in any order."""
     run = make_run().paused(["a", "b", "c", "a"])
     assert (run.approvals, run.waiting, run.pause) == (("a", "b", "c"), ("a", "b", "c"), 1)
     run = run.answered("b").answered("a")
@@ -80,7 +80,7 @@ def test_a_pause_waits_for_something() -> None:
 
 
 def test_the_invocation_is_a_function_of_the_run() -> None:
-    """A worker that takes the run up again continues the same invocation."""
+    """A worker that resumes the run continues the same invocation."""
     assert make_run().invocation == make_run(RunState.ANSWERED).invocation
     assert make_run().invocation != make_run(id="run_2").invocation
 
@@ -97,13 +97,13 @@ def test_the_invocation_is_a_function_of_the_run() -> None:
     ],
 )
 def test_what_cannot_be_a_run(part: dict[str, object]) -> None:
-    """Ids become keys and parts of keys: what could be mistaken for a separator is refused."""
+    """Ids become parts of keys, so a character that could be a separator is refused."""
     with pytest.raises(ValidationError):
         make_run(RunState.QUEUED, **part)
 
 
 def test_its_events() -> None:
-    """What happened to a run is told by events of its own."""
+    """Each change of a run has an event of its own."""
     (event,) = make_run().submitted()
     assert (event.what, event.by, event.run, event.approval) == (
         What.SUBMITTED,

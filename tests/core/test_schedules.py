@@ -1,4 +1,4 @@
-"""Who is on call: rotations and calendars, also on the days when the clocks change."""
+"""On-call rotations and calendars, including the days when the clocks change."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from signoff.core.directory.schedules import Schedule, read_calendar
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ABC = ("ann", "ben", "cho")
-START = datetime(2026, 1, 5, 9, 0)  # noqa: DTZ001 -- a Monday, by the clocks there
+START = datetime(2026, 1, 5, 9, 0)  # noqa: DTZ001 -- a Monday in local time
 BERLIN = ZoneInfo("Europe/Berlin")
 
 
 def rotation(every: str = "1w", zone: str = "Europe/Berlin", **parts: Any) -> Schedule:
-    """Return a rotation of three."""
+    """Return a rotation of three people."""
     usual = {"name": "on-call", "people": ABC, "start": START, "time_zone": zone, "every": every}
     return Schedule(**(usual | parts))
 
@@ -29,7 +29,7 @@ def rotation(every: str = "1w", zone: str = "Europe/Berlin", **parts: Any) -> Sc
     "zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC"]
 )
 def test_the_handover_is_at_the_same_time_all_year(zone: str) -> None:
-    """A minute before nine it is one person, and at nine the next, in every week of two years."""
+    """In every week of two years, one person hands over to the next at nine."""
     place = ZoneInfo(zone)
     for week in range(104):
         at = (START + week * 7 * DAY).replace(tzinfo=place)
@@ -40,7 +40,7 @@ def test_the_handover_is_at_the_same_time_all_year(zone: str) -> None:
 
 
 def test_shifts_of_half_a_day_stay_where_they_are() -> None:
-    """Day and night shifts hand over at nine, and at nine in the evening, also in summer."""
+    """Day and night shifts change at nine in the morning and evening, also in summer."""
     schedule = rotation("12h", people=("day", "night"))
     for day in range(400):
         noon = (START + day * DAY + 3 * HOUR).replace(tzinfo=BERLIN)
@@ -52,7 +52,7 @@ def test_shifts_of_half_a_day_stay_where_they_are() -> None:
 
 
 def test_a_handover_at_an_hour_that_is_skipped_or_doubled_happens_once() -> None:
-    """At half past two in the night when the clocks change, in Berlin: once, and no day is lost."""
+    """A handover in Berlin's repeated or skipped hour happens once, and no shift is lost."""
     schedule = rotation("1d", start=datetime(2026, 3, 28, 2, 30))  # noqa: DTZ001
     moment = datetime(2026, 3, 28, 2, tzinfo=UTC)
     seen: list[tuple[str, str]] = []
@@ -70,12 +70,12 @@ def test_a_handover_at_an_hour_that_is_skipped_or_doubled_happens_once() -> None
     zone=st.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC"]),
 )
 def test_somebody_is_on_call_at_every_moment(every: str, minutes: int, zone: str) -> None:
-    """From the start on exactly one person; and the turn is the same or the next an hour later."""
+    """From the start, exactly one person is on call; an hour later it is the same or the next."""
     schedule = rotation(every, zone)
     moment = START.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC) + timedelta(minutes=minutes)
     (one,), (later,) = schedule.on_call(moment), schedule.on_call(moment + timedelta(minutes=59))
     steps = (ABC.index(later) - ABC.index(one)) % 3
-    # Where the clocks jump over an hour, two handovers of every hour fall together.
+    # When the clocks skip an hour, two handovers of an hourly rotation fall together.
     assert steps <= (2 if every == "1h" else 1)
 
 
@@ -93,7 +93,7 @@ def test_somebody_is_on_call_at_every_moment(every: str, minutes: int, zone: str
     ],
 )
 def test_bad_schedules_are_refused(parts: dict[str, Any], message: str) -> None:
-    """What would leave it open who is on call."""
+    """A schedule that does not determine the person on call is refused."""
     with pytest.raises(ValidationError, match=message):
         rotation(**parts)
 
@@ -144,24 +144,24 @@ END:VCALENDAR
     [
         ("2026-03-23T08:00+00:00", ("ann@example.com",)),  # winter: 09:00 is 08:00 UTC
         ("2026-03-23T07:59+00:00", ()),
-        ("2026-03-30T08:00+00:00", ()),  # taken out
+        ("2026-03-30T08:00+00:00", ()),  # removed
         ("2026-03-31T08:00+00:00", ()),  # moved
         ("2026-03-31T10:00+00:00", ("cho", "ben")),
         ("2026-04-06T07:00+00:00", ("ann@example.com",)),  # summer: 09:00 is 07:00 UTC
         ("2026-04-06T15:00+00:00", ()),
-        ("2026-03-31T22:00+00:00", ("ben",)),  # a whole day, by the clocks there
+        ("2026-03-31T22:00+00:00", ("ben",)),  # a whole day, in local time
         ("2026-04-01T22:00+00:00", ()),
         ("2026-04-02T12:00+00:00", ()),  # cancelled
     ],
 )
 def test_a_calendar_says_who_attends(moment: str, who: tuple[str, ...]) -> None:
-    """Who has not declined; else the names in the summary; with recurrence, changes, exceptions."""
+    """Attendees who did not decline, or names in the summary; recurrences and exceptions count."""
     schedule = Schedule(name="ics", time_zone="Europe/Berlin", calendar=CALENDAR)
     assert schedule.on_call(datetime.fromisoformat(moment)) == who
 
 
 @pytest.mark.parametrize("text", ["x", "BEGIN:VCALENDAR", "BEGIN:VEVENT\nEND:VEVENT\n", "\0", "[]"])
 def test_what_is_no_calendar_is_refused(text: str) -> None:
-    """By one error, whatever the library says."""
+    """Any error of the library becomes one error."""
     with pytest.raises(ValueError, match=r"no iCalendar|cannot be read"):
         read_calendar(text)

@@ -1,4 +1,4 @@
-"""A search that leaves records unread finds what it would find in all of them."""
+"""A search that skips records finds the same as a search that reads them all."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def _approval(args: dict[str, JsonValue], user: str, hide: tuple[str, ...] = ())
 def test_nothing_that_is_found_is_left_unread(
     args: dict[str, JsonValue], user: str, data: st.DataObject
 ) -> None:
-    """Any piece of what is searched passes the filter: numbers, quotes, names, scripts."""
+    """Any part of a searchable text passes the filter: numbers, quotes, names, scripts."""
     hide = tuple(data.draw(st.sets(st.sampled_from(sorted(args)), max_size=1))) if args else ()
     try:
         approval = _approval(args, user, hide)
     except ValueError:
-        return  # what has no canonical form, or cannot be hidden by that name
+        return  # values without a canonical form, or that cannot be hidden by that name
     words = words_of(approval, people())
     start = data.draw(st.integers(0, len(words) - 1))
     q = words[start : start + data.draw(st.integers(1, 8))]
@@ -59,7 +59,7 @@ def test_nothing_that_is_found_is_left_unread(
 
 
 def test_what_has_none_of_the_words_is_left_unread() -> None:
-    """Reading it is what takes the time."""
+    """Such a record is skipped, because reading it takes the time."""
     record = _stored(_approval({"purpose": "conference"}, "riley"))
     assert not Search(q="nothing").filter_of_records(people())(record)
     assert not Search(tool="transfer").filter_of_records(people())(record)

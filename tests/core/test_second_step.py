@@ -1,4 +1,4 @@
-"""Where a policy wants a second step, a yes by mail alone never decides."""
+"""If a policy wants a second step, an approval by mail alone never decides."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ FACTS: dict[str, JsonValue] = {
 
 
 def two_steps(**parts: Any) -> Approval:
-    """Return an approval that Mara and Cleo are asked about, and that takes two steps."""
+    """Return an approval that asks Mara and Cleo and needs two steps."""
     return ask(make_approval(**parts), second_step=True)
 
 
 def by_mail(approval: Approval, person: Person = MARA, **parts: Any) -> Approval:
-    """Return the approval after a yes by mail."""
+    """Return the approval after an approval by mail."""
     return approval.approve(person, DIRECTORY, channel="email", now=NOON, **parts)[0]
 
 
 def confirm(approval: Approval, person: Person = MARA, **parts: Any) -> Approval:
-    """Return the approval after a person has confirmed what they said last."""
+    """Return the approval after a person has confirmed their latest answer."""
     step = approval.step_of(person.id)
     usual: dict[str, Any] = {"channel": "inbox", "now": NOON, "mark": mark_of(step) if step else ""}
     return approval.confirm(person, DIRECTORY, **(usual | parts))[0]
 
 
 def test_a_yes_by_mail_is_kept_and_decides_nothing() -> None:
-    """It stays pending and open to others; what was said is on the record and in the audit."""
+    """It stays pending and open to others; the record and the audit keep the first step."""
     before = two_steps(template={"days": 0})
     after, (event,) = before.approve(
         MARA, DIRECTORY, channel="email", now=NOON, reason="fine", values={"days": 3}
@@ -75,7 +75,7 @@ def test_a_yes_by_mail_is_kept_and_decides_nothing() -> None:
 
 
 def test_the_confirmation_decides_exactly_what_was_said() -> None:
-    """Reason and values are those of the mail; the audit says by which two steps."""
+    """The reason and the values come from the mail; the audit names both steps."""
     noted = by_mail(two_steps(template={"days": 0}), reason="fine", values={"days": 3})
     step = noted.step_of("mara")
     assert step is not None
@@ -91,7 +91,7 @@ def test_the_confirmation_decides_exactly_what_was_said() -> None:
 
 
 def test_a_proposal_waits_for_its_confirmation_too() -> None:
-    """Other values are a rejection that proposes a call, which is worth a second step as well."""
+    """Other values are a rejection that proposes a call, so they need a second step too."""
     noted = by_mail(two_steps(), values={"amount": 900})
     assert noted.state is State.PENDING
     after = confirm(noted)
@@ -101,14 +101,14 @@ def test_a_proposal_waits_for_its_confirmation_too() -> None:
 
 
 def test_a_no_counts_at_once() -> None:
-    """By mail, before and after a yes by mail."""
+    """A rejection by mail counts, before and after an approval by mail."""
     for before in (two_steps(), by_mail(two_steps())):
         after, _ = before.reject(MARA, DIRECTORY, channel="email", now=NOON, reason="no")
         assert after.state is State.REJECTED
 
 
 def test_another_yes_takes_the_place_of_the_first() -> None:
-    """One person has one first step, the latest; a confirmation of the earlier one is refused."""
+    """A person has one first step, the latest; confirming an earlier one is refused."""
     first = by_mail(two_steps(template={"days": 0}), values={"days": 3})
     shown = first.step_of("mara")
     assert shown is not None
@@ -119,7 +119,7 @@ def test_another_yes_takes_the_place_of_the_first() -> None:
 
 
 def test_the_page_alone_is_not_enough() -> None:
-    """Without a mail there is nothing to confirm, and a yes on the page is no first step."""
+    """Without a mail there is no first step, and an approval on the page is not one."""
     with pytest.raises(SecondStepNeeded):
         confirm(two_steps())
     for channel in ("inbox", "cli", "api"):
@@ -128,7 +128,7 @@ def test_the_page_alone_is_not_enough() -> None:
 
 
 def test_a_step_is_confirmed_by_nobody_else_and_in_time() -> None:
-    """Not by another approver, not after the deadline, not after the end."""
+    """Other approvers cannot confirm it, and nobody can after the deadline or the end."""
     noted = by_mail(two_steps())
     step = noted.step_of("mara")
     assert step is not None
@@ -144,7 +144,7 @@ def test_a_step_is_confirmed_by_nobody_else_and_in_time() -> None:
 
 
 def test_a_second_step_stays_needed() -> None:
-    """Asking others, because nobody could be reached, does not lower the bar."""
+    """If others are asked because nobody can be reached, they need two steps too."""
     again, _ = two_steps().ask(Terms(policy="default", ask=("cleo",)), (), now=NOON)
     assert again.in_two_steps
 
@@ -162,7 +162,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_over_any_sequence_of_moves(steps: list[tuple[str, Person, str, int]]) -> None:
-    """Whatever happens in whatever order, who approved has answered by mail and confirmed it."""
+    """In any order of moves, an approver has answered by mail and confirmed the answer."""
     approval, now = two_steps(), NOON
     said: set[str] = set()
     for move, person, channel, minutes in steps:
@@ -204,7 +204,7 @@ def test_over_any_sequence_of_moves(steps: list[tuple[str, Person, str, int]]) -
     ],
 )
 def test_when_it_is_needed(second_step: str, *, needed: bool) -> None:
-    """By the arguments of the call; what cannot be evaluated is needed."""
+    """The call's arguments decide; an expression with an error needs a second step."""
     policy = Policy(name="p", ask=("mara",), second_step=second_step)
     choice = choose([policy], Fallback(), people(), FACTS, now=NOON)
     assert choice.terms.second_step is needed
@@ -215,7 +215,7 @@ def test_when_it_is_needed(second_step: str, *, needed: bool) -> None:
 
 
 def test_the_default_asks_for_what_the_policy_asked_for() -> None:
-    """Where a policy leaves nobody, or cannot be evaluated, its second step is not lost."""
+    """If nobody of the policy can be asked, or its condition has an error, it still applies."""
     fallback = Fallback(ask=("cleo",))
     nobody = Policy(name="p", ask=("gone",), second_step="true")
     assert choose([nobody], fallback, people(), FACTS, now=NOON).terms.second_step
@@ -226,6 +226,6 @@ def test_the_default_asks_for_what_the_policy_asked_for() -> None:
 
 
 def test_refusals_say_what_to_do() -> None:
-    """The words are for the person who answered."""
+    """The messages are written for the person who answered."""
     with pytest.raises(DecisionRefused, match=r"answer the message .* confirm .* inbox page"):
         two_steps().approve(MARA, DIRECTORY, channel="cli", now=NOON)

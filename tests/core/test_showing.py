@@ -1,4 +1,4 @@
-"""What agents and people wrote, as it is shown: all of it, and nothing hidden in it."""
+"""Texts of agents and people are shown in full, and nothing in them stays hidden."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ORDINARY = [
 
 @pytest.mark.parametrize("text", ORDINARY)
 def test_ordinary_text_of_any_script_is_shown_as_it_is(text: str) -> None:
-    """Text that is not English raises no warning."""
+    """Text in another script than Latin raises no warning."""
     assert shown(text) == text
     assert warnings_about([text], scripts_in_use([text])) == ()
 
@@ -77,7 +77,7 @@ def test_ordinary_text_of_any_script_is_shown_as_it_is(text: str) -> None:
     ],
 )
 def test_a_letter_that_looks_like_another_is_written_out(text: str, as_shown: str) -> None:
-    """A word that mixes scripts, or only looks Latin, cannot pass for another one."""
+    """A word that mixes scripts, or only looks Latin, is shown with escapes."""
     assert shown(text) == as_shown
     (warning,) = warnings_about([text], frozenset())
     assert "look" in warning
@@ -93,7 +93,7 @@ def test_a_letter_that_looks_like_another_is_written_out(text: str, as_shown: st
 )
 @pytest.mark.parametrize("around", ["pay{}pal", "{}paypal", "paypal{}", "{}"])
 def test_what_cannot_be_seen_is_written_out(around: str, hidden: str) -> None:
-    """Invisible characters in Latin text, and those that turn it, stand there as escapes."""
+    """Invisible and direction-changing characters in Latin text are shown as escapes."""
     text = around.format(hidden)
     escape = f"\\u{ord(hidden):04x}" if ord(hidden) < 0x10000 else f"\\U{ord(hidden):08x}"
     assert visible(text) == around.format(escape)
@@ -101,13 +101,13 @@ def test_what_cannot_be_seen_is_written_out(around: str, hidden: str) -> None:
 
 
 def test_a_pile_of_accents_covers_nothing() -> None:
-    """Accents beyond the eighth would be drawn over the lines above."""
+    """More than eight accents would cover the lines above."""
     assert visible("a" + "\u0301" * 8) == "a" + "\u0301" * 8
     assert visible("a" + "\u0301" * 10) == "a" + "\u0301" * 8 + "\\u0301\\u0301"
 
 
 def test_a_flag_is_no_place_to_hide_a_message() -> None:
-    """Tag characters stay in the flag of a region, and nowhere else."""
+    """Tag characters stay in regional flags, and are escaped elsewhere."""
     flag = "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f"
     assert visible(flag) == flag
     assert visible(f"{flag}\U000e0061") == f"{flag}\\U000e0061"
@@ -115,13 +115,13 @@ def test_a_flag_is_no_place_to_hide_a_message() -> None:
 
 
 def test_the_scripts_around_a_word_say_what_it_means() -> None:
-    """The same letters are a Russian word beside Russian, and "cop" beside English."""
+    """The same letters are a Russian word in Russian text, and "cop" in English text."""
     assert shown("сор", scripts_in_use(["вынести мусор"])) == "сор"
     assert shown("сор", scripts_in_use(["take out the trash"])) != "сор"
 
 
 def test_many_warnings_are_counted() -> None:
-    """A card does not fill up with them."""
+    """Warnings do not fill up a card."""
     said = warnings_about(["р" + "a" * at for at in range(1, 20)], frozenset())
     assert len(said) == 6
     assert said[-1] == "And 14 more of this kind."
@@ -129,7 +129,7 @@ def test_many_warnings_are_counted() -> None:
 
 @given(st.text(max_size=60))
 def test_showing_twice_changes_nothing_more(text: str) -> None:
-    """What is shown is harmless, and is shown again as it is."""
+    """Shown text is harmless, and showing it again does not change it."""
     once = visible(text)
     assert visible(once) == once
     assert one_line(one_line(text)) == one_line(text)
@@ -137,7 +137,7 @@ def test_showing_twice_changes_nothing_more(text: str) -> None:
 
 @given(st.text(max_size=60))
 def test_what_prints_and_is_ascii_is_never_touched(text: str) -> None:
-    """No escape stands for a letter that every keyboard has, but for one in a foreign word."""
+    """A keyboard letter is escaped only inside a foreign word."""
     plain = "".join(one for one in text if one.isascii() and (one.isprintable() or one in "\n\t"))
     assert shown(plain) == plain
     assert lookalikes(plain) == ()
@@ -157,13 +157,13 @@ WRITTEN = [
 
 @pytest.mark.parametrize("text", WRITTEN)
 def test_what_a_person_writes_is_kept(text: str) -> None:
-    """Nothing is taken out: it is escaped where it is shown."""
+    """Each character is kept, and escaped where it is shown."""
     assert clean_text(text) == text
 
 
 @given(st.text(max_size=80))
 def test_only_what_cannot_be_stored_is_dropped(text: str) -> None:
-    """Control characters and lone surrogates go; everything else stays, in its order."""
+    """Control characters and lone surrogates are dropped; the rest keeps its order."""
     kept = clean_text(text)
     kept.encode()
     assert all(one in "\n\t" or unicodedata.category(one) not in {"Cc", "Cs"} for one in kept)
@@ -173,18 +173,18 @@ def test_only_what_cannot_be_stored_is_dropped(text: str) -> None:
 
 
 def test_line_ends_of_every_system_are_kept_as_lines() -> None:
-    """A line end is one line feed, from every system."""
+    """The line ends of every system become one line feed."""
     assert clean_text("a\r\nb\rc\x0bd\n") == "a\nb\nc\nd\n"
 
 
 def test_a_quotation_shows_what_is_in_it() -> None:
-    """What is quoted in a message hides nothing, and loses nothing but its end."""
+    """A quotation in a message hides nothing, and is only cut at its end."""
     assert brief("x<y>z\u202e") == "x<y>z\\u202e"
     assert len(brief("x" * 500)) == 121
 
 
 def test_the_card_says_what_is_not_what_it_looks_like() -> None:
-    """In arguments, their names, the tool, the hint, the agent and the requester."""
+    """Warnings cover arguments and their names, tool, hint, agent and requester."""
     approval = ask(
         make_approval(
             origin=make_origin(user="m\u0430ra@example.com", agent="b\u200bot"),
@@ -208,7 +208,7 @@ def test_the_card_says_what_is_not_what_it_looks_like() -> None:
 
 
 def test_the_whole_call_says_what_script_it_is_in() -> None:
-    """A Russian call is shown as it is, also where a value is one short word."""
+    """A Russian call is shown unchanged, even if a value is one short word."""
     call = make_call("pay", what="Ресурс", whom="Иванов")
     seen = card(ask(make_approval(call=call)), people())
     assert [row.value for row in seen.rows] == ["Ресурс", "Иванов"]

@@ -1,4 +1,4 @@
-"""A yes counts only where all of the call was shown; a no counts everywhere."""
+"""An approval counts only if all of the call was shown; a rejection always counts."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ LONG = make_call("wire", to="ACME", memo="x" * 500)
 
 
 def delivered(approval: Approval, *cards: Asked) -> Approval:
-    """Return an approval whose cards went out as these say."""
+    """Return an approval with these delivered cards."""
     return ask(approval, MARA, CLEO).model_copy(update={"asked": cards})
 
 
 def card(shown: Shown, person: str = "mara", channel: str = "email", address: str = "x") -> Asked:
-    """Return a card that was delivered."""
+    """Return a delivered card."""
     return Asked(person=person, channel=channel, address=address, receipt="<1@x>", shown=shown)
 
 
@@ -37,7 +37,7 @@ def approve(approval: Approval, channel: str, **more: Any) -> Approval:
 
 @pytest.mark.parametrize("channel", ["email", "slack", "mattermost"])
 def test_a_yes_to_a_cut_card_is_refused_and_says_where_it_counts(channel: str) -> None:
-    """The sentence names the call, and where all of it is; nothing changes."""
+    """The message names the call and a place that shows all of it; nothing changes."""
     approval = delivered(make_approval(call=LONG), card(Shown.CUT, channel=channel))
     with pytest.raises(NotShownInFull) as refused:
         approve(approval, channel)
@@ -48,26 +48,26 @@ def test_a_yes_to_a_cut_card_is_refused_and_says_where_it_counts(channel: str) -
 
 @pytest.mark.parametrize("channel", ["inbox", "cli", "api"])
 def test_where_people_look_themselves_all_is_shown(channel: str) -> None:
-    """The page, the command line and the API show all of it, whatever the mail did."""
+    """The page, the command line and the API show the whole call, whatever the mail showed."""
     approval = delivered(make_approval(call=LONG), card(Shown.CUT))
     assert approve(approval, channel).state is State.APPROVED
 
 
 def test_a_no_counts_on_a_cut_card() -> None:
-    """Nobody has to read all of it to refuse it."""
+    """A rejection does not need the whole call."""
     approval = delivered(make_approval(call=LONG), card(Shown.CUT))
     after, _ = approval.reject(MARA, people(), channel="email", now=LATER, reason="too long")
     assert after.state is State.REJECTED
 
 
 def test_a_complete_card_can_be_approved() -> None:
-    """Length alone refuses nothing."""
+    """The length of a call alone does not prevent an approval."""
     approval = delivered(make_approval(call=LONG), card(Shown.COMPLETE))
     assert approve(approval, "email").state is State.APPROVED
 
 
 def test_the_card_of_somebody_else_shows_nothing() -> None:
-    """What Cleo was shown is not what Mara was shown, and another channel is another card."""
+    """Cleo's card shows Mara nothing, and a card in another channel is another card."""
     cards = card(Shown.COMPLETE, "cleo"), card(Shown.COMPLETE, channel="slack")
     approval = delivered(make_approval(call=LONG), *cards)
     with pytest.raises(NotShownInFull):
@@ -76,7 +76,7 @@ def test_the_card_of_somebody_else_shows_nothing() -> None:
 
 
 def test_the_card_of_a_place_is_that_of_all_who_are_asked_there() -> None:
-    """A card in a Slack channel has no person of its own."""
+    """A card in a Slack channel does not belong to one person."""
     for shown, counts in ((Shown.COMPLETE, True), (Shown.CUT, False)):
         place = card(shown, "", "slack", "C0123456789")
         approval = delivered(make_approval(call=LONG), place)
@@ -84,7 +84,7 @@ def test_the_card_of_a_place_is_that_of_all_who_are_asked_there() -> None:
 
 
 def test_of_two_cards_the_worse_one_counts() -> None:
-    """Nobody knows which of them was read."""
+    """It is not known which of the two cards the person read."""
     place = card(Shown.COMPLETE, "", "slack", "C0123456789")
     approval = delivered(make_approval(call=LONG), place, card(Shown.CUT, channel="slack"))
     with pytest.raises(NotShownInFull):
@@ -101,26 +101,26 @@ def test_of_two_cards_the_worse_one_counts() -> None:
     ],
 )
 def test_where_nothing_is_known_only_a_short_call_was_shown(call: ToolCall, counts: bool) -> None:
-    """Cards of the last release say nothing; those folded at 160 characters and at line ends."""
+    """Cards of the last release do not record it; it cut at 160 characters and at line ends."""
     approval = delivered(make_approval(call=call), card(Shown.UNKNOWN))
     assert (approval.shown_to("mara", "email") is Shown.COMPLETE) is counts
 
 
 def test_a_record_of_the_last_release_says_nothing_of_what_was_shown() -> None:
-    """It can be read, and is judged by how short the call is."""
+    """It can be read, and the length of the call decides."""
     old = Asked.model_validate({"person": "mara", "channel": "email", "address": "x"})
     assert old.shown is Shown.UNKNOWN
 
 
 def test_other_values_are_a_yes_to_the_rest() -> None:
-    """A proposal says that everything else may stay: it is no way around."""
+    """A proposal approves all other values, so it cannot avoid the rule."""
     approval = delivered(make_approval(call=LONG), card(Shown.CUT))
     with pytest.raises(NotShownInFull):
         approve(approval, "email", values={"to": "ACNE"})
 
 
 def test_a_first_step_is_taken_and_the_second_where_all_is_shown() -> None:
-    """The yes counts on the page, which shows all of it."""
+    """The approval counts on the page, which shows the whole call."""
     approval = ask(make_approval(call=LONG), MARA, second_step=True)
     approval = approval.model_copy(update={"asked": (card(Shown.CUT),)})
     after = approve(approval, "email")
@@ -134,7 +134,7 @@ def test_a_first_step_is_taken_and_the_second_where_all_is_shown() -> None:
 
 
 def test_a_cut_card_gives_no_grant() -> None:
-    """Neither with the yes nor after a yes that was said elsewhere."""
+    """No grant follows from the approval itself, or from one that was given elsewhere."""
     approval = delivered(make_approval(call=LONG), card(Shown.CUT))
     assert approval.terms is not None
     rules = GrantRules(who=("mara",), longest=timedelta(hours=8), vary=("to",))
@@ -165,7 +165,7 @@ def test_a_cut_card_gives_no_grant() -> None:
 def test_no_cut_card_is_ever_approved(
     cards: list[tuple[str, str, Shown]], channel: str, memo: str
 ) -> None:
-    """Whatever cards there are: a yes needs one that shows all and none that is cut."""
+    """With any cards, an approval needs one that shows everything and none that is cut."""
     asked = [card(shown, person, by) for person, by, shown in cards]
     approval = delivered(make_approval(call=make_call("wire", memo=memo)), *asked)
     mine = {one.shown for one in asked if one.channel == channel and one.person in {"", "mara"}}

@@ -1,4 +1,4 @@
-"""Which decisions are like another one, and how far a grant would have covered them."""
+"""Similar decisions, and how much a grant would have covered."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def pending(hide: tuple[str, ...] = (), /, **args: JsonValue) -> Approval:
 
 
 def approved(**args: JsonValue) -> Approval:
-    """Return one that Mara has approved."""
+    """Return a reimbursement that Mara has approved."""
     return pending(**args).approve(MARA, people(), channel="email", now=NOON)[0]
 
 
 def test_who_has_answered_an_ended_request() -> None:
-    """Only what a person has decided counts: not what waits, timed out or was granted."""
+    """Only decisions by people count: no pending, timed-out or granted request."""
     assert answers(pending(amount=1)) == {}
     assert answers(approved(amount=1)) == {"mara": Verdict.APPROVE}
     no = pending(amount=1).reject(MARA, people(), channel="email", now=NOON, reason="no")[0]
@@ -58,7 +58,7 @@ def test_who_has_answered_an_ended_request() -> None:
     ],
 )
 def test_it_is_said_in_a_sentence(similar: Similar, words: str) -> None:
-    """A count of nothing is left out."""
+    """A count of zero is left out."""
     assert similar.words == words
 
 
@@ -80,25 +80,25 @@ def test_the_bounds_are_of_what_a_grant_would_have_covered() -> None:
 
 @pytest.mark.parametrize("amount", [True, "5", -1, None])
 def test_only_numbers_from_zero_on_are_bounded(amount: JsonValue) -> None:
-    """A bound on anything else would say less than it seems to."""
+    """A bound on other values would be misleading."""
     assert bounded(pending(amount=amount, note="a"), RULES) == ()
 
 
 def test_what_the_policy_hides_is_not_bounded() -> None:
-    """The form would show the largest value."""
+    """The form would reveal the largest value."""
     assert bounded(pending(("amount",), amount=5, note="a"), RULES) == ()
 
 
 @pytest.mark.parametrize("text", ["x", "nan", "inf", "-1", "1 || true"])
 def test_a_bound_is_a_number(text: str) -> None:
-    """Nothing that was typed becomes part of an expression."""
+    """Typed text never becomes part of an expression."""
     with pytest.raises(GrantRefused, match=r"number|bounds nothing"):
         limit_of({"amount": text})
 
 
 @given(st.lists(st.floats(0, 1e12) | st.integers(0, 10**12), min_size=1, max_size=6))
 def test_a_grant_with_the_bounds_seen_covers_what_was_seen(amounts: list[float]) -> None:
-    """Each call that they come from is inside, and a larger one is not."""
+    """Each earlier call is within the bounds, and a larger one is not."""
     first, *rest = [approved(amount=one, note="a") for one in amounts]
     most = seen(first, RULES, [first, *rest]).most
     grant, _ = Grant.give(

@@ -22,7 +22,7 @@ DIAGRAMS = {"approval": approval_diagram, "handoff": handoff_diagram, "run": run
 
 @pytest.mark.parametrize("name", DIAGRAMS)
 def test_the_page_shows_the_diagram(name: str) -> None:
-    """Between its markers stands the diagram as the table renders it now."""
+    """The diagram between the markers is the one that the table renders."""
     start, end = f"<!-- {name}: rendered from the code -->", f"<!-- {name}: end -->"
     wanted = f"{start}\n\n```mermaid\n{DIAGRAMS[name]()}```\n\n{end}"
     block = re.compile(f"{re.escape(start)}.*?{re.escape(end)}", re.DOTALL)
@@ -34,7 +34,7 @@ def test_the_page_shows_the_diagram(name: str) -> None:
 
 
 def test_every_edge_is_drawn() -> None:
-    """No move of a table is missing from its diagram."""
+    """Each move of a table is in its diagram."""
     assert approval_diagram().count(" --> ") == 1 + len(TRANSITIONS) + len(State) - 1
     for table, diagram in ((HANDOFFS, handoff_diagram()), (RUN_TRANSITIONS, run_diagram())):
         for source, targets in table.items():

@@ -1,4 +1,4 @@
-"""What a policy calls a request: the template, and the title that it gives."""
+"""The title of a request: its template in the policy, and the resulting text."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def asked(
 
 
 def opened(tool: str, **args: JsonValue) -> Approval:
-    """Return an approval that is not routed yet."""
+    """Return an approval before it is routed."""
     return make_approval(call=make_call(tool, **args))
 
 
 def test_a_title_says_what_is_asked_for_and_who_asks() -> None:
-    """The card begins with it; the arguments and the digest stay as they are."""
+    """The title comes first on the card; the arguments and the digest do not change."""
     shown = asked(TITLE, amount=2500.0, purpose="the conference")
     assert shown.title == ("Reimburse 2,500.00 EUR for the conference, asked by Riley Voss")
     assert [row.value for row in shown.rows] == ["2500", "the conference"]
@@ -43,7 +43,7 @@ def test_a_title_says_what_is_asked_for_and_who_asks() -> None:
 
 
 def test_without_a_title_the_first_arguments_tell_requests_apart() -> None:
-    """As many as fit; a long one is cut, and does not hide those behind it."""
+    """As many arguments as fit are shown; a long one is cut and does not hide the next."""
     one = asked("", amount=1, purpose="a " * 90, when="today")
     assert one.title.startswith("reimbursement_agent asks to run reimburse: amount 1, purpose a a")
     assert len(one.title) <= LONGEST_TITLE
@@ -72,7 +72,7 @@ def test_without_a_title_the_first_arguments_tell_requests_apart() -> None:
 def test_a_placeholder_is_written_in_its_format(
     template: str, args: dict[str, JsonValue], title: str
 ) -> None:
-    """What does not fit its format is shown as it is; what is missing is an ellipsis."""
+    """A value that does not fit its format is shown as it is; a missing one is an ellipsis."""
     names = {"tool": "pay", "agent": "bot", "app": "shop", "requester": "Riley"}
     assert title_of(template, args, names) == title
 
@@ -96,7 +96,7 @@ def test_a_placeholder_is_written_in_its_format(
     ],
 )
 def test_a_template_that_says_nothing_is_refused(template: str, named: str) -> None:
-    """When the settings are read; the message names the placeholder."""
+    """It is refused when the settings are read; the error names the placeholder."""
     for settings in (Policy, Fallback):
         with pytest.raises(ValidationError) as caught:
             settings.model_validate(
@@ -108,7 +108,7 @@ def test_a_template_that_says_nothing_is_refused(template: str, named: str) -> N
 
 
 def test_a_title_never_shows_what_is_hidden() -> None:
-    """The settings are refused; and so is what another release may have written into a record."""
+    """Such settings are refused, as is such a template in another release's record."""
     with pytest.raises(ValidationError, match=r"\{args.iban\} shows an argument"):
         Policy(name="p", ask=("mara",), title="To {args.iban}", hide=("iban",))
     shown = asked("", "pay", hide=("iban",), iban="DE89370400440532013000", amount=1)
@@ -126,7 +126,7 @@ PARTS = st.lists(
 def test_no_text_of_others_leaves_its_line(
     template: str, a: JsonValue, b: JsonValue, c: JsonValue, tool: str
 ) -> None:
-    """No control character, no line break and no turned text is in a title, whatever a call has."""
+    """A title never has a control character, line break or reversed text."""
     titles = [title_of(template, {"a": a, "b": b, "c": c}, {"tool": tool, "requester": "R"})]
     with suppress(NotCanonical):
         titles.append(asked("", a=a, b=b).title)
@@ -143,14 +143,14 @@ def test_a_title_is_short(template: str, text: str) -> None:
 
 
 def test_letters_that_only_look_alike_are_shown_as_on_the_card() -> None:
-    """Also where the template and the argument make up one word."""
+    """This also holds if the template and the argument make up one word."""
     assert title_of("To {args.to}", {"to": "p\u0430ypal"}, {}) == "To p\\u0430ypal"
     assert "\u0430" not in title_of("p{args.to}ypal", {"to": "\u0430"}, {})
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_a_template_or_refused(text: str) -> None:
-    """The parser ends with one or the other."""
+    """The parser either returns a template or refuses the text."""
     try:
         parts = parse_title(text)
     except ValueError:

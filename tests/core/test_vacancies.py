@@ -1,4 +1,4 @@
-"""Seats without a person are named, with who is missing."""
+"""Vacant seats are named with the missing person."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from signoff.core.routing.vacancies import vacancies
 
 
 def away(person: Person, delegate: str = "") -> Person:
-    """Return somebody who is away for the day."""
+    """Return a person who is away for the day."""
     days = Absence(start=date(2026, 3, 2), end=date(2026, 3, 2), delegate=delegate)
     return person.model_copy(update={"away": (days,)})
 
 
 def found(directory: Directory, *ask: str, ahead: timedelta = timedelta()) -> dict[str, str]:
-    """Return the vacant seats of a policy that asks for these, with why."""
+    """Return the vacant seats of a policy that asks these references, with the reasons."""
     policies = [Policy(name="p", ask=ask)]
     seats = vacancies(policies, Fallback(ask=("cleo",)), directory, now=NOON, ahead=ahead)
     return {one.seat: one.why for one in seats}
 
 
 def test_nothing_is_vacant_where_everybody_is_there() -> None:
-    """A delegate is somebody, too."""
+    """A delegate fills a seat too."""
     queue = Queue(name="finance", members=("mara",))
     directory = Directory([away(MARA, "cleo"), CLEO, RILEY], queues=[queue])
     assert found(directory, "mara", "queue:finance") == {}
 
 
 def test_people_and_queues_whose_members_are_all_gone() -> None:
-    """Away without a delegate, or not in the directory; a queue that no policy asks as well."""
+    """Absent without a delegate, or unknown; queues that no policy asks are checked too."""
     queue = Queue(name="finance", members=("mara", "long-gone"))
     directory = Directory([away(MARA), CLEO, RILEY], queues=[queue])
     seats = found(directory, "mara")
@@ -43,7 +43,7 @@ def test_people_and_queues_whose_members_are_all_gone() -> None:
 
 
 def test_a_gap_in_a_schedule_is_seen_ahead() -> None:
-    """Its only person is away from tomorrow on; the message says from when."""
+    """Its only person is away from tomorrow; the message gives the date."""
     rota = Schedule(
         name="on-call",
         people=("mara",),
@@ -58,7 +58,7 @@ def test_a_gap_in_a_schedule_is_seen_ahead() -> None:
 
 
 def test_people_without_a_manager() -> None:
-    """Those at the top have none, and are not named."""
+    """The people at the top have no manager and are not named."""
     riley = RILEY.model_copy(update={"manager": "mara"})
     directory = Directory([MARA, CLEO, riley])
     assert found(directory, "requester.manager") == {
@@ -67,7 +67,7 @@ def test_people_without_a_manager() -> None:
 
 
 def test_a_role_whose_holders_are_all_away() -> None:
-    """A role that nobody was given is not missed."""
+    """A role without holders is not named."""
     operator = away(MARA.model_copy(update={"roles": (Role.OPERATOR,)}))
     assert "role operator" in found(Directory([operator, CLEO]), "cleo")
     assert found(Directory([MARA, CLEO]), "cleo") == {}

@@ -1,4 +1,4 @@
-"""What waits, summed up."""
+"""A summary of the pending approvals."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ HOUR = timedelta(hours=1)
 
 
 def opened(hours: int, *, number: int = 0) -> Approval:
-    """Return an approval that was opened so many hours after noon, and is open for four."""
+    """Return an approval opened this many hours after noon, with a deadline of four hours."""
     at = NOON + hours * HOUR
     origin = make_origin(confirmation=f"adk-{number}")
     return ask(make_approval(origin=origin, now=at), now=at)
 
 
 def test_how_much_how_long_and_on_whom() -> None:
-    """Counts, the oldest, the next due, those who may answer, the claims and the questions."""
+    """The summary has counts, the oldest, the next due, approvers, claims and questions."""
     first, _ = collaboration.claim(opened(0), MARA, people(), now=NOON, length=3 * HOUR)
     second = ask(make_approval(origin=make_origin(confirmation="adk-1"), now=NOON + HOUR), CLEO)
     second, _ = collaboration.ask_back(second, CLEO, people(), text="why?", now=NOON)
@@ -37,7 +37,7 @@ def test_how_much_how_long_and_on_whom() -> None:
 
 
 def test_what_stays_open_is_overdue() -> None:
-    """Beyond its deadline it has no next one, before and after the sweeper has seen it."""
+    """Past its deadline it has no next due time, before and after the timer has run."""
     late = ask(make_approval(), on_timeout=OnTimeout.STAY)
     seen, _ = late.time_out(now=NOON + 5 * HOUR)
     for one in (late, seen):
@@ -47,7 +47,7 @@ def test_what_stays_open_is_overdue() -> None:
 
 @given(st.lists(st.integers(min_value=0, max_value=48), max_size=8), st.integers(0, 60))
 def test_nothing_is_counted_twice_or_left_out(hours: list[int], later: int) -> None:
-    """Each that waits is counted once, and those due are due after now."""
+    """Each pending approval is counted once, and the due times lie in the future."""
     now = NOON + later * HOUR
     waiting = [opened(hour, number=at) for at, hour in enumerate(hours)]
     found = Waiting.of("all", waiting, now=now)

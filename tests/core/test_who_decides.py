@@ -1,4 +1,4 @@
-"""Nobody but an asked person, who is not the requester, in time, ever decides."""
+"""Only a person who is asked, is not the requester and answers in time ever decides."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_over_any_sequence_of_moves(
     asked: list[Person],
     on_timeout: OnTimeout,
 ) -> None:
-    """Whatever happens in whatever order, a decision is that of one who may, and it stands."""
+    """In any order of moves, an allowed person makes the decision, and it never changes."""
     approval = make_approval(origin=make_origin(user=requester))
     now = NOON
     for step, person, minutes in steps:
@@ -81,7 +81,7 @@ def move(
     now: datetime,
     on_timeout: OnTimeout,
 ) -> Approval:
-    """Make one step, or raise what it raises."""
+    """Make one move; an error passes through."""
     match step:
         case "approve" | "reject":
             answer = approval.approve if step == "approve" else approval.reject
@@ -109,7 +109,7 @@ def move(
 
 @given(REQUESTERS, st.sampled_from(EVERYBODY))
 def test_the_requester_is_known_by_every_identity(requester: str, person: Person) -> None:
-    """Id, address and alias, in capitals or not, are one person."""
+    """An id, an address and an alias, in any case, are one person."""
     same = DIRECTORY.same(person.id, requester)
     assert same is DIRECTORY.same(person.email.upper(), requester)
     assert same is person.owns(requester)
@@ -117,7 +117,7 @@ def test_the_requester_is_known_by_every_identity(requester: str, person: Person
 
 
 def test_unknown_identities_are_only_themselves() -> None:
-    """A user id that the directory does not know is nobody of the directory."""
+    """A user id that the directory does not know is not a person of the directory."""
     directory = people()
     assert directory.find("u-77") is None
     assert directory.same("u-77", "U-77")
@@ -126,7 +126,7 @@ def test_unknown_identities_are_only_themselves() -> None:
 
 
 def test_a_look_alike_letter_is_another_address() -> None:
-    """No letter of another script is folded onto an ASCII one, whatever its case is."""
+    """A letter of another script never folds to an ASCII letter."""
     directory = Directory([Person(id="kim", email="kim@example.com")])
     assert directory.find("KIM@Example.com") is not None
     assert directory.find("\N{KELVIN SIGN}im@example.com") is None
@@ -135,7 +135,7 @@ def test_a_look_alike_letter_is_another_address() -> None:
 
 
 def test_the_vote_is_counted_anew_where_something_of_it_changes() -> None:
-    """What is kept of a count is for the same people and votes, and no part of a record."""
+    """A cached count is only for the same people and votes, and never stored in a record."""
     asked = asked_approval()
     fresh = Approval.model_validate_json(asked.model_dump_json())
     kept = asked.ballot

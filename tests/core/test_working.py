@@ -1,4 +1,4 @@
-"""Working time, held against somebody who looks at the clock on the wall every minute."""
+"""Working time, compared with a minute-by-minute walk along the local clock."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
 
 
 def worker(*hours: str, zone: str = "UTC", **parts: object) -> Person:
-    """Return somebody with these hours."""
+    """Return a person with these hours."""
     return Person(id="mara", email="m@example.com", time_zone=zone, hours=hours, **parts)
 
 
 def after(moment: datetime, length: timedelta, people: list[Person]) -> datetime:
-    """Return when so much business time has gone by."""
+    """Return the end of this much business time."""
     return after_span(moment, Span(length, business=True), people)
 
 
 @functools.cache
 def walls(zone: str, around: date) -> dict[datetime, datetime]:
-    """Return what the clock on the wall shows at each minute (UTC) of the days around one."""
+    """Return the local time at each minute (UTC) of the days around a date."""
     begin = datetime(around.year, around.month, around.day, tzinfo=UTC) - 5 * DAY
     place = ZoneInfo(zone)
     minutes = (begin + number * MINUTE for number in range(12 * 1440))
@@ -50,7 +50,7 @@ def walls(zone: str, around: date) -> dict[datetime, datetime]:
 
 @functools.cache
 def firsts(zone: str, around: date) -> dict[datetime, datetime]:
-    """Return at which minute the clock first shows each time."""
+    """Return the first minute at which the clock shows each time."""
     found: dict[datetime, datetime] = {}
     for minute, wall in walls(zone, around).items():
         found.setdefault(wall, minute)
@@ -58,7 +58,7 @@ def firsts(zone: str, around: date) -> dict[datetime, datetime]:
 
 
 def shown(wall: datetime, zone: str, around: date) -> datetime:
-    """Return when the clock shows a time; one that it skips, by how it went before."""
+    """Return when the clock shows a time; a skipped time counts on from the last one before."""
     seen = firsts(zone, around)
     if wall in seen:
         return seen[wall]
@@ -70,13 +70,13 @@ def shown(wall: datetime, zone: str, around: date) -> datetime:
 
 @functools.cache
 def worked(text: str, zone: str, around: date, free: frozenset[date]) -> frozenset[datetime]:
-    """Return the minutes at which these hours are worked, except on free days."""
+    """Return the minutes of these working hours, except on free days."""
     hours, found = window(text), set[datetime]()
     for number in range(-4, 6):
         day = around + number * DAY
         if day in free or day.weekday() not in hours.days:
             continue
-        midnight = datetime(day.year, day.month, day.day)  # noqa: DTZ001 -- by the clock on the wall
+        midnight = datetime(day.year, day.month, day.day)  # noqa: DTZ001 -- local time
         begin, end = (shown(midnight + one, zone, around) for one in (hours.start, hours.end))
         found.update(begin + number * MINUTE for number in range((end - begin) // MINUTE))
     return frozenset(found)
@@ -107,7 +107,7 @@ def test_it_is_what_the_clock_on_the_wall_says(
     length: int,
     free: int,
 ) -> None:
-    """On days when the clocks change, for two people in their zones, one with a day off."""
+    """This holds when the clocks change, for two people in two zones, one with a day off."""
     zone, which = place
     around = CHANGES[zone][which]
     moment = datetime(around.year, around.month, around.day, tzinfo=UTC) + begin * MINUTE
@@ -129,7 +129,7 @@ def test_it_is_what_the_clock_on_the_wall_says(
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe"])
 def test_every_start_is_right_on_the_days_of_the_change(zone: str) -> None:
-    """Whatever of it is skipped, or comes twice: what is left of it ends at the same minute."""
+    """If a part of the span is skipped or repeated, the rest ends at the same minute."""
     for around, start, end in itertools.product(CHANGES[zone], TIMES, ("02:20", "09:00")):
         text = f"Mon-Sun {start}-{end}"
         moment = datetime(around.year, around.month, around.day, tzinfo=UTC) - 16 * HOUR
@@ -143,7 +143,7 @@ def test_every_start_is_right_on_the_days_of_the_change(zone: str) -> None:
 @pytest.mark.parametrize(
     ("zone", "day", "end"),
     [
-        # 00:00 to 06:00 is five hours long, and then seven; and half an hour less or more.
+        # 00:00 to 06:00 lasts five hours, and then seven; in one zone half an hour less or more.
         ("Europe/Berlin", date(2026, 3, 29), "2026-03-29T04:00+00:00"),
         ("Europe/Berlin", date(2026, 10, 25), "2026-10-25T05:00+00:00"),
         ("America/New_York", date(2026, 3, 8), "2026-03-08T10:00+00:00"),
@@ -153,7 +153,7 @@ def test_every_start_is_right_on_the_days_of_the_change(zone: str) -> None:
     ],
 )
 def test_a_shift_is_as_long_as_the_night(zone: str, day: date, end: str) -> None:
-    """In a night in which the clocks change it ends when the clock on the wall says so."""
+    """In a night when the clocks change, the shift ends at its local time."""
     mara = worker("Mon-Sun 00:00-06:00", zone=zone)
     moment = datetime.fromisoformat(end) - MINUTE
     assert works(mara, moment)
@@ -170,7 +170,7 @@ def test_it_goes_on_the_next_working_day() -> None:
 
 
 def test_holidays_and_absences_do_not_count() -> None:
-    """Good Friday, Easter Monday, and then a week away: it goes on after that."""
+    """The span skips Good Friday and Easter Monday, and then an absence of a week."""
     thursday = datetime(2026, 4, 2, 15, 0, tzinfo=UTC)
     away = [{"from": "2026-04-07", "to": "2026-04-10"}]
     mara = worker("Mon-Fri 09:00-17:00", holidays="DE-BY")
@@ -180,7 +180,7 @@ def test_holidays_and_absences_do_not_count() -> None:
 
 
 def test_it_runs_while_anybody_works() -> None:
-    """Hours in two zones add up, and are counted once where they overlap."""
+    """Hours in two zones add up; an hour in which both work counts once."""
     berlin = worker("Mon-Fri 09:00-17:00", zone="Europe/Berlin")  # 08:00 to 16:00 UTC
     york = worker("Mon-Fri 09:00-17:00", zone="America/New_York")  # 14:00 to 22:00 UTC
     assert after(MONDAY, 14 * HOUR, [berlin, york]) == MONDAY + 22 * HOUR
@@ -188,7 +188,7 @@ def test_it_runs_while_anybody_works() -> None:
 
 
 def test_without_hours_it_is_clock_time() -> None:
-    """Nobody, or nobody with hours; somebody without is not taken to work day and night."""
+    """Without people or hours it is clock time; a person without hours adds no working time."""
     idle, mara = worker(), worker("Mon-Fri 09:00-17:00")
     assert after(MONDAY, HOUR, []) == after(MONDAY, HOUR, [idle]) == MONDAY + HOUR
     assert after(MONDAY, HOUR, [idle, mara]) == MONDAY + 10 * HOUR
@@ -197,7 +197,7 @@ def test_without_hours_it_is_clock_time() -> None:
 
 
 def test_it_always_ends() -> None:
-    """Somebody who never comes back, or works an hour a week, does not hold it up for ever."""
+    """A person who never returns, or works an hour a week, does not delay the end forever."""
     gone = worker("Mon-Fri 09:00-17:00", away=[{"from": "2000-01-01", "to": "9999-12-31"}])
     assert after(MONDAY, HOUR, [gone]) == MONDAY + LONGEST
     assert after(MONDAY, 365 * DAY, [worker("Mon 09:00-10:00")]) == MONDAY + LONGEST
@@ -213,7 +213,7 @@ def test_it_always_ends() -> None:
     ],
 )
 def test_hours_are_read(text: str, days: set[int], start: int, end: int) -> None:
-    """Days by ranges and lists; an end that is not after the start is on the next day."""
+    """Days are ranges and lists; an end before or at the start is on the next day."""
     assert window(text) == window(text)
     read = window(text)
     assert (set(read.days), read.start, read.end) == (days, start * HOUR, end * HOUR)
@@ -227,7 +227,7 @@ def test_hours_are_read(text: str, days: set[int], start: int, end: int) -> None
     ],
 )
 def test_bad_hours_are_refused(text: str) -> None:
-    """The message says how to write them."""
+    """The error says how to write hours."""
     with pytest.raises(ValidationError, match=r"Mon-Fri 09:00-17:00|24:00"):
         worker(text)
 
@@ -245,13 +245,13 @@ def test_bad_hours_are_refused(text: str) -> None:
     ],
 )
 def test_what_is_unknown_is_refused(parts: dict[str, object], message: str) -> None:
-    """The message says what would do."""
+    """The error suggests a correct value."""
     with pytest.raises(ValidationError, match=message):
         Person(id="mara", email="m@example.com", **parts)
 
 
 def test_an_absence_is_in_days_of_the_person() -> None:
-    """On the other side of the date line it begins when the day begins there."""
+    """Beyond the date line, an absence begins when the local day begins."""
     mara = worker(zone="Pacific/Auckland", away=[{"from": "2026-03-03", "to": "2026-03-03"}])
     assert mara.absence(MONDAY + 10 * HOUR) is None
     assert mara.absence(MONDAY + 11 * HOUR) == mara.away[0]
@@ -259,7 +259,7 @@ def test_an_absence_is_in_days_of_the_person() -> None:
 
 
 def test_an_absence_is_written_as_it_is_read() -> None:
-    """`from` and `to`, which Python's own names cannot be."""
+    """`from` and `to` stay, although they cannot be names in Python."""
     one = Absence(start=date(2026, 3, 3), end=date(2026, 3, 4), delegate="tom")
     assert one.model_dump(mode="json") == {
         "from": "2026-03-03",

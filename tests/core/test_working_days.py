@@ -1,4 +1,4 @@
-"""A day of business time is a working day, whatever the hours of it."""
+"""A business day is one working day, whatever its hours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPAN = TypeAdapter(SpanText)
 
 
 def worker(*hours: str, zone: str = "UTC", **parts: object) -> Person:
-    """Return somebody with these hours."""
+    """Return a person with these hours."""
     return Person(id="mara", email="m@example.com", time_zone=zone, hours=hours, **parts)
 
 
@@ -42,11 +42,11 @@ NIGHTS = worker("Mon-Sun 22:00-06:00")
         (OFFICE, "03 15:00", "2d", "05 15:00"),
         (OFFICE, "06 15:00", "1d", "09 15:00"),  # over the weekend
         (OFFICE, "07 11:00", "1d", "10 09:00"),  # on Saturday: Monday is the day
-        (OFFICE, "03 17:00", "1d", "05 09:00"),  # at the very end of a day
+        (OFFICE, "03 17:00", "1d", "05 09:00"),  # at the end of a day
         (OFFICE, "03 08:00", "1d", "04 09:00"),
         (OFFICE, "03 15:00", "1d 4h", "05 11:00"),
         (OFFICE, "03 15:00", "5d", "10 15:00"),
-        (OFFICE, "03 15:00", "24h", "06 15:00"),  # what ServiceNow calls a day
+        (OFFICE, "03 15:00", "24h", "06 15:00"),  # a ServiceNow day
         (SHORT_FRIDAY, "05 15:00", "1d", "06 13:00"),
         (LATE_FRIDAY, "05 10:00", "1d", "06 12:00"),
         (NIGHTS, "03 23:00", "1d", "04 23:00"),
@@ -56,12 +56,12 @@ NIGHTS = worker("Mon-Sun 22:00-06:00")
 def test_the_same_time_so_many_working_days_later(
     person: Person, asked: str, span: str, until: str
 ) -> None:
-    """Weekends do not count; a day that is over earlier ends it, one that begins later as well."""
+    """Weekends do not count; the last day ends with its hours or begins with them."""
     assert after(at(asked), parse_span(f"{span} business"), [person]) == at(until)
 
 
 def test_days_on_which_nobody_works_do_not_count() -> None:
-    """A holiday and a day away are no working days; of two people the first one counts."""
+    """Holidays and absences are not working days; of two people, the first one back counts."""
     away = worker("Mon-Fri 09:00-17:00", away=[{"from": date(2026, 3, 4), "to": date(2026, 3, 5)}])
     good_friday = worker("Mon-Fri 09:00-17:00", holidays="DE")
     day = parse_span("1d business")
@@ -72,7 +72,7 @@ def test_days_on_which_nobody_works_do_not_count() -> None:
 
 
 def test_the_clock_on_the_wall_is_kept_where_it_changes() -> None:
-    """On Friday at 15:00 in Berlin, for one day: Monday at 15:00 there, an hour less away."""
+    """In Berlin, Friday 15:00 plus one day is Monday 15:00, an hour less in between."""
     berlin = ZoneInfo("Europe/Berlin")
     person = worker("Mon-Fri 09:00-17:00", zone="Europe/Berlin")
     friday = datetime(2026, 3, 27, 15, tzinfo=berlin)
@@ -82,7 +82,7 @@ def test_the_clock_on_the_wall_is_kept_where_it_changes() -> None:
 
 
 def test_without_hours_a_day_is_a_day_and_without_end_it_ends() -> None:
-    """Nobody has hours: by the clock. Somebody who is away for ever: two years."""
+    """Without hours the clock counts; for an endless absence, it ends after two years."""
     gone = worker("Mon-Fri 09:00-17:00", away=[{"from": date(2020, 1, 1), "to": date(2040, 1, 1)}])
     assert after(TUESDAY, parse_span("2d4h business"), [worker()]) == TUESDAY + 2 * DAY + 4 * HOUR
     assert after(TUESDAY, parse_span("1d business"), [gone]) == TUESDAY + LONGEST
@@ -98,26 +98,26 @@ def test_without_hours_a_day_is_a_day_and_without_end_it_ends() -> None:
 def test_it_is_later_the_later_and_the_longer(
     *, hours: Person, begin: int, more: int, days: int, length: int
 ) -> None:
-    """Who is asked later has until later or the same; more time is never over earlier."""
+    """A later start never ends earlier, and a longer span never ends earlier."""
     asked, later = TUESDAY + begin * MINUTE, TUESDAY + (begin + more) * MINUTE
     span = Span(length * MINUTE, business=True, days=days)
     until = after(asked, span, [hours])
     assert asked < until <= after(later, span, [hours])
     assert until <= after(asked, Span(length * MINUTE, business=True, days=days + 1), [hours])
     assert until <= after(asked, Span((length + 1) * MINUTE, business=True, days=days), [hours])
-    # It is over while the person works, or just when they stop.
+    # It ends while the person works, or at the end of their hours.
     assert works(hours, until) or works(hours, until - MINUTE)
 
 
 @given(days=st.integers(0, 100), seconds=st.integers(1, 10**6), business=st.booleans())
 def test_what_is_written_is_read_again(*, days: int, seconds: int, business: bool) -> None:
-    """A span in a record stays what it is: 30 hours of work are not a day and six hours."""
+    """A record keeps a span as it is: 30 hours of work do not become a day and six hours."""
     span = Span(timedelta(seconds=seconds), business=business, days=days if business else 0)
     assert SPAN.validate_python(SPAN.dump_python(span)) == span
 
 
 @pytest.mark.parametrize("text", ["1w business", "business", "0d business", "366d business"])
 def test_what_is_no_length_of_working_time(text: str) -> None:
-    """Weeks of work, nothing, and more than a year are refused."""
+    """Weeks, empty spans and spans of more than a year are refused."""
     with pytest.raises(ValueError, match=r"business|duration|between|too long"):
         parse_span(text)

@@ -1,4 +1,4 @@
-"""The promises use the worker's office where one process is enough, and a plant where not."""
+"""Fixtures of the promises: the worker's office in one process, or a plant of real processes."""
 
 from channels.conftest import still_channels
 from worker.conftest import agents_folder, long_running, office, worker_redis

@@ -1,12 +1,12 @@
 """Forks workers that kill themselves with SIGKILL at a given step; a program, not a test.
 
-Reads one job a line from standard input::
+Reads one job per line from standard input::
 
     {"stage": ..., "step": n, "after": bool, "thought": n}
 
-where 0 means to live; a thought is a call of a model of `worker.shapes`, in which the child dies.
-Each is done by a child process, forked when everything slow is imported, and answered by one line
-with its exit status.
+A step of 0 means that the worker survives. A thought is a call of a model of `worker.shapes`; the
+worker dies in it. A child process does each job: it is forked after the slow imports, and its exit
+status is printed on one line.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ from signoff.worker.frameworks.runtime import framework_runtime
 from worker import shapes
 from worker.frameworks import script
 
+LEASE = 600.0
+"""Seconds; longer than a slow machine delays the heartbeats of a living worker."""
 
-async def work(
-    redis: str, agents: Path, lease: float, job: dict[str, Any], others: Sequence[str]
-) -> None:
-    """Work on a stage, and die at the step of the job; others are agents of other frameworks."""
+
+async def work(redis: str, agents: Path, job: dict[str, Any], others: Sequence[str]) -> None:
+    """Work on a stage, and die at the step of the job; `others` are agents of other frameworks."""
     left = int(job["step"])
 
     async def step(do: Callable[[], Awaitable[Any]]) -> Any:
@@ -65,7 +66,7 @@ async def work(
     ledger = Ledger(Store.open(redis))
     store = session_service("", agents, ledger.store)
     commit_all = ledger.commit_all
-    # What a worker does is counted in its place.
+    # Each write of the worker counts as a step.
     ledger.commit_all = lambda changes: step(lambda: commit_all(changes))  # type: ignore[method-assign]
     put = SessionRecords.append
     SessionRecords.append = lambda *args: step(lambda: put(*args))  # type: ignore[method-assign]
@@ -73,13 +74,13 @@ async def work(
     guard = GuardPlugin(ledger)
     apps = Apps(agents, store, lambda: guard)
     runtime = MixedRuntime(AdkRuntime(apps, guard), dict.fromkeys(others, frameworks))
-    await Executor(ledger, runtime, lease=lease).drain(job["stage"])
+    await Executor(ledger, runtime, lease=LEASE).drain(job["stage"])
     await apps.close()
     await ledger.close()
 
 
 def die_thinking(number: int) -> None:
-    """Die while a model thinks, in so many calls of one from now on."""
+    """Die while a model thinks: in the call with this number, counted from now."""
     think = shapes.Actor.generate_content_async
     left = number
 
@@ -87,7 +88,7 @@ def die_thinking(number: int) -> None:
         nonlocal left
         left -= 1
         if left == 0:
-            # Whatever runs beside it gets its turn first, as it would while a model takes seconds.
+            # Let the parallel tasks go first, as they would while a model takes seconds.
             await asyncio.sleep(0)
             os.kill(os.getpid(), signal.SIGKILL)
         async for response in think(self, *args, **more):
@@ -97,9 +98,9 @@ def die_thinking(number: int) -> None:
 
 
 def main() -> None:
-    """Do the jobs, one child each."""
+    """Run each job in a child process."""
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    redis, folder, lease, *names = sys.argv[1:]
+    redis, folder, *names = sys.argv[1:]
     agents = Path(folder)
     others = [name for name in names if framework_of(agents, name) != ADK]
     for name in names:
@@ -110,7 +111,7 @@ def main() -> None:
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            asyncio.run(work(redis, agents, float(lease), json.loads(line), others))
+            asyncio.run(work(redis, agents, json.loads(line), others))
             os._exit(0)
         _, status = os.waitpid(child, 0)
         sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")

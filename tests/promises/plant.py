@@ -1,4 +1,4 @@
-"""A whole plant for the promises: real Redis, real processes, real mail, and a heavy hand."""
+"""A whole installation for the promises: real Redis, real processes, real mail, and `kill -9`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
+from ports import free_port
 from signoff.broker.ledger.follow import follow
-from signoff.broker.server.embedded import EmbeddedRedis, free_port
+from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.supervisor import Supervisor
 from signoff.cli.config.settings import load_settings
@@ -32,7 +33,7 @@ ENDS = {What.COMPLETED, What.FAILED, What.IN_DOUBT}
 
 @dataclass
 class Plant:
-    """The plant while it runs."""
+    """An installation that runs."""
 
     folder: Path
     parts: Parts
@@ -44,14 +45,40 @@ class Plant:
     """Message-IDs of the cards whose reply the gateway has taken with a 250."""
 
     async def kill(self, name: str) -> None:
-        """End a process as a power cut would, and start it anew."""
+        """Kill a process as a power cut would, and start it again."""
         child = self.supervisor.children.pop(name)
         child.signal(signal.SIGKILL)
         await child.ended.wait()
         await self.start(name)
 
+    async def stop(self, *names: str) -> None:
+        """Ask processes to stop, and wait for as long as they need."""
+        children = [self.supervisor.children[name] for name in names]
+        for child in children:
+            child.signal(signal.SIGTERM)
+        for child in children:
+            await child.ended.wait()
+        await self.supervisor.stop(*names)
+
+    async def end_leases(self, *wanted: str) -> None:
+        """End the leases of these stages, and of all sessions, now.
+
+        A killed process leaves its leases behind. The test does not wait for short leases to end,
+        because a machine that pauses for a moment loses them.
+        """
+        store = self.parts.ledger.store
+        for key in await store.keys("lease:", "string"):
+            # The keys of the other leases contain no session.
+            if key.count("\0") == 2:
+                await store.client.delete(store.prefix + key)
+        for stage in wanted:
+            outbox = f"{store.prefix}outbox:{stage}"
+            for item in await store.client.zrange(outbox, 0, -1):
+                await store.client.zadd(outbox, {str(item): 0}, xx=True)
+            await self.parts.ledger.bell.ring(stage)
+
     async def start(self, *names: str) -> None:
-        """Start processes and wait until they can work; ``worker-2`` is a second worker."""
+        """Start processes and wait until they are ready; ``worker-2`` is a second worker."""
         for name in names:
             command = name.partition("-")[0]
             await self.supervisor.signoff(name, command, env=self.environment)
@@ -59,9 +86,9 @@ class Plant:
 
     @asynccontextmanager
     async def answering(self, text: Callable[[EmailMessage], str]) -> AsyncIterator[None]:
-        """Answer each card while this lasts; what cannot be answered fails the test.
+        """Answer each card while the block runs.
 
-        So does a process that ends.
+        A card that cannot be answered fails the test, and so does a process that ends.
         """
         async with asyncio.TaskGroup() as group:
             besides = [
@@ -75,7 +102,7 @@ class Plant:
                     one.cancel()
 
     async def answer_everything(self, text: Callable[[EmailMessage], str]) -> None:
-        """Answer each card at once, like a mail server that keeps trying; until cancelled."""
+        """Answer each card immediately, and retry while the gateway is down, until cancelled."""
         seen: set[str] = set()
 
         def fresh(mail: EmailMessage) -> bool:
@@ -85,19 +112,20 @@ class Plant:
             while True:
                 mail = await self.mailbox.wait_for(fresh)
                 seen.add(str(mail["Message-ID"]))
-                group.create_task(self._answer(mail, text(mail)))
+                group.create_task(self.answer(mail, text(mail)))
 
-    async def _answer(self, mail: EmailMessage, text: str) -> None:
+    async def answer(self, mail: EmailMessage, text: str) -> None:
+        """Answer a card, and retry while the gateway is down."""
         while True:
             with contextlib.suppress(MailDeferred):
                 await dev_mailbox.reply(mail, text, MANAGER, host="127.0.0.1", port=self.inbound)
                 self.acknowledged.add(str(mail["Message-ID"]))
                 return
-            # The gateway is down: there is no signal for its return but to try again.
+            # The gateway is down. Only another attempt can show that it is up again.
             await asyncio.sleep(0.2)
 
     async def ends(self, runs: Iterable[str]) -> dict[str, Event]:
-        """Return how each run ended, when all have."""
+        """Wait until these runs have ended, and return the last event of each."""
         left = set(runs)
         found: dict[str, Event] = {}
         async for event in follow(self.parts.ledger.store):
@@ -109,7 +137,7 @@ class Plant:
         raise AssertionError("following ends only with the run")
 
     async def all_end(self, runs: Sequence[str]) -> list[RunState]:
-        """Return how each run has ended, when all have; Redis may be away meanwhile."""
+        """Wait until these runs have ended, and return their states; Redis may go down."""
         while True:
             with contextlib.suppress(LedgerUnavailable):
                 found = await self.parts.ledger.runs(runs)
@@ -118,7 +146,7 @@ class Plant:
             await asyncio.sleep(0.2)
 
     def executions(self) -> Counter[str]:
-        """Return how often the tool has really run, by purpose."""
+        """Return how often the tool has run, by purpose."""
         journal = self.folder / "journal.jsonl"
         lines = journal.read_text().splitlines() if journal.exists() else []
         return Counter(str(json.loads(line)["purpose"]) for line in lines)
@@ -133,17 +161,25 @@ async def plant(
     lease: int = 30,
     agents: Path = ROOT / "examples" / "agents",
     gateway: str = "",
-    sentinel: str = "",
+    replicated: str = "",
     redis: str = "",
 ) -> AsyncIterator[Plant]:
-    """Build a plant, start these processes in it, and tear all of it down at the end.
+    """Make an installation, start these processes, and stop everything at the end.
 
-    `gateway` is more of [gateway], and may go on with further tables. `sentinel` is the URL of a
-    Redis with replicas, which commits wait for, and `redis` that of any other one.
+    Args:
+        folder: The folder of its files.
+        processes: The names of the processes to start.
+        broker: The URL of the broker; the default is the ledger's Redis.
+        within: The deadline of a request.
+        lease: How many seconds a worker's lease of a run lasts.
+        agents: The folder of agents.
+        gateway: More settings of `[gateway]`; further tables may follow.
+        replicated: The URL of a Redis with replicas, which commits wait for.
+        redis: The URL of another Redis without replicas; the default is an embedded one.
     """
     with ExitStack() as stack:
         url = (
-            sentinel
+            replicated
             or redis
             or stack.enter_context(EmbeddedRedis(folder / "redis", fsync="always")).url
         )
@@ -154,7 +190,7 @@ async def plant(
                 _settings(
                     redis=url,
                     # The last release does not know this setting.
-                    durability='durability = "replica"' if sentinel else "",
+                    durability='durability = "replica"' if replicated else "",
                     broker=broker,
                     smtp=mailbox.port,
                     inbound=inbound,

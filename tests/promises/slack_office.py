@@ -1,4 +1,4 @@
-"""A plant whose people are asked in Slack, and by mail too; Slack itself is in the test."""
+"""A plant that asks people in Slack and by mail; the test plays Slack."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from slack_sdk.signature import SignatureVerifier
 from channels.slack.office import MARA_AT
 from channels.slack.workspace import APP, BOT, SECRET, Workspace, serve
 from promises.plant import MANAGER, Plant, plant
-from signoff.broker import stages
 from signoff.broker.submit import submit
 from signoff.channels.slack.inbound.http import PATH
 from signoff.core.approvals.approval import Approval
@@ -30,21 +29,21 @@ HERE = f"D{MARA_AT[1:]}"
 
 @dataclass
 class SlackOffice:
-    """A plant and its workspace."""
+    """A plant and its Slack workspace."""
 
     plant: Plant
     slack: Workspace
     http: aiohttp.ClientSession
 
     async def asks(self, app: str, message: str) -> tuple[str, str, Json]:
-        """Say something to an agent; return the run, the approval and the card it asks with."""
+        """Send a message to an agent; return the run, the approval and the card that asks."""
         known = set(self.cards())
         run = await submit(self.plant.parts.ledger, app, message, user=RILEY)
         fresh = await self.slack.until(lambda: set(self.cards()) - known)
         return run.id, fresh.copy().pop(), self.cards()[next(iter(fresh))]
 
     def cards(self) -> dict[str, Json]:
-        """Return the cards in Slack by approval; the later one where there are two."""
+        """Return the cards in Slack by approval; of two cards, the later one."""
         found = {}
         for message in self.slack.cards(HERE):
             if (metadata := message.get("metadata")) and not message.get("thread_ts"):
@@ -52,12 +51,12 @@ class SlackOffice:
         return found
 
     def thread(self, card: Json) -> list[str]:
-        """Return what stands below a card."""
+        """Return the replies below a card."""
         below = (one for one in self.slack.cards(HERE) if one.get("thread_ts") == card["ts"])
         return [json.dumps(one["blocks"], ensure_ascii=False) for one in below]
 
     async def over(self, card: Json) -> str:
-        """Return what the agent did in the end, once the thread of the card tells it."""
+        """Return the result of the agent as soon as the thread of the card shows it."""
         await self.slack.until(lambda: card.get("edits"))
         return (await self.slack.until(lambda: self.thread(card)))[0]
 
@@ -66,7 +65,7 @@ class SlackOffice:
         return await self.plant.parts.ledger.approval(approval)
 
     async def post(self, payload: Json, *, gateway: str = "gateway") -> tuple[int, Json]:
-        """Post what was pressed, as Slack does; return the status and the acknowledgement."""
+        """Post an interaction as Slack does; return the status and the acknowledgement."""
         port = self.plant.supervisor.children[gateway].said["port"]
         body, timestamp = urlencode({"payload": json.dumps(payload)}), str(int(time.time()))
         headers = {
@@ -82,14 +81,6 @@ class SlackOffice:
             text = await answer.text()
             return answer.status, json.loads(text) if text else {}
 
-    async def let_leases_end(self) -> None:
-        """Do what time would: what a dead process held in Slack's outbox is free now."""
-        ledger = self.plant.parts.ledger
-        key = f"{ledger.store.prefix}outbox:{stages.deliver('slack')}"
-        client = ledger.store.client
-        for item in await client.zrange(key, 0, -1):
-            await client.zadd(key, {str(item): 0}, xx=True)
-
 
 @asynccontextmanager
 async def slack_office(
@@ -97,11 +88,11 @@ async def slack_office(
 ) -> AsyncIterator[SlackOffice]:
     """Build a plant that reaches people in Slack and by mail, and start these processes.
 
-    `redis` is the URL of another Redis than its own, and `further` are more tables of the settings.
+    `redis` is the URL of a Redis to use instead of its own; `further` holds more settings tables.
     """
     slack = Workspace()
     slack.add(MARA_AT, MANAGER)
-    # A connection that is kept may be closed by a gateway at the moment it is used again.
+    # The gateway may close a kept connection at the moment at which the test uses it again.
     connections = aiohttp.TCPConnector(force_close=True)
     async with serve(slack), aiohttp.ClientSession(connector=connections) as http:
         clicks = f'app_token = "{APP}"' if socket else f'signing_secret = "{SECRET}"'

@@ -1,4 +1,4 @@
-"""With a worker's access to Redis an approval can be written, and still no tool starts on it."""
+"""An approval that a worker forges in Redis does not start a tool."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from signoff.core.approvals.approval import Decision, Handoff, State
 from signoff.core.approvals.events import What
 
 
+@pytest.mark.soak
 @pytest.mark.promise
 async def test_a_forged_yes_is_refused_loudly_and_asked_about(tmp_path: Path) -> None:
-    """The real worker voids it; the manager gets a mail that says so, and decides after all."""
+    """The worker voids the forged approval; the manager gets a mail about it, and then decides."""
     async with plant(tmp_path, "channels", "gateway", "worker") as built:
         worker = Ledger(built.parts.ledger.store)
         run = await submit(worker, "finance", "Reimburse me $2500 for taxi", user="riley@x.example")

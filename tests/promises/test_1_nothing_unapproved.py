@@ -1,4 +1,4 @@
-"""A tool that needs approval never runs without one, nor with other arguments than were shown."""
+"""A tool that needs approval never runs without one or with arguments that nobody was shown."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
 from worker.office import AGENTS, MARA, Office
 
-# ADK announces its experimental features by warning about them.
+# ADK warns about its experimental features.
 pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 MESSAGE = "Reimburse me $2500 for the conference"
 
 
 async def put_answer_of_somebody_else(office: Office, run: Run) -> None:
-    """Put a confirmation into the session behind Signoff's back."""
+    """Put a confirmation into the session without Signoff."""
     (approval,) = await office.ledger.approvals(run.approvals)
     session = await office.apps.sessions.get_session(
         app_name=run.app, user_id=run.user, session_id=run.session
@@ -48,7 +48,7 @@ async def put_answer_of_somebody_else(office: Office, run: Run) -> None:
 
 @pytest.mark.promise
 async def test_a_resume_before_the_decision_runs_nothing(office: Office) -> None:
-    """A resume that was rung for, or put into the outbox, by mistake finds nothing to resume."""
+    """A resume before the decision, by a stray ring or outbox item, does not run the tool."""
     run = await office.submit("finance", MESSAGE)
     await office.ask(run)
     await office.ledger.commit(Change().send(ResumeRun(app="finance", run=run.id, pause=run.pause)))
@@ -75,7 +75,7 @@ async def test_a_yes_in_the_session_does_not_outweigh_the_no_of_the_approver(
 
 @pytest.mark.promise
 async def test_arguments_that_were_changed_in_the_session_are_not_run(office: Office) -> None:
-    """The digest is held against the session's history, also where ADK would be content."""
+    """The digest is compared with the session's history, even if ADK would accept the change."""
     run = await office.submit("finance", MESSAGE)
     await office.approve(run)
     records = SessionRecords(office.ledger.store)
@@ -92,7 +92,7 @@ async def test_arguments_that_were_changed_in_the_session_are_not_run(office: Of
 
 @pytest.mark.promise
 async def test_the_yes_to_one_call_is_not_a_yes_to_another(office: Office) -> None:
-    """Two runs of one agent ask about the same amount; only the one that was approved goes on."""
+    """Two runs of one agent ask about the same amount; only the approved one continues."""
     first = await office.submit("finance", MESSAGE)
     second = await office.submit("finance", MESSAGE)
     await office.ask(second)
@@ -107,7 +107,7 @@ async def test_the_yes_to_one_call_is_not_a_yes_to_another(office: Office) -> No
 async def test_what_somebody_else_has_run_in_the_session_is_told(
     office: Office, verdict: str
 ) -> None:
-    """An `adk web` on the same database answers and runs it: no second run, and no silence."""
+    """If an `adk web` on the same database runs the call, Signoff runs nothing and reports it."""
     run = await office.submit("finance", MESSAGE)
     (approval,) = await office.ask(run)
     agent = office.apps.runner("finance").agent
@@ -143,7 +143,7 @@ here = pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], i
 @pytest.mark.promise
 @here
 async def test_a_payload_of_the_model_shows_no_other_call(office: Office) -> None:
-    """A tool shows the approver what the model has made up: it is a payload, and nothing more."""
+    """A payload that the model invents is shown as a payload; it never replaces the call."""
     shown = {"signoff_code": {"tool": "lookup", "args": {"city": "Berlin"}}}
     args = {"record": "ADMIN-1", "role": "superuser", "details": shown}
     run = await office.submit("records", json.dumps([["update_record", args]]))
@@ -157,7 +157,7 @@ async def test_a_payload_of_the_model_shows_no_other_call(office: Office) -> Non
 @pytest.mark.promise
 @here
 async def test_a_callback_of_the_agent_changes_no_approved_call(office: Office) -> None:
-    """It comes after all plugins, and has the dictionary that the tool would get."""
+    """The callback runs after all plugins and changes the tool's own dictionary of arguments."""
     run = await office.submit("changing", json.dumps([["pay", {"iban": "DE-SHOWN"}]]))
     (approval,) = await office.ask(run)
     assert approval.call.args == {"iban": "DE-SHOWN"}

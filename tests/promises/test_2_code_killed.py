@@ -1,4 +1,4 @@
-"""SIGKILL while code of CX Agent Studio goes from stop to stop: no call in it is made twice."""
+"""SIGKILL while code of CX Agent Studio goes from stop to stop: no call runs twice."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from worker.office import MARA
 RUN, RESUME = stages.run("refunds"), stages.resume("refunds")
 TERMS = Terms(policy="test", ask=("mara",), in_doubt=InDoubt.ASK)
 FIRST, OTHERS = range(2, 10), range(1, 12)
-"""The steps of a turn up to its first stop, and of one from stop to stop."""
+"""The steps of a turn up to its first stop, and of a turn from one stop to the next."""
 
 
 def refunded(folder: Path) -> Counter[str]:
-    """Return how often each order was really refunded."""
+    """Return how often each order was refunded."""
     journal = folder / "journal.jsonl"
     lines = journal.read_text().splitlines() if journal.exists() else []
     return Counter(json.loads(line)["order"] for line in lines)
 
 
 class Manager:
-    """Answers for Mara, who looks whether money was sent before she answers what is in doubt."""
+    """Answers for Mara, who checks if money was sent before she answers about a call in doubt."""
 
     def __init__(self, ledger: Ledger, folder: Path) -> None:
         self.ledger = ledger
@@ -43,7 +43,7 @@ class Manager:
         self.decider = Decider(ledger, Directory([MARA]))
 
     async def answer(self, run: Run) -> bool:
-        """Answer what a run waits for, and return whether any of it was in doubt."""
+        """Answer the approvals that a run waits for; return whether any of them was in doubt."""
         doubted = False
         for was in await self.ledger.approvals(run.waiting):
             card = Asked(person="mara", channel="email", address=MARA.email)
@@ -56,7 +56,7 @@ class Manager:
         return doubted
 
     async def answer_all(self, runs: Sequence[str]) -> bool:
-        """Answer all that waits; return whether there was anything."""
+        """Answer all waiting approvals; return whether there were any."""
         waits = [run for run in await self.ledger.runs(runs) if run.state is RunState.PAUSED]
         for run in waits:
             await self.answer(run)
@@ -64,7 +64,7 @@ class Manager:
 
 
 def kills(stop: int, number: int) -> list[tuple[int, bool]]:
-    """Return the steps to be killed at, before or after; each second round has the other halves."""
+    """Return the steps to kill at and whether before or after; every second round swaps the two."""
     steps = OTHERS if stop else FIRST
     return [(step, bool((step + number) % 2)) for step in steps]
 
@@ -73,7 +73,7 @@ async def killed(workers: Forge, manager: Manager, stop: int, *, number: int) ->
     """Kill a worker at each step of the way from one stop to the next.
 
     Returns:
-        How many were killed, and how many runs asked about a call that nobody knew of.
+        How many workers were killed, and how many runs asked about a call in doubt.
     """
     ledger, dead, doubts = manager.ledger, 0, 0
     runs: list[str] = []
@@ -108,12 +108,12 @@ async def killed(workers: Forge, manager: Manager, stop: int, *, number: int) ->
 @pytest.mark.soak
 @pytest.mark.parametrize("stop", [0, 1, 2], ids=["before the first", "first", "second"])
 async def test_a_refund_loop_survives_a_kill_at_every_step(tmp_path: Path, stop: int) -> None:
-    """Of three refunds two are approved; killed between any two steps, each is made once."""
+    """Two of three refunds are approved; each runs once, whichever step the worker is killed at."""
     async with forge(tmp_path) as (workers, ledger):
         manager = Manager(ledger, tmp_path)
         for number in range(ROUNDS):
             dead, doubts = await killed(workers, manager, stop, number=number)
-            # Without deaths in the middle of calls this would show nothing.
+            # Without kills in the middle of calls, the test would prove nothing.
             assert dead > len(kills(stop, number)) / 4
             assert doubts
         counted = refunded(tmp_path)

@@ -32,7 +32,7 @@ RESUMING = range(1, 10)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("app", list(OTHERS))
 async def test_sigkill_at_every_step(tmp_path: Path, app: str) -> None:
-    """Each run ends with each tool run once, or in doubt with once at most; the audit verifies."""
+    """Each tool runs once, or is in doubt and has run at most once; the audit verifies."""
     if find_spec(OTHERS[app]) is None:
         missing(OTHERS[app], "make .venv/.dev")
     run_stage, resume_stage = stages.run(app), stages.resume(app)

@@ -29,25 +29,21 @@ from worker.office import EXAMPLES, MARA
 
 TESTS = Path(__file__).parents[1]
 STEPS = range(1, 9)
-LEASE = 1.0
 ROUNDS = int(os.environ.get("SIGNOFF_KILLS", "1"))
-"""How often each step is killed at; set SIGNOFF_KILLS=100 for an evening of it."""
+"""How often each step is killed at; SIGNOFF_KILLS=100 runs for an evening."""
 
 
 class Forge:
-    """Workers that live for one job.
+    """Workers that do one job each.
 
     Args:
         redis: The URL of the ledger.
-        folder: Where the log and what the tools write down go.
+        folder: Where the log and the tools' journal are.
         agents: The folder of the agents.
-        names: Which of them are loaded before the workers are forked.
-        lease: Seconds after which a worker that shows no sign of life is taken for dead.
+        names: The agents that are loaded before the workers are forked.
     """
 
-    def __init__(
-        self, redis: str, folder: Path, agents: Path, names: Sequence[str], lease: float
-    ) -> None:
+    def __init__(self, redis: str, folder: Path, agents: Path, names: Sequence[str]) -> None:
         path = (str(EXAMPLES), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")]))
         environment = os.environ | {
             "SIGNOFF_EXAMPLE_JOURNAL": str(folder / "journal.jsonl"),
@@ -58,7 +54,7 @@ class Forge:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, str(Path(__file__).with_name("forge.py")), redis),
-                    *(str(agents), str(lease), *names),
+                    *(str(agents), *names),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -68,7 +64,7 @@ class Forge:
             )
 
     def work(self, stage: str, *, step: int = 0, after: bool = False, thought: int = 0) -> int:
-        """Let a worker do a stage, and return how it ended: -9 if it was killed."""
+        """Let a worker work on a stage, and return its exit code: -9 if it was killed."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         job = {"stage": stage, "step": step, "after": after, "thought": thought}
@@ -77,7 +73,7 @@ class Forge:
         return int(self._process.stdout.readline())
 
     def close(self) -> None:
-        """End it."""
+        """End the forge."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -90,12 +86,10 @@ async def forge(
     folder: Path,
     agents: Path = EXAMPLES,
     names: Sequence[str] = ("finance", "refunds"),
-    *,
-    lease: float = LEASE,
 ) -> AsyncIterator[tuple[Forge, Ledger]]:
     """Yield a forge and the ledger it works on."""
     with EmbeddedRedis(folder / "redis", fsync="everysec") as redis:
-        made = Forge(redis.url, folder, agents, names, lease)
+        made = Forge(redis.url, folder, agents, names)
         ledger = Ledger(Store.open(redis.url))
         try:
             yield made, ledger
@@ -105,7 +99,7 @@ async def forge(
 
 
 async def take_up(workers: Forge, ledger: Ledger, stage: str) -> None:
-    """Let living workers finish a stage, as if the leases of the dead ones had run out."""
+    """End the leases of dead workers, and let living workers finish a stage."""
     while (await ledger.backlog()).get(stage):
         async with ledger.store.translated_client() as client:
             outbox = f"{ledger.store.prefix}outbox:{stage}"
@@ -131,7 +125,7 @@ async def approve(ledger: Ledger, decider: Decider, run: Run) -> None:
 @pytest.mark.promise
 @pytest.mark.timeout(3600)
 async def test_sigkill_at_every_step(tmp_path: Path) -> None:
-    """Each run ends with one execution, or in doubt with one at most; the audit verifies."""
+    """Each tool runs once, or is in doubt and has run at most once; the audit verifies."""
     run_stage, resume_stage = stages.run("finance"), stages.resume("finance")
     async with forge(tmp_path) as (workers, ledger):
         decider = Decider(ledger, Directory([MARA]))
@@ -169,7 +163,7 @@ async def test_sigkill_at_every_step(tmp_path: Path) -> None:
         executed = Counter(str(json.loads(line)["purpose"]) for line in journal)
         assert max(executed.values()) == 1
         assert len(executed) >= ends[RunState.COMPLETED]
-        # Without deaths in the middle of both stages this would show nothing.
+        # Without kills in the middle of both stages, the test would prove nothing.
         assert killed > ROUNDS * len(STEPS) * 2
         assert ends[RunState.IN_DOUBT]
         await audit.verify(ledger.store)

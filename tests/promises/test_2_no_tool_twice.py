@@ -1,4 +1,4 @@
-"""A tool never runs twice on one approval, whatever is killed, and whenever."""
+"""A tool never runs twice on one approval, whichever process is killed and whenever."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ KILLS = 6
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 async def test_kill_9_at_random_during_a_hundred_runs(tmp_path: Path) -> None:
-    """Every run ends, no tool has run twice, no acknowledged answer is lost, the chain verifies."""
+    """Every run ends, no tool runs twice, no acknowledged answer is lost, the audit verifies."""
     seed = random.randrange(2**32)
-    print(f"seed {seed}")  # noqa: T201 -- to have the same order of kills again
+    print(f"seed {seed}")  # noqa: T201 -- the seed repeats the same order of kills
     dice = random.Random(seed)
     names = ("worker", "channels", "gateway")
     async with plant(tmp_path, *names, lease=2) as here:
@@ -41,7 +41,7 @@ async def test_kill_9_at_random_during_a_hundred_runs(tmp_path: Path) -> None:
         ]
         waiting = asyncio.create_task(here.ends(run.id for run in runs))
         for _ in range(KILLS):
-            # Some work must be done between two kills, or nothing is ever in the middle of it.
+            # Some work has to happen between two kills, or no kill interrupts any work.
             await asyncio.wait({waiting}, timeout=dice.uniform(0.3, 1.5))
             if waiting.done():
                 break

@@ -1,4 +1,4 @@
-"""The gateway is killed around each step of a program's request: nothing is lost or done twice."""
+"""The gateway is killed around each step of a program's request: nothing is lost or runs twice."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from agentapprovalprotocol import Receiver as Webhooks
 from agentapprovalprotocol._wire import Request
 from aiohttp import web
 
+from ports import free_port
 from promises.plant import Plant, plant
 from signoff.broker.api_tokens import create as create_token
 from signoff.broker.ledger import audit
-from signoff.broker.server.embedded import free_port
 from signoff.core.access.scopes import Scope
 
 CALL = Call(key="run-1:call-1", tool="refund", arguments={"amount": 2500}, context={})
@@ -23,7 +23,7 @@ AAP = "[aap]\nenabled = true\nallow_private = true"
 
 
 def client_of(here: Plant, token: str) -> AsyncClient:
-    """Return a client that goes on while the gateway is started anew."""
+    """Return a client that keeps working while the gateway restarts."""
     return AsyncClient(f"{_url(here)}/aap", token, retry_budget=120)
 
 
@@ -37,13 +37,13 @@ async def _answered(here: Plant, text: str) -> None:
     def is_card(mail: EmailMessage) -> bool:
         return "+" in str(mail["Reply-To"])
 
-    await here._answer(await here.mailbox.wait_for(is_card), text)
+    await here.answer(await here.mailbox.wait_for(is_card), text)
 
 
 @pytest.mark.soak
 @pytest.mark.promise
 async def test_the_gateway_is_killed_at_every_step(tmp_path: Path) -> None:
-    """Between request, decision, notification and start; the call runs once all the same."""
+    """Killed between request, decision, notification and start, the call still runs once."""
     async with plant(tmp_path, gateway=AAP) as here:
         here.environment["SIGNOFF_GATEWAY__PORT"] = str(free_port())
         await here.start("channels", "gateway")

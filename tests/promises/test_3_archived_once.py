@@ -1,4 +1,4 @@
-"""A process that archives is killed again and again: nothing is lost, nothing is there twice."""
+"""An archiving process is killed again and again: nothing is lost or stored twice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def archived(ledger: Ledger, files: ArchiveFiles) -> list[str]:
 async def test_killed_in_the_middle_of_archiving(
     ledger: Ledger, redis_url: str, prefix: str, tmp_path: Path
 ) -> None:
-    """Each run is in the archive once, or in the ledger, and in the end all are in the archive."""
+    """Each run is in the archive once or in the ledger; in the end all are in the archive."""
     ids = await seeded(ledger, 40, waiting=2)
     folder, left = tmp_path / "archive", 40
     command = [sys.executable, str(PROCESS), redis_url, prefix, str(folder)]

@@ -1,4 +1,4 @@
-"""An answer that was acknowledged is never lost, and no work is, whatever Celery loses."""
+"""No acknowledged answer and no work is lost, whatever messages Celery loses."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ import httpx
 import pytest
 from celery import Celery
 
+from clusters import clustered
+from ports import free_port
 from promises.plant import MANAGER, plant
 from sentinels import replicated
 from signoff.broker import stages
 from signoff.broker.ledger import audit
-from signoff.broker.server.embedded import free_port
 from signoff.broker.submit import submit
 from signoff.cli.demo import dev_mailbox
 from signoff.core.approvals.events import What
@@ -35,7 +36,7 @@ KILLS = 5 * int(os.environ.get("SIGNOFF_KILLS", "1"))
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("count", [RUNS])
 async def test_purging_the_broker_in_the_middle_of_many_runs(tmp_path: Path, count: int) -> None:
-    """Every doorbell in flight is thrown away, again and again, and every run still completes."""
+    """Every doorbell in flight is purged again and again, and every run still completes."""
     async with plant(tmp_path, "worker", "channels", "gateway") as here:
         answering = asyncio.create_task(here.answer_everything(lambda _: "approve"))
         queues = [
@@ -64,7 +65,7 @@ async def test_purging_the_broker_in_the_middle_of_many_runs(tmp_path: Path, cou
         while not waiting.done():
             await asyncio.to_thread(_purge, here.parts.celery, queues)
             await asyncio.wait({waiting}, timeout=1)
-            # Half of the time the bells are let through, as they would be.
+            # Half of the time the doorbells get through.
             await asyncio.wait({waiting}, timeout=1)
         assert {event.what for event in waiting.result().values()} == {What.COMPLETED}
         answering.cancel()
@@ -77,13 +78,16 @@ async def test_purging_the_broker_in_the_middle_of_many_runs(tmp_path: Path, cou
 @pytest.mark.soak
 @pytest.mark.promise
 @pytest.mark.timeout(3600)
-async def test_every_run_completes_while_primaries_die(tmp_path: Path) -> None:
-    """Real processes find the next primary, and go on where the acknowledged replies left off."""
-    (tmp_path / "servers").mkdir()
+@pytest.mark.parametrize("by", ["sentinels", "cluster"])
+async def test_every_run_completes_while_primaries_die(tmp_path: Path, by: str) -> None:
+    """Real processes find the new primary, and no acknowledged reply is lost."""
+    folder = tmp_path / "servers"
+    folder.mkdir()
     processes = ("worker", "channels", "gateway")
-    with replicated(tmp_path / "servers", replicas=2, sentinels=3) as servers:
+    watched = replicated(folder, replicas=2, sentinels=3)
+    with watched if by == "sentinels" else clustered(folder, replicas=2) as servers:
         async with (
-            plant(tmp_path, *processes, sentinel=servers.url) as here,
+            plant(tmp_path, *processes, replicated=servers.url) as here,
             here.answering(lambda _: "approve"),
         ):
             runs: list[str] = []
@@ -92,7 +96,7 @@ async def test_every_run_completes_while_primaries_die(tmp_path: Path) -> None:
                     user, trip = f"user{kill}.{n}@example.com", f"Reimburse me $2500 for trip {n}"
                     run = await submit(here.parts.ledger, "finance", f"{trip} {kill}", user=user)
                     runs.append(run.id)
-                while len(here.acknowledged) < len(runs) - 5:  # noqa: ASYNC110 -- no signal for it
+                while len(here.acknowledged) < len(runs) - 5:  # noqa: ASYNC110 -- no signal announces it
                     await asyncio.sleep(0.05)
                 await servers.fail_over()
                 await servers.recover()
@@ -106,9 +110,40 @@ async def test_every_run_completes_while_primaries_die(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 @pytest.mark.promise
+@pytest.mark.timeout(3600)
+async def test_every_run_completes_while_the_slot_moves(tmp_path: Path) -> None:
+    """Real processes wait while the slot moves key by key, and then use its new node."""
+    folder = tmp_path / "servers"
+    folder.mkdir()
+    processes = ("worker", "channels", "gateway")
+    with clustered(folder, primaries=2, replicas=0) as servers:
+        async with (
+            plant(tmp_path, *processes, redis=servers.url) as here,
+            here.answering(lambda _: "approve"),
+        ):
+            runs: list[str] = []
+            for move in range(KILLS):
+                for n in range(10):
+                    user, trip = f"user{move}.{n}@example.com", f"Reimburse me $2500 for trip {n}"
+                    run = await submit(here.parts.ledger, "finance", f"{trip} {move}", user=user)
+                    runs.append(run.id)
+                target = servers.nodes[(move + 1) % 2]
+                source = await servers.begin_moving(target)
+                await servers.move_keys(source, target)
+                await servers.end_moving(target)
+            ends = await here.all_end(runs)
+            assert set(ends) == {RunState.COMPLETED}
+            executed = here.executions()
+            assert len(executed) == len(runs)
+            assert max(executed.values()) == 1
+            await audit.verify(here.parts.ledger.store)
+
+
+@pytest.mark.soak
+@pytest.mark.promise
 async def test_an_acknowledged_reply_survives_the_gateway_and_the_channels(tmp_path: Path) -> None:
-    """The gateway stores before it says 250: kill it then, with nobody there to decide."""
-    async with plant(tmp_path, "worker", "channels", "gateway", lease=2) as here:
+    """The gateway stores a reply before it says 250; both processes are killed at that moment."""
+    async with plant(tmp_path, "worker", "channels", "gateway") as here:
         run = await submit(
             here.parts.ledger,
             "finance",
@@ -117,7 +152,7 @@ async def test_an_acknowledged_reply_survives_the_gateway_and_the_channels(tmp_p
         )
         answering = asyncio.create_task(here.answer_everything(lambda _: "approve"))
         card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
-        while str(card["Message-ID"]) not in here.acknowledged:  # noqa: ASYNC110 -- no signal for it
+        while str(card["Message-ID"]) not in here.acknowledged:  # noqa: ASYNC110 -- no signal announces it
             await asyncio.sleep(0.001)
         await asyncio.gather(here.kill("gateway"), here.kill("channels"))
         ends = await here.ends([run.id])
@@ -131,11 +166,11 @@ async def test_an_acknowledged_reply_survives_the_gateway_and_the_channels(tmp_p
 @pytest.mark.promise
 @pytest.mark.soak
 async def test_an_answer_by_http_survives_the_gateway_and_the_channels(tmp_path: Path) -> None:
-    """The webhook stores before it says 200: kill both then; what is posted again decides once."""
+    """The webhook stores a mail before it says 200; after a kill, the same mail decides once."""
     secret = "whsec_" + base64.b64encode(b"k" * 32).decode()
     port = free_port()
     more = f"[email.webhook]\nsecrets = ['{secret}']"
-    async with plant(tmp_path, "worker", "channels", lease=2, gateway=more) as here:
+    async with plant(tmp_path, "worker", "channels", gateway=more) as here:
         here.environment["SIGNOFF_GATEWAY__PORT"] = str(port)
         await here.start("gateway")
         run = await submit(
@@ -146,11 +181,11 @@ async def test_an_answer_by_http_survives_the_gateway_and_the_channels(tmp_path:
         )
         card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
         raw = dev_mailbox.build_reply(card, "approve", MANAGER).as_bytes()
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
             posted = await http.post("/inbound/mail", content=raw, headers=_signed(secret, raw))
         assert posted.status_code == 200
         await asyncio.gather(here.kill("gateway"), here.kill("channels"))
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
             again = await http.post("/inbound/mail", content=raw, headers=_signed(secret, raw))
         assert again.status_code == 200
         assert (await here.ends([run.id]))[run.id].what is What.COMPLETED
@@ -173,6 +208,6 @@ def _signed(secret: str, body: bytes) -> dict[str, str]:
 
 def _purge(celery: Celery, queues: list[str]) -> None:
     with celery.connection_for_write() as connection:
-        channel: Any = connection.default_channel  # one of Redis: kombu's types have no purge
+        channel: Any = connection.default_channel  # Redis only: not in kombu's types
         for name in queues:
             channel.queue_purge(name)

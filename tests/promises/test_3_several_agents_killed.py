@@ -1,4 +1,4 @@
-"""SIGKILL while a model thinks, in a turn of several agents: none of their work is lost."""
+"""SIGKILL while a model thinks, in a turn of several agents: no work is lost."""
 
 from __future__ import annotations
 
@@ -20,23 +20,28 @@ from worker.office import MARA
 from worker.shapes import write_folders
 
 MOST_TURNS = 8
-LEASE = 600.0
-"""Far longer than a busy machine lets a living worker wait between two signs of life."""
-LONG = (
-    *("sequence_resumable", "parallel_bare", "parallel_resumable", "loop_bare", "loop_resumable"),
+APPS = (
+    *(
+        "sequence_bare",
+        "sequence_resumable",
+        "parallel_bare",
+        "parallel_resumable",
+        "loop_bare",
+        "loop_resumable",
+    ),
     *("transfer_bare", "transfer_resumable", "singles_bare", "graph_bare"),
     *("sequence_of_parallel_bare", "transfer_in_sequence_bare"),
 )
 
 pytestmark = [
-    # ADK announces its experimental features by warning about them, and what it will take away.
+    # ADK warns about its experimental and its deprecated features.
     pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*Agent is deprecated:DeprecationWarning"),
 ]
 
 
 class Journey:
-    """Takes runs of one app to their ends, by workers that may be killed."""
+    """Takes runs of one app to their ends with workers that may be killed."""
 
     def __init__(self, workers: Forge, ledger: Ledger, folder: Path, app: str) -> None:
         self.workers = workers
@@ -49,7 +54,7 @@ class Journey:
         """Take a run to its end, and kill its worker in one turn, at one call of a model.
 
         Returns:
-            The run, None where it has no such turn; and whether the worker was killed.
+            The run, or None if it has no such turn; and whether the worker was killed.
         """
         self._journal.unlink(missing_ok=True)
         run = await self._decider.submit(self.app, "go", user="riley@example.com")
@@ -66,21 +71,20 @@ class Journey:
         raise AssertionError(f"{self.app} does not come to an end")
 
     def executed(self) -> list[dict[str, object]]:
-        """Return what the tools have really done in the last walk."""
+        """Return the executions of the tools in the last walk."""
         lines = self._journal.read_text().splitlines() if self._journal.exists() else []
         return [json.loads(line) for line in lines]
 
 
+@pytest.mark.soak
 @pytest.mark.promise
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(
-    "app", ["sequence_bare", *(pytest.param(one, marks=pytest.mark.soak) for one in LONG)]
-)
+@pytest.mark.parametrize("app", APPS)
 async def test_no_agent_of_several_is_forgotten(tmp_path: Path, app: str) -> None:
-    """Killed at each call of a model, before and after an approval, the run does all its work."""
+    """A run that is killed at a call of a model, before or after an approval, does all its work."""
     agents = write_folders(tmp_path / "agents")
     ends: Counter[RunState] = Counter()
-    async with forge(tmp_path, agents, [app], lease=LEASE) as (workers, ledger):
+    async with forge(tmp_path, agents, [app]) as (workers, ledger):
         journey = Journey(workers, ledger, tmp_path, app)
         deaths: Counter[int] = Counter()
         for turn in range(MOST_TURNS):
@@ -98,7 +102,7 @@ async def test_no_agent_of_several_is_forgotten(tmp_path: Path, app: str) -> Non
         # The first turn ends with a question, the second begins with its answer.
         assert deaths[0]
         assert deaths[1]
-        # Where agents run side by side, the tool of one may run while another one's worker dies.
+        # When agents run in parallel, a worker may die while another agent's tool runs.
         doubtful = {RunState.IN_DOUBT} if "parallel" in app else set()
         assert RunState.COMPLETED in ends
         assert set(ends) <= {RunState.COMPLETED} | doubtful

@@ -1,4 +1,4 @@
-"""Nobody decides who may not: wrong person, forged mail, robot, list, the requester himself."""
+"""Only the approver decides: no wrong person, forged mail, robot, list or requester."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def foreign(card: EmailMessage) -> EmailMessage:
 
 
 def from_the_requester(card: EmailMessage) -> EmailMessage:
-    """Return the answer of the one who asked, to a card that was forwarded to him."""
+    """Return the answer of the requester to a card that was forwarded to them."""
     return dev_mailbox.build_reply(card, "approve", REQUESTER)
 
 
 def with_the_managers_name(card: EmailMessage) -> EmailMessage:
-    """Return an answer that only looks like the manager's."""
+    """Return an answer with the manager's name and another address."""
     return dev_mailbox.build_reply(
         card, "approve", f'"Mara Lind {MANAGER}" <mallory@elsewhere.example>'
     )
 
 
 def from_two(card: EmailMessage) -> EmailMessage:
-    """Return an answer from two addresses, one of which is right."""
+    """Return an answer from two addresses, one of them the manager's."""
     mail = dev_mailbox.build_reply(card, "approve", MANAGER)
     del mail["From"]
     mail["From"] = f"{MANAGER}, mallory@elsewhere.example"
@@ -45,7 +45,7 @@ def from_two(card: EmailMessage) -> EmailMessage:
 
 
 def with_other_headers(card: EmailMessage) -> EmailMessage:
-    """Return an answer that names the manager everywhere but in From."""
+    """Return an answer that names the manager in every header except From."""
     mail = foreign(card)
     mail["Sender"] = MANAGER
     mail["X-Original-From"] = MANAGER
@@ -58,26 +58,26 @@ def from_a_look_alike(card: EmailMessage) -> EmailMessage:
 
 
 def out_of_office(card: EmailMessage) -> EmailMessage:
-    """Return what an auto-responder sends, with the word in its text."""
+    """Return the mail of an auto-responder with "approve" in its text."""
     mail = dev_mailbox.build_reply(card, "approve", MANAGER)
     mail["Auto-Submitted"] = "auto-replied"
     return mail
 
 
 def through_a_list(card: EmailMessage) -> EmailMessage:
-    """Return what comes through a mailing list."""
+    """Return an answer that passed through a mailing list."""
     mail = dev_mailbox.build_reply(card, "approve", MANAGER)
     mail["List-Id"] = "<all.example.com>"
     return mail
 
 
 def only_quoted(card: EmailMessage) -> EmailMessage:
-    """Return an empty reply that quotes our own card, examples of answers included."""
+    """Return an empty reply that quotes the card, including its example answers."""
     return dev_mailbox.build_reply(card, "", MANAGER)
 
 
 def in_the_middle(card: EmailMessage) -> EmailMessage:
-    """Return a reply that has the word, but not as its command."""
+    """Return a reply that contains "approve", but not as its command."""
     return dev_mailbox.build_reply(card, "Before I approve this I have to talk to Tom.", MANAGER)
 
 
@@ -93,7 +93,7 @@ ATTACKS: list[tuple[Callable[[EmailMessage], EmailMessage], set[What]]] = [
 
 
 async def send(here: Plant, mail: EmailMessage) -> None:
-    """Hand a mail to the gateway as a mail server would."""
+    """Hand a mail to the gateway as a mail server does."""
     recipient = str(mail["To"])
     await dev_mailbox.send(mail, host="127.0.0.1", port=here.inbound, recipients=[recipient])
 
@@ -101,7 +101,7 @@ async def send(here: Plant, mail: EmailMessage) -> None:
 @pytest.mark.soak
 @pytest.mark.promise
 async def test_no_forged_foreign_or_automatic_mail_decides(tmp_path: Path) -> None:
-    """Ten mails that must not count, by real SMTP, and then the one that does."""
+    """Ten mails by real SMTP do not count; the manager's answer after them does."""
     async with plant(tmp_path, "worker", "channels", "gateway") as here:
         run = await submit(here.parts.ledger, "finance", "Reimburse me $2500", user=REQUESTER)
         card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))

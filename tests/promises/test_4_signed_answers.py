@@ -1,4 +1,4 @@
-"""Nobody decides in another's name: attacks on the author of a mail, by SMTP, with real DKIM."""
+"""Forged authors by real SMTP with real DKIM signatures: no attack decides."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ RESULTS = (
 
 
 def answer(card: EmailMessage, sender: str = MANAGER, text: str = "approve") -> bytes:
-    """Return an answer as a mail program writes it, not signed."""
+    """Return an answer as a mail program writes it, without a signature."""
     mail = dev_mailbox.build_reply(card, text, "SENDER@signoff.example")
     raw = bytes(mail).replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
     return raw.replace(b"SENDER@signoff.example", sender.encode(), 1)
 
 
 def elsewhere(card: EmailMessage) -> bytes:
-    """Return a yes that the manager has signed in a mail to a colleague."""
+    """Return an approval that the manager has signed in a mail to a colleague."""
     head, _, body = answer(card).partition(b"\r\n\r\n")
     lines = [line for line in head.split(b"\r\n") if not line.startswith(b"To:")]
     return COMPANY.sign(b"\r\n".join([b"To: tom@example.com", *lines]) + b"\r\n\r\n" + body)
 
 
 def to_another_mail(card: EmailMessage, **headers: str) -> bytes:
-    """Return the manager's yes to a mail of Mallory's, whose Reply-To was the card's address."""
+    """Return the manager's "yes" to a mail from Mallory with the card's address in Reply-To."""
     lines = answer(card, text="yes").split(b"\r\n")
     kept = [one for one in lines if not one.lower().startswith((b"subject:", b"in-reply-to:"))]
     kept = [one for one in kept if not one.lower().startswith(b"references:")]
@@ -57,14 +57,14 @@ def to_another_mail(card: EmailMessage, **headers: str) -> bytes:
 
 
 def as_html(card: EmailMessage) -> bytes:
-    """Return a no of the manager's that is a yes as HTML, its type left out of the signature."""
+    """Return a manager's refusal that reads "approve" as HTML; its Content-Type is not signed."""
     plain = answer(card, text="<!-- I would rather wait. -->approve")
     signed = COMPANY.sign(plain, fields=("from", "to", "subject", "date", "message-id"))
     return re.sub(rb"(?mi)^content-type:[^\r]*", b"Content-Type: text/html", signed, count=1)
 
 
 def attacks(card: EmailMessage) -> dict[str, bytes]:
-    """Return mails that must not decide."""
+    """Return the mails that must not decide, by name."""
     good = COMPANY.sign(answer(card))
     token = str(card["Reply-To"]).encode()
     only_from = COMPANY.sign(answer(card), fields=("from", "date"))
@@ -113,7 +113,7 @@ def attacks(card: EmailMessage) -> dict[str, bytes]:
 
 
 async def send(here: Plant, card: EmailMessage, raw: bytes) -> None:
-    """Hand a mail to the gateway, in an envelope that has the card's token."""
+    """Hand a mail to the gateway in an envelope with the card's token."""
     await aiosmtplib.send(
         raw,
         sender="mallory@evil.example",
@@ -127,7 +127,7 @@ async def send(here: Plant, card: EmailMessage, raw: bytes) -> None:
 @pytest.mark.soak
 @pytest.mark.promise
 async def test_no_mail_that_anybody_can_send_decides(tmp_path: Path) -> None:
-    """Each attack is noted and decides nothing; then the manager's own signed answer does, once."""
+    """Each attack is recorded and decides nothing; the manager's signed answer decides once."""
     assert {"from", "to"} <= set(FIELDS)
     async with serving(Zone()) as zone:
         zone.publish(COMPANY)

@@ -1,4 +1,4 @@
-"""Very many approvals fall due at once, and a process is killed: each goes on exactly once."""
+"""Many approvals expire at the same time while a process is killed: each escalates once."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.promise
 @pytest.mark.soak
 def test_each_escalates_once_though_a_process_is_killed() -> None:
-    """2,000 and four processes, one ended by SIGKILL: one escalation and one card for each.
+    """Four processes escalate 2,000 approvals; after a SIGKILL each still escalates once.
 
-    Without ``--quick`` it is the same with 100,000.
+    Without ``--quick`` there are 100,000 approvals.
     """
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.timers", "--quick", "--fsync", "everysec"],

@@ -26,7 +26,7 @@ BOMBS = (
 @pytest.mark.soak
 @pytest.mark.promise
 async def test_bombs_broken_agents_and_poisoned_work_beside_a_normal_run(tmp_path: Path) -> None:
-    """Mail bombs, an agent that does not load, work without a record: the normal run completes."""
+    """A normal run completes beside mail bombs, a broken agent and work without a record."""
     agents = tmp_path / "agents"
     agents.mkdir()
     (agents / "finance").symlink_to(ROOT / "examples" / "agents" / "finance")
@@ -42,7 +42,7 @@ async def test_bombs_broken_agents_and_poisoned_work_beside_a_normal_run(tmp_pat
         run = await decider.submit("finance", "Reimburse me $2500", user="riley@example.com")
         card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
         for bomb in BOMBS:
-            # One that is refused at the door does no harm either.
+            # A message that the gateway refuses does no harm either.
             with contextlib.suppress(aiosmtplib.SMTPDataError):
                 await aiosmtplib.send(
                     bomb,

@@ -1,4 +1,4 @@
-"""What cannot be moved on keeps nobody waiting, is told, and is put to others."""
+"""A timer that keeps failing is reported, asks other people, and delays no other approval."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.pipeline.outbox import MOST_ATTEMPTS
 from signoff.channels.pipeline.port import Kind
 from signoff.channels.pipeline.route import Router
-from signoff.cli.doctor.diagnosis import _left_lying
+from signoff.cli.doctor.diagnosis import left_lying
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What
@@ -36,15 +36,15 @@ FIRST = Level(ask=("mara",), within="1h")
 
 
 class _Away(dict[str, Any]):
-    """A calendar server that is away."""
+    """A calendar server that does not answer."""
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Fail, as code of others can."""
+        """Raise an error, as foreign code can."""
         raise RuntimeError(f"the calendar of {key} does not answer")
 
 
 class Shop:
-    """The stages on a virtual clock, where nobody can say who is on call."""
+    """The stages on a virtual clock, with a calendar that does not answer."""
 
     def __init__(self, channels: Channels, clock: VirtualClock) -> None:
         directory = Directory([MARA, CLEO, RILEY])
@@ -69,14 +69,14 @@ class Shop:
         return approval
 
     async def wait(self, time: timedelta) -> None:
-        """Let time go by, and everything work that is to."""
+        """Advance the clock, and let every stage do its due work."""
         self.clock.advance(time)
         await self.reconciler.once()
         while await self.router.drain() + await self.channels.delivery.drain():
             pass
 
     def cards(self, approval: Approval) -> list[str]:
-        """Return who got a card, in order."""
+        """Return the recipients of cards, in order."""
         delivered = self.channels.channel.delivered
         return [
             one.person
@@ -87,13 +87,13 @@ class Shop:
 
 @pytest.fixture
 def shop(still_channels: Channels, clock: VirtualClock) -> Shop:
-    """The shop."""
+    """Return a shop on the virtual clock."""
     return Shop(still_channels, clock)
 
 
 @pytest.mark.promise
 async def test_what_cannot_go_on_is_told_and_asked_of_the_default(shop: Shop) -> None:
-    """Its sibling goes on at once; it is told after five failures, and Cleo decides it."""
+    """The other approval escalates; after five failures this one is reported and asks Cleo."""
     broken, whole = await shop.open("deploy"), await shop.open("reimburse")
     await shop.wait(HOUR)
     assert shop.cards(whole) == ["mara", "cleo"]
@@ -108,7 +108,7 @@ async def test_what_cannot_go_on_is_told_and_asked_of_the_default(shop: Shop) ->
     (one,) = await poisoned(shop.ledger)
     assert (one.approval, one.tries) == (broken.id, PATIENCE)
     assert "the calendar of on-call does not answer" in one.problem
-    findings = {one.about: one for one in await _left_lying(shop.ledger)}
+    findings = {one.about: one for one in await left_lying(shop.ledger)}
     assert broken.id in findings["approvals"].text
     assert findings["approvals"].level == "broken"
     assert "dead:timers:" in findings["dead letters"].text
@@ -126,7 +126,7 @@ async def test_what_cannot_go_on_is_told_and_asked_of_the_default(shop: Shop) ->
 
 @pytest.mark.promise
 async def test_a_record_that_nobody_can_read_is_told(shop: Shop) -> None:
-    """The others of its batch go on; what cannot be read is in the audit and with the doctor."""
+    """The rest of the batch escalates; the audit and the doctor report the unreadable record."""
     unread, whole = await shop.open("reimburse"), await shop.open("refund")
     version, _ = await shop.ledger.raw(f"approval:{unread.id}") or (0, "")
     spoil = Change().put_raw(f"approval:{unread.id}", '{"id": 1}', was=version)
@@ -146,7 +146,7 @@ async def test_a_record_that_nobody_can_read_is_told(shop: Shop) -> None:
 async def test_cards_that_cannot_be_made_do_not_keep_a_level_from_beginning(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It goes on in time; `route` tries the cards again and again, then asks the default."""
+    """The level begins on time; `route` retries the cards, and then asks the default."""
 
     def fail(*_: object) -> tuple[Approval, tuple[Event, ...]]:
         raise RuntimeError("no card for this")
@@ -166,7 +166,7 @@ async def test_cards_that_cannot_be_made_do_not_keep_a_level_from_beginning(
     events = await shop.ledger.history(approval.id)
     (alarm,) = [one for one in events if one.what is What.UNROUTABLE]
     assert "no card for this" in alarm.why
-    assert "dead letters" in {one.about for one in await _left_lying(shop.ledger)}
-    # Riley has asked for it and is passed over; Cleo of the level without cards is mailed.
+    assert "dead letters" in {one.about for one in await left_lying(shop.ledger)}
+    # The default skips Riley, the requester; Cleo, of the level without cards, gets a mail.
     assert shop.cards(approval)[-1] == "cleo"
     assert deliveries.is_reachable(await shop.ledger.approval(approval.id))

@@ -1,4 +1,4 @@
-"""The last release and this one side by side on one ledger: nothing is lost, nothing runs twice."""
+"""The last release and this one share a ledger: nothing is lost, nothing runs twice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS = ("worker", "channels", "gateway")
 
 @pytest.fixture(scope="module")
 def last_release(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The PYTHONPATH of the last release's code, taken from the history of this repository."""
+    """Return the PYTHONPATH of the last release's code, taken from this repository's history."""
     archive = subprocess.run(
         ["git", "archive", LAST_RELEASE, *ROOMS], cwd=ROOT, capture_output=True, check=False
     )
@@ -37,7 +37,7 @@ def last_release(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 async def _start(here: Plant, version: str, names: tuple[str, ...], path: str) -> None:
-    """Start processes of the version whose code is at a path, and wait until they work."""
+    """Start processes of the version at this path, and wait until they work."""
     for name in names:
         environment = {**here.environment, "PYTHONPATH": path}
         if name == "gateway":
@@ -56,21 +56,21 @@ async def test_versions_replace_each_other_under_load(
     """Every run completes, whichever version asked, routed, took the answer or resumed.
 
     In the middle, workers and channels of both versions work on the same outboxes. The last release
-    refuses records with fields that it does not know and leaves them alone; this one takes them as
-    soon as it is alone.
+    refuses records with unknown fields and leaves them alone; this release takes them as soon as it
+    runs alone.
     """
     this = ":".join(str(ROOT / room) for room in ROOMS)
     path = {"old": last_release, "new": this}
     then = "new" if first == "old" else "old"
-    # The last release finds sessions in its file alone: who means to go back to it says so.
+    # The last release reads sessions only from its file, so the setting keeps them there.
     kept = f'[sessions]\nurl = "sqlite:///{tmp_path}/.signoff/sessions.db"\n'
-    async with plant(tmp_path, lease=5, gateway=kept if first == "new" else "") as here:
+    async with plant(tmp_path, gateway=kept if first == "new" else "") as here:
         await _start(here, first, KINDS, path[first])
         answering = asyncio.create_task(here.answer_everything(lambda _: "approve"))
         runs = [await _submit(here, n) for n in range(10)]
         await _start(here, then, KINDS[:2], path[then])
         runs += [await _submit(here, n) for n in range(10, 30)]
-        await here.supervisor.stop(*(one for one in here.supervisor.children if "old" in one))
+        await here.stop(*(one for one in here.supervisor.children if "old" in one))
         if first == "old":
             await _start(here, "new", ("gateway",), this)
         ends = await asyncio.wait_for(here.ends(runs), 900)

@@ -23,19 +23,19 @@ AGENTS = Path(__file__).parents[2] / "examples" / "agents"
 
 
 def call(name: str, **args: object) -> types.Content:
-    """Build what the model said when it called a tool, as ADK shows it: without ADK's own id."""
+    """Return a model's tool call in ADK's form, without ADK's own id."""
     part = types.Part(function_call=types.FunctionCall(name=name, args=args))
     return types.Content(role="model", parts=[part])
 
 
 def answer(name: str, **response: object) -> types.Content:
-    """Build what a tool answered."""
+    """Return a tool's answer."""
     part = types.Part(function_response=types.FunctionResponse(name=name, response=response))
     return types.Content(role="user", parts=[part])
 
 
 def said(text: str) -> types.Content:
-    """Build what the user said."""
+    """Return a user's message."""
     return types.Content(role="user", parts=[types.Part(text=text)])
 
 
@@ -51,7 +51,7 @@ def said(text: str) -> types.Content:
     ],
 )
 def test_amounts_are_read_from_the_message(text: str, expected: list[tuple[float, str]]) -> None:
-    """The finance script calls the tool once for each amount of money it reads."""
+    """The finance script calls the tool once for each amount of money in the message."""
     assert finance_script(Turn(text)) == [
         ToolCall("reimburse", {"amount": amount, "purpose": purpose})
         for amount, purpose in expected
@@ -59,7 +59,7 @@ def test_amounts_are_read_from_the_message(text: str, expected: list[tuple[float
 
 
 def test_a_message_without_a_number_gets_a_question() -> None:
-    """Both scripts ask back where there is nothing to call a tool with."""
+    """Both scripts ask back if the message does not say what to call a tool with."""
     assert finance_script(Turn("hello")) == "How much shall I reimburse, and what for?"
     assert time_off_script(Turn("hello")) == "How many days would you like to take off?"
 
@@ -82,7 +82,7 @@ def test_a_message_without_a_number_gets_a_question() -> None:
 def test_the_result_of_a_payment_is_put_in_words(
     response: dict[str, object], expected: str
 ) -> None:
-    """The finance script tells paid, refused (with the reason) and waiting apart."""
+    """The finance script distinguishes paid, refused (with the reason) and waiting."""
     assert (
         finance_script(Turn("", (ToolResult("reimburse", response, {"amount": 5.0}),))) == expected
     )
@@ -103,13 +103,13 @@ def test_the_result_of_a_payment_is_put_in_words(
     ],
 )
 def test_the_result_of_time_off_is_put_in_words(response: dict[str, object], expected: str) -> None:
-    """The time-off script tells granted, refused and waiting apart."""
+    """The time-off script distinguishes granted, refused and waiting."""
     turn = Turn("", (ToolResult("request_time_off", response, {"days": 3}),))
     assert time_off_script(turn) == expected
 
 
 def test_a_turn_holds_only_what_came_of_the_last_user_text() -> None:
-    """Earlier turns and what other agents did are no business of a script."""
+    """A script does not see earlier turns or the work of other agents."""
     contents = [
         said("first"),
         call("pay", amount=1),

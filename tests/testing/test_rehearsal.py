@@ -22,7 +22,7 @@ PAGE = ROOT / "docs" / "how-to" / "test-your-agents.md"
 
 @pytest.mark.soak
 def test_the_page_passes_in_a_folder_that_init_wrote(tmp_path: Path) -> None:
-    """Its code, in the order of the page, is a file of tests of which all pass."""
+    """The page's code, in its order, is a file of tests, and all of them pass."""
     shutil.copy(ROOT / "examples" / "start" / "signoff.toml", tmp_path)
     shutil.copytree(ROOT / "examples" / "agents" / "finance", tmp_path / "agents" / "finance")
     code = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
@@ -58,7 +58,7 @@ hold = "siblings"
 async def test_calls_are_held_as_the_policies_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the setting to the agent: the call that nobody is asked about runs behind the others."""
+    """If one call of a step needs approval, the others wait for it as well."""
     journal = tmp_path / "journal.jsonl"
     monkeypatch.setenv("SIGNOFF_EXAMPLE_JOURNAL", str(journal))
     file = tmp_path / "signoff.toml"
@@ -75,7 +75,7 @@ async def test_calls_are_held_as_the_policies_say(
 
 
 async def test_a_scripted_model_speaks_before_a_call() -> None:
-    """Words and calls of one reply are parts of one message, in their order."""
+    """Text and calls of one reply are parts of one message, in order."""
     model = ScriptedModel(script=lambda _: ["It is urgent.", ToolCall("pay", {"amount": 5})])
     request = LlmRequest(contents=[types.Content(role="user", parts=[types.Part(text="Pay")])])
     (response,) = [one async for one in model.generate_content_async(request)]

@@ -1,4 +1,4 @@
-"""`signoff.testing.timeline`: what would happen, for tests of one's own policies."""
+"""`signoff.testing.timeline`: the forecast, for tests of custom policies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGE = {"amount": 25000}
 
 
 def test_a_timeline_of_the_examples() -> None:
-    """A large expense is Tom's for four hours, by the clock of the zone."""
+    """A large expense is Tom's for four hours, in the time zone of the settings."""
     line = timeline(
         SETTINGS, "reimburse", LARGE, user="nora", at="2026-07-01 17:30", zone="Europe/Berlin"
     )
@@ -32,6 +32,6 @@ def test_a_timeline_of_the_examples() -> None:
     [("Friday 17:30", "another moment every week"), (datetime.fromisoformat("2026-07-01"), "zone")],
 )
 def test_a_moment_that_is_not_always_the_same_is_refused(at: datetime | str, why: str) -> None:
-    """A test must not mean another moment on another day or machine."""
+    """A test must not mean another time on another day or machine."""
     with pytest.raises(ValueError, match=why):
         timeline(SETTINGS, "reimburse", LARGE, at=at)

@@ -1,4 +1,4 @@
-"""The example of nginx in front of a real gateway process, as people reach it."""
+"""The nginx example in front of a real gateway process, as people reach it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from ports import free_port
 from services import nginx
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
-from signoff.broker.server.embedded import EmbeddedRedis, free_port
+from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.cli.composition.supervisor import Supervisor
@@ -54,7 +55,7 @@ ask = ["mara"]
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
-    """Make a self-signed certificate for the name; return its file and that of its key."""
+    """Make a self-signed certificate for the name; return its file and its key's file."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAME)])
     made = (
@@ -84,7 +85,7 @@ class Proxy:
     """An nginx, and browsers that reach it under the name of the example.
 
     Args:
-        port: Where it listens for TLS.
+        port: Its port for TLS.
         chain: Its certificate.
     """
 
@@ -97,14 +98,17 @@ class Proxy:
         """Yield a browser on a machine with this address."""
         transport = httpx.AsyncHTTPTransport(verify=self._tls, local_address=address)
         async with httpx.AsyncClient(
-            transport=transport, base_url=self._url, headers={"Host": NAME, "Origin": ORIGIN}
+            transport=transport,
+            base_url=self._url,
+            headers={"Host": NAME, "Origin": ORIGIN},
+            timeout=60,
         ) as client:
             yield client
 
 
 @asynccontextmanager
 async def behind_nginx(folder: Path) -> AsyncIterator[tuple[Proxy, Ledger, int]]:
-    """Start a gateway and the nginx of the example; yield it, the ledger and the plain port."""
+    """Start a gateway and the example's nginx; yield both, the ledger and the plain port."""
     (folder / "signoff.toml").write_text(SETTINGS)
     with EmbeddedRedis(folder / "redis") as redis:
         environment = {
@@ -139,21 +143,21 @@ async def behind_nginx(folder: Path) -> AsyncIterator[tuple[Proxy, Ledger, int]]
 
 @pytest.mark.soak
 async def test_people_reach_the_page_through_the_example_of_nginx(tmp_path: Path) -> None:
-    """By TLS alone, with cookies for TLS, as the clients that they are; metrics stay inside."""
+    """TLS, secure cookies and the clients' own addresses work; metrics are not reachable."""
     async with behind_nginx(tmp_path) as (proxy, ledger, plain):
         async with proxy.browser() as browser:
             await _page(browser, ledger)
             for path in ("/metrics", "/readyz"):
                 assert (await browser.get(path, extensions=SNI)).status_code == 404
             assert (await browser.get("/healthz", extensions=SNI)).status_code == 200
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=60) as http:
             answer = await http.get(f"http://127.0.0.1:{plain}/inbox/", headers={"Host": NAME})
             assert (answer.status_code, answer.headers["location"]) == (301, f"{ORIGIN}/inbox/")
         await _clients(proxy)
 
 
 async def _page(browser: httpx.AsyncClient, ledger: Ledger) -> None:
-    """Ask for a link, and look at the page of somebody who is signed in, live."""
+    """Ask for a link, sign in, and watch the page update live."""
     form = {"address": "mara@example.com", "next": "/inbox/"}
     answer = await browser.post("/inbox/sign-in/link", data=form, extensions=SNI)
     assert answer.status_code == 200
@@ -173,12 +177,12 @@ async def _page(browser: httpx.AsyncClient, ledger: Ledger) -> None:
         asyncio.timeout(60),
         browser.stream("GET", path, headers=cookie, extensions=SNI) as stream,
     ):
-        # Not kept back until the stream ends, as nginx does by default.
+        # nginx does not hold events back until the stream ends, as it does by default.
         assert "retry: 3000" in await anext(stream.aiter_text())
 
 
 async def _clients(proxy: Proxy) -> None:
-    """Send wrong tokens from one address, which claims to have others: it alone is told to wait."""
+    """Wrong tokens from one address with forged headers block that address only."""
     async with proxy.browser("127.0.0.2") as guesser, proxy.browser("127.0.0.3") as other:
         for number in range(80):
             wrong = {

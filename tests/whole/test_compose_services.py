@@ -1,4 +1,4 @@
-"""The services of compose.yaml, each in a sandbox with what its container gives it."""
+"""The services of compose.yaml, each in a sandbox with the rights of its container."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ import redis
 
 from composed import composed, line_of, secret_files
 from deciding import Decider
+from ports import free_port
 from services import missing, program
 from signoff.broker.ledger.follow import follow
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
-from signoff.broker.server.embedded import free_port
 from signoff.cli.composition.supervisor import Supervisor
 from signoff.cli.config.settings import load_settings
 from signoff.cli.demo import dev_mailbox
@@ -37,7 +37,7 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 HOME = "/srv/signoff"
 ENDS = {What.COMPLETED, What.FAILED, What.IN_DOUBT}
 USERS: Final = {"redis": "999", "prometheus": "65534"}
-"""The users of the images that are not ours."""
+"""The users of the images that are not Signoff's."""
 OURS: Final = "10001"
 
 _ETC: Final = ("group", "hosts", "ld.so.cache", "localtime", "nsswitch.conf", "passwd", "ssl")
@@ -46,14 +46,14 @@ _MADE: Final = {"dev", "etc", "proc", "run", "srv", "tmp"}
 
 @dataclass(frozen=True)
 class Host:
-    """What stands for the machine that the services are on.
+    """A stand-in for the machine of the services.
 
     Attributes:
         volumes: The folder of named volumes.
-        secrets: What stands for ./secrets.
+        secrets: The replacement of ./secrets.
         redis: The port of the service redis.
-        ports: Texts of compose.yaml that name an address or a port, and what stands for them, as
-            all services have one network here.
+        ports: Texts of compose.yaml with an address or a port, and their replacements, because
+            all services share one network here.
     """
 
     volumes: Path
@@ -62,10 +62,10 @@ class Host:
     ports: Mapping[str, str]
 
     def sandbox(self, service: dict[str, Any], *, user: str = OURS, home: str = HOME) -> list[str]:
-        """Return what to put before the command of a service.
+        """Return the command prefix that runs a service in its sandbox.
 
-        Its root cannot be written to, its user is that of the image, it has no capabilities, it
-        sees the volumes and secrets of compose.yaml alone, and its environment is empty.
+        The service has a read-only root, the user of its image, no capabilities, only the
+        volumes and secrets of compose.yaml, and an empty environment.
         """
         bwrap = shutil.which("bwrap")
         if bwrap is None:
@@ -83,7 +83,7 @@ class Host:
             line += ["--ro-bind-try", str(place), str(place)]
         line += ["--dev", "/dev", "--proc", "/proc"]
         line += ["--tmpfs", "/tmp"] if service.get("tmpfs") == ["/tmp"] else []
-        # This code and this Python, which an image has under /opt; they may be below /tmp here.
+        # An image has this code and this Python under /opt; here they may be below /tmp.
         for path in dict.fromkeys((str(ROOT), sys.prefix, sys.base_prefix)):
             line += ["--ro-bind", path, path]
         line += ["--dir", home, "--chmod", "0700", home] if home.startswith("/srv") else []
@@ -101,13 +101,13 @@ class Host:
     def line(
         self, service: dict[str, Any], *words: str, user: str = OURS, home: str = HOME
     ) -> list[str]:
-        """Return the whole command line of a service, or of other words in its place."""
+        """Return the whole command line of a service, or one with other words instead."""
         environment = {
             "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
             "HOME": home,
             "PYTHONUNBUFFERED": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
-            # Every container has these ports for itself.
+            # Every container has these ports to itself.
             "SIGNOFF_METRICS__WORKER_PORT": "0",
             "SIGNOFF_METRICS__CHANNELS_PORT": "0",
         }
@@ -120,7 +120,7 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path: Path, made_secrets: Path) -> Host:
-    """Return a host without anything on it but the secrets, and a port for Redis."""
+    """Return a host with secrets and a port for Redis."""
     folder, port = tmp_path / "secrets", free_port()
     shutil.copytree(made_secrets, folder)
     for file in folder.glob("redis-*.url"):
@@ -159,7 +159,7 @@ def ledger_server(host: Host) -> Iterator[str]:
 
 
 def test_a_sandbox_can_be_made(tmp_path: Path) -> None:
-    """Where the kernel does not let one be made, there is a reason, and CI has none."""
+    """A kernel that does not allow sandboxes has a known reason; CI has none."""
     service = SERVICES["worker"] | {"volumes": [], "secrets": []}
     look = f"id -u; touch {HOME}/x /x /etc/x; touch /tmp/x && echo t"
     line = [*Host(tmp_path, tmp_path, 0, {}).sandbox(service), "/bin/sh", "-c", look]
@@ -171,7 +171,7 @@ def test_a_sandbox_can_be_made(tmp_path: Path) -> None:
 
 
 def test_redis_lets_in_the_users_of_the_processes_alone(host: Host, tmp_path: Path) -> None:
-    """It starts with the ACL file, its health check passes, and nobody gets in without a login."""
+    """It loads the ACL file, passes its health check, and refuses clients without a login."""
     test_a_sandbox_can_be_made(tmp_path)
     with ledger_server(host) as url, redis.Redis.from_url(url) as client:
         assert client.config_get("maxmemory") == {"maxmemory": str(2 * 1024**3)}
@@ -190,7 +190,7 @@ def test_redis_lets_in_the_users_of_the_processes_alone(host: Host, tmp_path: Pa
 
 
 def test_prometheus_starts_with_the_mounted_rules(host: Host, tmp_path: Path) -> None:
-    """It reads the configuration, the token and the alert rules from where they are mounted."""
+    """It reads the configuration, the token and the alert rules at their mount points."""
     test_a_sandbox_can_be_made(tmp_path)
     server, port = program("prometheus", "prometheus"), free_port()
     service = SERVICES["prometheus"]
@@ -216,7 +216,7 @@ def test_prometheus_starts_with_the_mounted_rules(host: Host, tmp_path: Path) ->
 
 @asynccontextmanager
 async def started(host: Host) -> AsyncIterator[tuple[Supervisor, Host, Decider]]:
-    """Start all services, beside a PostgreSQL."""
+    """Start all services, with a PostgreSQL."""
     with ledger_server(host) as url, postgres() as database:
         (host.secrets / "sessions.url").write_text(database.url)
         ledger = Ledger(Store.open(url))
@@ -240,7 +240,7 @@ async def started(host: Host) -> AsyncIterator[tuple[Supervisor, Host, Decider]]
 async def test_an_approval_goes_the_whole_way_through_the_services(
     host: Host, tmp_path: Path
 ) -> None:
-    """Each starts as its own user of Redis on a root that it cannot write to, and does its work."""
+    """Each service works as its own Redis user on a read-only root."""
     test_a_sandbox_can_be_made(tmp_path)
     async with started(host) as (supervisor, here, decider):
         operator = SERVICES["operator"]
@@ -266,7 +266,7 @@ async def test_an_approval_goes_the_whole_way_through_the_services(
                     break
         assert event.what is What.COMPLETED
         assert "worker" in await _output(here.line(operator))
-        # The archive is a volume of the operator and of the channels.
+        # The operator and the channels share the archive's volume.
         await _output(here.line(operator, "signoff", "archive", "run", "--after", "0s"))
         assert list((host.volumes / "archive").iterdir())
 

@@ -1,4 +1,4 @@
-"""The demo, as somebody at a terminal meets it."""
+"""The demo, as a person at a terminal sees it."""
 
 from __future__ import annotations
 
@@ -21,23 +21,22 @@ DEMO = [sys.executable, "-m", "signoff.cli", "demo"]
 
 
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Return an environment without keys or settings, in which temporary files can be seen."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    """Return an environment without keys and settings; its temporary files go into the folder."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
     return kept | {"TMPDIR": str(tmp_path), "COLUMNS": "200"}
 
 
 @contextmanager
 def at_a_terminal(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """Start the demo at a terminal of its own; yield it, and our end of the terminal."""
+    """Start the demo at its own terminal; yield it and the test's end of the terminal."""
     controller, terminal = pty.openpty()
     process = subprocess.Popen(
-        DEMO,
+        ["setsid", "--ctty", *DEMO],
         stdin=terminal,
         stdout=terminal,
         stderr=terminal,
         cwd=ROOT,
         env=environment(tmp_path) | {"TERM": "dumb"},
-        start_new_session=True,
     )
     os.close(terminal)
     try:
@@ -45,23 +44,25 @@ def at_a_terminal(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int
     finally:
         process.kill()
         process.wait()
-        os.close(controller)
+        with contextlib.suppress(OSError):
+            os.close(controller)
 
 
 def read_until(controller: int, wanted: str) -> None:
-    """Read what the demo writes until it has written this."""
+    """Read the demo's output until it contains this text."""
     screen = ""
     while wanted not in screen:
         screen += os.read(controller, 1).decode(errors="replace")
 
 
 def left_behind(tmp_path: Path) -> list[str]:
-    """Return the processes that still have to do with a demo, and the files it left."""
+    """Return the demo's remaining processes and files."""
     mine = str(tmp_path)
     processes = []
     for process in psutil.process_iter():
         try:
-            own = [*process.cmdline(), *process.environ().values()]
+            # Redis overwrites its environment, but its working directory still names the demo.
+            own = [*process.cmdline(), *process.environ().values(), process.cwd()]
         except (psutil.Error, OSError):
             continue
         if process.pid != os.getpid() and any(mine in text for text in own):
@@ -111,7 +112,7 @@ def left_behind(tmp_path: Path) -> list[str]:
 def test_the_demo_plays_each_ending_and_leaves_nothing_behind(
     tmp_path: Path, arguments: list[str], expected: list[str], unexpected: list[str]
 ) -> None:
-    """Real processes, real mail, and after it no process and no file."""
+    """Real processes and real mail run each ending; no process and no file remains."""
     done = subprocess.run(
         [*DEMO, *arguments],
         capture_output=True,
@@ -129,7 +130,7 @@ def test_the_demo_plays_each_ending_and_leaves_nothing_behind(
 
 
 def test_without_a_terminal_and_without_a_reply_it_says_what_to_do(tmp_path: Path) -> None:
-    """There is nobody to ask: the error shows the command that works."""
+    """Nobody can be asked, so the error shows a command that works."""
     done = subprocess.run(
         DEMO,
         capture_output=True,
@@ -145,7 +146,7 @@ def test_without_a_terminal_and_without_a_reply_it_says_what_to_do(tmp_path: Pat
 @pytest.mark.soak
 @pytest.mark.parametrize("ending", ["interrupt", "answers"])
 def test_at_a_terminal_it_asks_and_ctrl_c_ends_it_cleanly(tmp_path: Path, ending: str) -> None:
-    """Nonsense is asked about again, an answer goes through, and Ctrl-C leaves nothing behind."""
+    """A wrong answer is asked again, a right one goes through, and Ctrl-C leaves nothing behind."""
     with at_a_terminal(tmp_path) as (process, controller):
         read_until(controller, "reject over budget: ")
         if ending == "interrupt":
@@ -155,7 +156,7 @@ def test_at_a_terminal_it_asks_and_ctrl_c_ends_it_cleanly(tmp_path: Path, ending
             read_until(controller, "reject over budget: ")
             os.write(controller, b"approve\n")
             read_until(controller, "I have reimbursed")
-        # What Linux says when the other end of a terminal is closed is an error.
+        # Linux reports an error after the other end of a terminal has closed.
         with contextlib.suppress(OSError):
             while os.read(controller, 65536):
                 pass
@@ -163,9 +164,19 @@ def test_at_a_terminal_it_asks_and_ctrl_c_ends_it_cleanly(tmp_path: Path, ending
     assert left_behind(tmp_path) == []
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="`setsid` comes with Linux.")
+def test_closing_the_terminal_ends_it_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The hang-up stops Redis and the other processes, and removes the files."""
+    with at_a_terminal(tmp_path) as (process, controller):
+        read_until(controller, "reject over budget: ")
+        os.close(controller)
+        process.wait()
+    assert left_behind(tmp_path) == []
+
+
 @pytest.mark.soak
 def test_kept_open_it_serves_the_page_until_it_is_interrupted(tmp_path: Path) -> None:
-    """The link leads to the page; Ctrl-C ends it without an error, and nothing is left behind."""
+    """The link opens the page; Ctrl-C ends the demo without an error and without leftovers."""
     with subprocess.Popen(
         [*DEMO, "--reply", "approve", "--open"],
         stdout=subprocess.PIPE,
@@ -179,7 +190,7 @@ def test_kept_open_it_serves_the_page_until_it_is_interrupted(tmp_path: Path) ->
         try:
             lines = iter(process.stdout.readline, "")
             link = next(line.strip() for line in lines if "/inbox/sign-in/" in line)
-            page = httpx.get(link, follow_redirects=True)
+            page = httpx.get(link, follow_redirects=True, timeout=60)
             assert page.status_code == 200
             assert "Sign in" in page.text
             process.send_signal(signal.SIGINT)

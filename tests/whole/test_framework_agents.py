@@ -1,4 +1,4 @@
-"""The agents of the how-tos and of the examples, as they stand, in whole processes."""
+"""The agents of the how-tos and the examples, unchanged, in real processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DONE = "refunded 49.50 for A-17"
 @pytest.mark.soak
 @pytest.mark.timeout(300)
 async def test_the_agents_of_the_how_tos_and_the_examples(tmp_path: Path) -> None:
-    """Each pauses, is answered by mail, and runs its tool once; the reason of a no is heard."""
+    """Each pauses, gets an answer by mail and runs its tool once; it reads a rejection's reason."""
     if absent := [name for name, package in FRAMEWORKS.items() if find_spec(package) is None]:
         missing(", ".join(absent), "make .venv/.dev")
     agents = tmp_path / "agents"

@@ -1,8 +1,8 @@
-"""The how-to of each framework, run as it stands: the protocol's clients and this gateway.
+"""The how-to of each framework, run unchanged: the protocol's clients and this gateway.
 
-Most frameworks are installed beside Signoff. The others exclude them, so each of these has an
-environment of its own: `tests/whole/frameworks` makes them in the folder that SIGNOFF_FRAMEWORKS
-names. Only the model is another one, by the variables of its client.
+Most frameworks are installed with Signoff. The others conflict with them, so each of these has
+an environment of its own: `tests/whole/frameworks` makes them in the folder that
+SIGNOFF_FRAMEWORKS names. Only the model is replaced, by the variables of its client.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import httpx
 import pytest
 
 from model_server import model
+from ports import free_port
 from promises.plant import Plant, plant
 from services import missing
-from signoff.broker.server.embedded import free_port
 from signoff.channels.aap import instances
 from test_docs import blocks
 
@@ -34,7 +34,7 @@ DONE = "refunded 49.50 for A-17"
 
 
 def python_of(name: str) -> str:
-    """Return the interpreter that has a framework."""
+    """Return the Python interpreter that has a framework."""
     if name not in OF_THEIR_OWN:
         return sys.executable
     found = FOLDER / name / "bin" / "python"
@@ -53,7 +53,7 @@ async def gateway(folder: Path) -> AsyncIterator[Plant]:
 
 
 async def variables(here: Plant, name: str, receiver: str = "") -> dict[str, str]:
-    """Return what `signoff aap instance add` prints for a new instance."""
+    """Return the variables that `signoff aap instance add` prints for a new instance."""
     made, token = await instances.create(
         here.parts.ledger, name, user="riley", by="test", receiver=receiver
     )
@@ -72,7 +72,7 @@ async def variables(here: Plant, name: str, receiver: str = "") -> dict[str, str
 async def started(
     folder: Path, environment: dict[str, str], *command: str
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Start a program of a framework, without what belongs to this environment."""
+    """Start a program of a framework without the variables of this environment."""
     keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -97,11 +97,11 @@ async def answer(here: Plant, seen: set[str], text: str) -> None:
 
     mail = await here.mailbox.wait_for(fresh)
     seen.add(str(mail["Message-ID"]))
-    await here._answer(mail, text)
+    await here.answer(mail, text)
 
 
 def code(name: str, file: str) -> str:
-    """Return a file that the how-to of a framework shows."""
+    """Return a file from the how-to of a framework."""
     found = blocks(f"docs/how-to/ask-from-{name}.md", "python")
     return next(one for one in found if one.startswith(f"# {file}\n"))
 
@@ -110,7 +110,7 @@ def code(name: str, file: str) -> str:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", NAMES)
 async def test_an_agent_waits_for_the_decision(tmp_path: Path, name: str) -> None:
-    """A yes runs the tool, and the model reads the reason of a no."""
+    """An approval runs the tool, and the model reads the reason of a rejection."""
     python = python_of(name)
     folder = tmp_path / "agent"
     folder.mkdir()
@@ -134,7 +134,7 @@ async def test_an_agent_waits_for_the_decision(tmp_path: Path, name: str) -> Non
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", [one for one in NAMES if one not in WAITS_ONLY])
 async def test_an_agent_pauses_and_is_woken(tmp_path: Path, name: str) -> None:
-    """Its receiver is verified and notified, and the run goes on with the tool run once."""
+    """Its receiver is verified and notified, and the run continues with one tool run."""
     python = python_of(name)
     folder = tmp_path / "agent"
     folder.mkdir()
@@ -166,7 +166,7 @@ async def _up(http: httpx.AsyncClient, server: asyncio.subprocess.Process) -> No
 async def _until(
     http: httpx.AsyncClient, path: str, wanted: str, server: asyncio.subprocess.Process
 ) -> None:
-    """Ask a server until it says something; there is no other signal."""
+    """Poll a server until a question has an answer; there is no other signal."""
     for _ in range(600):
         assert server.returncode is None, (await server.communicate())[0].decode()
         try:

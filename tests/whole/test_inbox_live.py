@@ -1,4 +1,4 @@
-"""Open pages in a real browser: htmx brings them up to date, and disturbs nobody who types."""
+"""Open pages in a real browser: htmx updates them without disturbing a person who types."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pydantic import SecretStr
 from builders import MARA, paused, present
 from chromium import Tab, chromium
 from deciding import Decider
+from ports import free_port
 from served import listening
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.server.embedded import free_port
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.router import make_inbox_router
@@ -31,7 +31,7 @@ ERRORS = "window.errors = []; addEventListener('error', (e) => errors.push(e.mes
 
 @dataclass
 class Inbox:
-    """A gateway that listens, and a browser that Mara has signed in with."""
+    """A gateway on a port, and a browser with Mara signed in."""
 
     ledger: Ledger
     decider: Decider
@@ -39,7 +39,7 @@ class Inbox:
     url: str
 
     async def asked(self) -> Approval:
-        """Ask Mara about something that her policy calls harmless."""
+        """Ask Mara about a request that her policy calls harmless."""
         _, (approval,) = await paused(self.ledger)
         terms = present(approval.terms).model_copy(update={"batch": True})
         await self.ledger.commit(
@@ -50,7 +50,7 @@ class Inbox:
 
 @pytest.fixture
 async def inbox(ledger: Ledger, directory: Directory, tmp_path: Path) -> AsyncIterator[Inbox]:
-    """All of it, on an empty ledger."""
+    """Return an inbox on an empty ledger."""
     port = free_port()
     settings = InboxSettings(url=f"http://127.0.0.1:{port}", secret_key=SecretStr("k" * 32))
     decider = Decider(ledger, directory)
@@ -66,7 +66,7 @@ async def inbox(ledger: Ledger, directory: Directory, tmp_path: Path) -> AsyncIt
 
 
 async def test_a_list_is_brought_up_to_date(inbox: Inbox) -> None:
-    """What is asked appears and what is decided goes, with the focus where it was."""
+    """New requests appear and decided ones go, and the focus stays."""
     tab = inbox.tab
     await tab.open(inbox.url)
     assert "No requests for you." in await tab.text()
@@ -83,7 +83,7 @@ async def test_a_list_is_brought_up_to_date(inbox: Inbox) -> None:
 
 
 async def test_boxes_that_are_ticked_stay(inbox: Inbox) -> None:
-    """While somebody picks, the list stays as it is, and says that there is something new."""
+    """While a person selects, the list stays and announces new requests."""
     tab, first = inbox.tab, await inbox.asked()
     await tab.open(inbox.url)
     await tab.click(f"#pick-{first.id}")
@@ -100,7 +100,7 @@ async def test_boxes_that_are_ticked_stay(inbox: Inbox) -> None:
 
 @pytest.mark.parametrize("of_one", [False, True])
 async def test_who_is_signed_out_is_told(inbox: Inbox, *, of_one: bool) -> None:
-    """What they have on the screen stays there, and nothing more comes."""
+    """Their screen keeps its content, and no more updates come."""
     tab, first = inbox.tab, await inbox.asked()
     await tab.open(inbox.url + (f"approvals/{first.id}" if of_one else ""))
     await inbox.decider.made(first.id, moves.Comment(text="Which team?"), MARA)
@@ -113,7 +113,7 @@ async def test_who_is_signed_out_is_told(inbox: Inbox, *, of_one: bool) -> None:
 
 
 async def test_what_a_page_fetches_by_itself_is_no_use_of_the_session(inbox: Inbox) -> None:
-    """It says so, whichever part it is; what a person opens does not."""
+    """Each part of a page marks its automatic requests; only a person's requests count as use."""
     used: list[bool] = []
     sessions = Sessions.find
 

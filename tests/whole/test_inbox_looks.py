@@ -1,4 +1,4 @@
-"""Every page of the inbox: for everybody, narrow and wide, light and dark, and how it looks."""
+"""Every inbox page: accessible, narrow and wide, light and dark, and without other hosts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AXE = b'{"dependencies": {"axe-core": "4.14.1"}}'
 ALL = "axe.run({resultTypes: ['violations']})"
 SEEN = """axe.run({resultTypes: ['violations'], runOnly: [
   'color-contrast', 'link-in-text-block', 'target-size', 'scrollable-region-focusable']})"""
-"""The rules that are about sizes and colours, which alone differ from shape to shape."""
+"""The rules about sizes and colours; only these depend on the size and the colour scheme."""
 OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 SHAPES = {"phone": 360, "phone-dark": 360, "wide": 1280, "wide-dark": 1280}
 SMALL = """
@@ -31,11 +31,11 @@ SMALL = """
   .filter((e) => e.checkVisibility() && e.type !== 'hidden' && !e.closest('p, .skip, .plainly'))
   .map((e) => [e.outerHTML.slice(0, 90), e.getBoundingClientRect()])
   .filter(([, box]) => box.height && (box.height < 24 || box.width < 24)).map(([e]) => e)"""
-"""What a finger is to hit and is under 24 pixels (WCAG 2.2, 2.5.8); links in a line may be."""
+"""Targets of under 24 pixels (WCAG 2.2, 2.5.8), except for links in text."""
 
 MOST_BYTES = 96_000
 TALLEST = 1_200
-"""The pixels of a long page that a picture shows."""
+"""The height in pixels of a picture of a long page."""
 
 COMPARED = "I have compared three hotels, and took the one next to the venue. The fee is included."
 SAID = (
@@ -46,14 +46,14 @@ KEPT = (
     *("sign-in", "list", "approval", "form", "confirm", "over", "batch", "queues", "charts"),
     *("security", "away", "all"),
 )
-"""The pages whose pictures the documentation has."""
+"""The pages that have a picture in the documentation."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def place(
     redis_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Premises]:
-    """One gateway and one browser for all of these tests."""
+    """Return a gateway and a browser for all tests of this module."""
     folder = tmp_path_factory.mktemp("looks")
     async with premises(redis_url, folder, f"{{looks-{secrets.token_hex(4)}}}:") as made:
         yield made
@@ -61,18 +61,18 @@ async def place(
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def at(place: Premises) -> Premises:
-    """Them, with nothing in the ledger and nobody signed in."""
+    """Return them with an empty ledger and nobody signed in."""
     await place.sweep()
     return place
 
 
 def ago(approval: Approval, hours: int) -> datetime:
-    """Return when an approval was opened, if that was some hours before."""
+    """Return the opening time of an approval that was opened some hours ago."""
     return approval.opened_at - timedelta(hours=hours)
 
 
 async def history(at: Premises) -> None:
-    """Let some requests have ended."""
+    """Let some requests end."""
     for hours in range(1, 10):
         approval = await at.ask(amount=100 * hours, purpose="taxi")
         approval = await at.amend(approval, opened_at=ago(approval, hours))
@@ -81,7 +81,7 @@ async def history(at: Premises) -> None:
 
 
 async def tour(at: Premises) -> AsyncIterator[str]:
-    """Go to page after page, and say which it is."""
+    """Open each page in turn, and yield its name."""
     tab, office = at.tab, at.office
     await at.enrol(MARA)
     await at.open()
@@ -169,9 +169,9 @@ async def tour(at: Premises) -> AsyncIterator[str]:
 @pytest.mark.soak
 @pytest.mark.asyncio(loop_scope="module")
 async def test_every_page(at: Premises) -> None:
-    """No rule of axe is broken, nothing is too small or over the edge, blocked or from elsewhere.
+    """No page breaks a rule of axe, is too small, overflows, or loads from elsewhere.
 
-    With SIGNOFF_WRITE_DOCS=1 the pictures of the documentation are taken on the way.
+    SIGNOFF_WRITE_DOCS=1 also takes the pictures of the documentation.
     """
     script = (packages(AXE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
     found: list[tuple[object, ...]] = []
@@ -185,7 +185,7 @@ async def test_every_page(at: Premises) -> None:
                 picture = await tab.picture(most=TALLEST)
                 (IMAGES / f"{name}-{shape}.webp").write_bytes(picture)
             report = await tab.look(ALL if shape == "phone" else SEEN)
-            # A run that has looked at nothing finds nothing.
+            # A report without passes means that axe has checked nothing.
             assert len(report["passes"]) > (10 if shape == "phone" else 0), (name, shape)
             for one in report["violations"]:
                 places = [node["html"] for node in one["nodes"]]
@@ -199,7 +199,7 @@ async def test_every_page(at: Premises) -> None:
 
 
 def blocked(at: Premises) -> list[str]:
-    """Return what the browser complained of, besides statuses of ours that are errors."""
+    """Return the errors of the browser, except for the gateway's own error statuses."""
     entries = [one["entry"]["text"] for one in at.tab.news("Log.entryAdded")]
     thrown = [str(one) for one in at.tab.news("Runtime.exceptionThrown")]
     ours = ("status of 404", "status of 410", "status of 422")
@@ -207,14 +207,14 @@ def blocked(at: Premises) -> list[str]:
 
 
 def fetched_elsewhere(at: Premises) -> list[str]:
-    """Return the addresses that were asked for outside of our pages; Chromium's icons are data."""
+    """Return the requested addresses of other hosts; Chromium's own icons are data URLs."""
     ours = (f"{at.inbox.url}/inbox", "about:", "data:image/svg+xml;base64,")
     asked = {one["request"]["url"] for one in at.tab.news("Network.requestWillBeSent")}
     return sorted(one for one in asked if not one.startswith(ours))
 
 
 def test_the_documentation_shows_every_picture() -> None:
-    """Each is small and in the how-to, narrow or wide, light with its dark one, and described."""
+    """Each picture is small, described and used in the how-to, in light and dark."""
     text = (DOCS / "how-to" / "use-the-inbox.md").read_text(encoding="utf-8")
     found = re.findall(
         r'<picture><source media="\(prefers-color-scheme: dark\)" '

@@ -1,4 +1,4 @@
-"""The second step in a real browser: without scripts, by keyboard alone, on a narrow screen."""
+"""The second step in a real browser: without scripts, by keyboard, on a narrow screen."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pydantic import SecretStr
 from builders import MARA, people, present
 from chromium import Tab, chromium
 from deciding import Decider
+from ports import free_port
 from served import listening
 from signoff.broker import stages
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.server.embedded import free_port
 from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.gateway import make_gateway
@@ -46,7 +46,7 @@ OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.cli
 
 @dataclass
 class Firm:
-    """A worker with a real agent, the channels, a gateway that listens, and a browser."""
+    """A worker with a real agent, the channels, a gateway on a port, and a browser."""
 
     ledger: Ledger
     decider: Decider
@@ -76,14 +76,14 @@ class Firm:
         return await self.ledger.approval(waiting)
 
     async def deliver(self) -> None:
-        """Deliver what waits to be delivered."""
+        """Deliver all waiting messages."""
         delivery = Delivery(
             self.ledger, self.channel, directory=self.decider.directory, inbox=self.inbox
         )
         await delivery.drain()
 
     async def reply(self, approval: Approval, text: str) -> str:
-        """Answer the card by mail, and return the link in the mail that comes back."""
+        """Answer the card by mail, and return the link in the reply."""
         card = self.channel.find(approval.id)
         assert card is not None
         local, _, domain = MAILBOX.partition("@")
@@ -100,7 +100,7 @@ class Firm:
         return notice.link
 
     async def code(self) -> str:
-        """Return a code that was not used yet."""
+        """Return an unused code."""
         self.used = max(int((await self.ledger.now()).timestamp()) // 30, self.used + 1)
         return str(self.app.generate_otp(self.used))
 
@@ -119,7 +119,7 @@ class Firm:
 async def firm(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Firm]:
-    """All of it, on an empty ledger."""
+    """Return a firm on an empty ledger."""
     journal = tmp_path / "journal.jsonl"
     monkeypatch.setenv("SIGNOFF_EXAMPLE_JOURNAL", str(journal))
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
@@ -150,7 +150,7 @@ async def firm(
 
 
 async def test_from_the_mail_to_the_agent(firm: Firm) -> None:
-    """A reply is noted, the link leads to the page, Tab and Enter confirm, and the tool has run."""
+    """A reply is stored, its link opens the page, Tab and Enter confirm it, and the tool runs."""
     await firm.tab.shape(360, 740, dark=False)
     approval = await firm.asked()
     link = await firm.reply(approval, "approve\nnote: a good conference")

@@ -1,4 +1,4 @@
-"""The inbox page against what is written to do harm, and under a heap of requests."""
+"""The inbox page with hostile texts, and with very many requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HARM = (
     "'><svg onload=hacked()></textarea></title></style><iframe src='javascript:hacked()'>"
     "<a href='javascript:hacked()' onfocus=hacked() autofocus>x</a>{{ 7 * 7 }}"
 )
-"""What would run wherever it is written into a page as it is."""
+"""Texts that would run if a page contained them unescaped."""
 
 TRAP = "window.harm = 0; window.hacked = () => { window.harm += 1; };"
 SHOWN = ("/inbox/queues", "/inbox/charts", "/inbox/all", "/inbox/away", f"/inbox/?q={quote(HARM)}")
@@ -33,14 +33,14 @@ OURS = """
   && !(e.matches('a') && (e.getAttribute('href') || '').startsWith('/inbox/')
        || e.matches('a[href^="#"]'))
   && !e.matches('svg.chart')).map((e) => e.outerHTML)"""
-"""What a page has that is not of the kinds that we write."""
+"""An expression that finds elements of other kinds than Signoff's own."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def place(
     redis_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Premises]:
-    """One gateway and one browser for all of these tests."""
+    """Return a gateway and a browser for all tests of this module."""
     folder = tmp_path_factory.mktemp("safe")
     async with premises(redis_url, folder, f"{{safe-{secrets.token_hex(4)}}}:") as made:
         yield made
@@ -48,13 +48,13 @@ async def place(
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def at(place: Premises) -> Premises:
-    """Them, with nothing in the ledger and nobody signed in."""
+    """Return them with an empty ledger and nobody signed in."""
     await place.sweep()
     return place
 
 
 async def harmful(at: Premises) -> tuple[Approval, Approval]:
-    """Return a request that waits and one that is over, with harm wherever somebody writes."""
+    """Return a pending and an ended request with hostile text in every free field."""
     parts = {"tool": HARM[:60], "hint": HARM, "user": "named", HARM: HARM, "amount": 1}
     waits = await at.ask(template={"note": HARM, HARM: HARM}, **parts)
     over = await at.ask(**parts)
@@ -67,7 +67,7 @@ async def harmful(at: Premises) -> tuple[Approval, Approval]:
 
 @pytest.mark.soak
 async def test_nothing_that_was_written_runs(at: Premises) -> None:
-    """Even without the Content-Security-Policy all of it is text, on every page that shows it."""
+    """Each page shows hostile text as text, even without the Content-Security-Policy."""
     await at.tab.do("Page.setBypassCSP", enabled=True)
     await at.tab.do("Page.addScriptToEvaluateOnNewDocument", source=TRAP)
     waits, over = await harmful(at)
@@ -86,7 +86,7 @@ async def test_nothing_that_was_written_runs(at: Premises) -> None:
 
 
 async def test_the_first_page_is_light_however_much_waits(at: Premises) -> None:
-    """With 10,000 requests the list comes in under 100 KB, scripts and style in it."""
+    """With 10,000 requests, the list is under 100 KB with its scripts and styles."""
     await at.heap(await at.ask(amount=2500, purpose="The conference"), MANY - 1)
     await at.come_in(MARA)
     await at.tab.shape(360, 740, dark=False)

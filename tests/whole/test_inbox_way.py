@@ -1,4 +1,4 @@
-"""The whole way on the inbox page, as people go it: by keyboard, on a phone, without scripts."""
+"""Whole tasks on the inbox page as people do them: by keyboard, on a phone, without scripts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.cli
 async def place(
     redis_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Premises]:
-    """One gateway and one browser for all of these tests."""
+    """Return a gateway and a browser for all tests of this module."""
     folder = tmp_path_factory.mktemp("way")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SIGNOFF_EXAMPLE_JOURNAL", str(folder / "journal.jsonl"))
@@ -36,13 +36,13 @@ async def place(
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def at(place: Premises) -> Premises:
-    """Them, with nothing in the ledger and nobody signed in."""
+    """Return them with an empty ledger and nobody signed in."""
     await place.sweep()
     return place
 
 
 async def begin(at: Premises, *, width: int, scripts: bool) -> None:
-    """Be a screen of some width, with scripts or without."""
+    """Set the width of the screen, and turn scripts on or off."""
     await at.tab.shape(width, 740, dark=False)
     await at.tab.do("Emulation.setScriptExecutionDisabled", value=not scripts)
 
@@ -53,7 +53,7 @@ async def begin(at: Premises, *, width: int, scripts: bool) -> None:
 async def test_from_a_link_by_mail_to_the_end_of_the_run(
     at: Premises, width: int, scripts: bool
 ) -> None:
-    """By Tab and Enter alone: a link, the list, the request, a yes; then the tool has run."""
+    """By Tab and Enter alone: the link, the list, the request and its approval; the tool runs."""
     await begin(at, width=width, scripts=scripts)
     approval = await at.ask_by_agent("finance", "Please reimburse me $2500 for the conference")
     await at.open()
@@ -95,7 +95,7 @@ async def test_from_a_link_by_mail_to_the_end_of_the_run(
 async def test_a_no_reaches_the_agent_with_its_reason(
     at: Premises, width: int, scripts: bool
 ) -> None:
-    """The reason of a rejection is what the agent reads, and nothing was paid."""
+    """The agent reads the reason of the rejection, and nothing is paid."""
     await begin(at, width=width, scripts=scripts)
     approval = await at.ask_by_agent("finance", "Please reimburse me $2500 for the conference")
     await at.come_in(MARA)
@@ -114,7 +114,7 @@ async def test_a_no_reaches_the_agent_with_its_reason(
     ("width", "scripts"), [pytest.param(PHONE, False, marks=pytest.mark.soak), (DESK, True)]
 )
 async def test_a_form_is_filled_in(at: Premises, width: int, scripts: bool) -> None:
-    """What is wrong is said at its field and loses nothing; what is right reaches the tool."""
+    """An error appears at its field and loses no input; a correct value reaches the tool."""
     await begin(at, width=width, scripts=scripts)
     approval = await at.ask_by_agent("time_off", "I want 5 days off")
     await at.come_in(MARA)
@@ -138,7 +138,7 @@ async def test_a_form_is_filled_in(at: Premises, width: int, scripts: bool) -> N
     ("width", "scripts"), [pytest.param(PHONE, False, marks=pytest.mark.soak), (DESK, True)]
 )
 async def test_short_of_deciding(at: Premises, width: int, scripts: bool) -> None:
-    """Claim, comment, ask, have it answered, and release: all of it by keyboard."""
+    """Claim, comment, ask back, get the answer and release, all by keyboard."""
     await begin(at, width=width, scripts=scripts)
     approval = await at.ask()
     await at.come_in(MARA)
@@ -171,7 +171,7 @@ async def test_short_of_deciding(at: Premises, width: int, scripts: bool) -> Non
     ("width", "scripts"), [pytest.param(PHONE, False, marks=pytest.mark.soak), (DESK, True)]
 )
 async def test_several_at_once(at: Premises, width: int, scripts: bool) -> None:
-    """What is harmless is ticked, seen in full, and approved together; one of them is too late."""
+    """Harmless requests are selected, shown in full and approved together; one is too late."""
     await begin(at, width=width, scripts=scripts)
     asked = [await at.ask(tool="remind_customer", customer=f"c-{one}") for one in range(3)]
     serious = await at.ask()
@@ -198,7 +198,7 @@ async def test_several_at_once(at: Premises, width: int, scripts: bool) -> None:
     ("width", "scripts"), [pytest.param(PHONE, False, marks=pytest.mark.soak), (DESK, True)]
 )
 async def test_a_second_step_takes_a_code(at: Premises, width: int, scripts: bool) -> None:
-    """A yes by mail waits for its confirmation here, which counts with the right code only."""
+    """An approval by mail waits for its confirmation here, which needs the right code."""
     await begin(at, width=width, scripts=scripts)
     await at.enrol(MARA)
     approval = await at.ask(amount=9000, purpose="the fair")
@@ -217,7 +217,7 @@ async def test_a_second_step_takes_a_code(at: Premises, width: int, scripts: boo
 
 
 async def test_a_decision_elsewhere_shows_on_open_pages(at: Premises) -> None:
-    """The list loses what was decided by mail, the request says who decided, without a reload."""
+    """The list removes what a mail decided, and the request names the decider, without a reload."""
     await begin(at, width=DESK, scripts=True)
     first, second = await at.ask(), await at.ask(amount=30)
     await at.come_in(MARA)

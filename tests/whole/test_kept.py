@@ -1,4 +1,4 @@
-"""What real processes leave behind in Redis is in the table of keys, and has the end it states."""
+"""The keys that real processes leave in Redis are in the reference, with the stated expiry."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TYPES = {"sorted set": "zset"}
 
 @cache
 def stated() -> list[tuple[re.Pattern[str], str, str]]:
-    """Return the rows of the table: what keys look like, their type, and when they end."""
+    """Return the rows of the table: key pattern, type and expiry."""
     text = (ROOT / "docs/reference/redis-keys.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`[^|]+`) \| ([^|]+) \| ([^|]+) \|", text, re.MULTILINE)
     found = []
@@ -37,7 +37,7 @@ def stated() -> list[tuple[re.Pattern[str], str, str]]:
 
 
 def row_of(key: str) -> tuple[str, str]:
-    """Return type and end of a key, as the most exact row of the table states them."""
+    """Return the type and expiry of a key from the most exact row of the table."""
     fitting = [one for one in stated() if one[0].fullmatch(key)]
     assert fitting, f"{key} is not in docs/reference/redis-keys.md"
     _, kind, kept = max(fitting, key=lambda one: len(one[0].pattern.replace(".+", "")))
@@ -45,14 +45,14 @@ def row_of(key: str) -> tuple[str, str]:
 
 
 async def idle(ledger: Ledger) -> None:
-    """Wait until all that was to be delivered is delivered."""
+    """Wait until all messages are delivered."""
     async with asyncio.timeout(PATIENCE):
         while any((await ledger.backlog()).values()):  # noqa: ASYNC110 -- in other processes
             await asyncio.sleep(0.1)
 
 
 async def approved(built: Plant, count: int, start: int) -> None:
-    """Bring runs to their ends: the agent pauses, Mara approves by mail, the agent goes on."""
+    """Complete runs: the agent pauses, Mara approves by mail, the agent resumes."""
     ledger = built.parts.ledger
     runs = [
         await submit(ledger, "finance", f"Reimburse me $2500 for trip {start + one}", user="riley")
@@ -68,7 +68,7 @@ async def approved(built: Plant, count: int, start: int) -> None:
 
 
 async def lasting(ledger: Ledger) -> dict[str, Any]:
-    """Return the size of every key without an expiry; check all keys against the table."""
+    """Return the size of each key without an expiry; check all keys against the table."""
     client, prefix = ledger.store.client, ledger.store.prefix
     found: dict[str, Any] = {}
     for key in await ledger.store.keys(""):
@@ -89,13 +89,13 @@ async def lasting(ledger: Ledger) -> dict[str, Any]:
 
 @pytest.mark.soak
 async def test_nothing_of_an_ended_run_stays(tmp_path: Path) -> None:
-    """After archiving Redis has the same keys and as many members, however many runs there were."""
+    """After archiving, Redis has the same keys and members, however many runs there were."""
     retention = '[retention]\nafter = "1m"\n'
     async with plant(tmp_path, gateway=retention) as built:
         ledger, found = built.parts.ledger, list[dict[str, Any]]()
         files = ArchiveFiles(tmp_path / ".signoff" / "archive")
         archiver = Archiver(ledger, files, after=timedelta())
-        # A channels process archives what is old enough when it starts.
+        # A channels process archives old runs when it starts.
         await seeded(ledger, 2, ago=timedelta(minutes=5))
         await built.start("worker", "channels", "gateway")
         async with asyncio.timeout(PATIENCE):

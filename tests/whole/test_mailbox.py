@@ -1,4 +1,4 @@
-"""The whole way with answers from a mailbox: a real Dovecot, and a gateway that is killed."""
+"""Answers from a mailbox: a real Dovecot, and a gateway that is killed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from signoff.core.approvals.events import What
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Dovecot]:
-    """A mail server with the mailbox of the approvals."""
+    """Return a mail server with the mailbox of the approvals."""
     with dovecot() as running:
         yield running
 
 
 @pytest.fixture
 async def office(server: Dovecot, tmp_path: Path) -> AsyncIterator[Plant]:
-    """A plant whose gateways read that mailbox and listen for no mail."""
+    """Return a plant whose gateways read that mailbox and accept no mail."""
     tables = f"""\
 [email.imap]
 host = "127.0.0.1"
@@ -45,7 +45,7 @@ takeover = 2
 
 
 async def card_of(office: Plant, purpose: str) -> tuple[str, EmailMessage]:
-    """Submit a run that asks, and return its id and the card."""
+    """Submit a run that asks; return its id and its card."""
     run = await submit(
         office.parts.ledger,
         "finance",
@@ -66,7 +66,7 @@ async def answer(server: Dovecot, card: EmailMessage, text: str) -> None:
 async def test_a_reply_in_the_mailbox_decides_and_a_standby_takes_over(
     office: Plant, server: Dovecot
 ) -> None:
-    """The first reply is read by the first gateway; that one is killed, and the second reads on."""
+    """The first gateway reads a reply and is killed; the second reads the next one."""
     run, card = await card_of(office, "a desk")
     await answer(server, card, "approve")
     assert (await office.ends([run]))[run].what is What.COMPLETED

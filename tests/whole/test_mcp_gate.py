@@ -26,9 +26,9 @@ from builders import MARA
 from channels.mcp.bank import server as bank
 from channels.mcp.bank import wait_for
 from deciding import Decider
+from ports import free_port
 from served import listening
 from signoff.broker.ledger.follow import follow
-from signoff.broker.server.embedded import free_port
 from signoff.channels.aap import instances
 from signoff.channels.pipeline.route import Router
 from signoff.cli.composition.parts import build
@@ -39,6 +39,7 @@ from test_docs import blocks
 
 PAGE = "docs/how-to/gate-an-mcp-server.md"
 BANK = Path(__file__).parents[1] / "channels" / "mcp" / "bank.py"
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 SETTINGS = """
 [redis]
 url = "{url}"
@@ -64,12 +65,12 @@ ask = ["mara"]
 
 @dataclass
 class House:
-    """An installation in a folder, and those who decide.
+    """An installation in a folder, and its decisions.
 
     Attributes:
-        folder: Where it is.
+        folder: The folder.
         settings: Its settings.
-        decider: Decides.
+        decider: Makes the decisions.
     """
 
     folder: Path
@@ -78,13 +79,13 @@ class House:
 
     @property
     def env(self) -> dict[str, str]:
-        """The environment of a client."""
+        """Return the environment of a client."""
         scripts = str(Path(sys.executable).parent)
         kept = {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "HOME": str(self.folder)}
         return kept | {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
 
     async def asked(self, fits: Callable[[Approval], bool] = lambda _: True) -> Approval:
-        """Return the approval that waits, once there is one and people are asked."""
+        """Return the waiting approval, as soon as there is one and people are asked."""
         ledger = self.decider.ledger
         router = Router(
             ledger,
@@ -101,12 +102,12 @@ class House:
         raise AssertionError
 
     async def approve(self, found: Approval, **values: Any) -> None:
-        """Approve as Mara."""
+        """Approve it as Mara."""
         mara = self.decider.directory.get("mara") or MARA
         await self.decider.approve(found.id, mara, channel="inbox", values=values or None)
 
     def journal(self) -> list[str]:
-        """Return what the bank has done."""
+        """Return the executions at the bank."""
         file = self.folder / "journal"
         return file.read_text().splitlines() if file.exists() else []
 
@@ -115,7 +116,7 @@ class House:
 async def house(
     tmp_path: Path, redis_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[House]:
-    """An installation whose default approver is Mara."""
+    """Return an installation whose default approver is Mara."""
     shutil.copy(BANK, tmp_path / "bank.py")
     (tmp_path / "signoff.toml").write_text(SETTINGS.format(url=redis_url, prefix=prefix))
     (tmp_path / "bank.env").write_text(f"JOURNAL={tmp_path / 'journal'}\nBANK_TOKEN=hidden\n")
@@ -127,7 +128,7 @@ async def house(
 
 
 def of_page() -> dict[str, Any]:
-    """Return what the page writes into the configuration of a client."""
+    """Return the client configuration from the how-to page."""
     (found,) = blocks(PAGE, "json")
     return dict(json.loads(found)["mcpServers"]["bank"])
 
@@ -142,7 +143,7 @@ def text_of(result: object) -> str:
 
 @pytest.mark.soak
 async def test_the_page_works_as_it_stands(house: House) -> None:
-    """The SDK's client starts the gate of the page: lists pass, a call waits, and runs once."""
+    """The SDK's client starts the page's gate: lists pass, a call waits and then runs once."""
     server = StdioServerParameters(**of_page(), env=house.env, cwd=house.folder)
     async with Client(server) as client:
         assert len((await client.list_tools()).tools) == 3
@@ -160,7 +161,7 @@ class Raw:
     """A gate that a test can kill.
 
     Attributes:
-        process: It.
+        process: The process of the gate.
     """
 
     process: Process
@@ -176,7 +177,7 @@ class Raw:
         raise AssertionError(f"The gate has ended: {self.process.returncode}")
 
     async def kill(self, calling: asyncio.Task[str]) -> None:
-        """End it as a power cut would, while a call waits."""
+        """Kill the gate as a power cut would."""
         self.process.kill()
         with pytest.raises(AssertionError):
             await calling
@@ -189,14 +190,14 @@ class Raw:
         await self.process.stdin.drain()
 
     async def call(self, id_: int) -> str:
-        """Call for a refund, and return the text of the answer."""
+        """Call for a refund, and return the text of the result."""
         found = await self.ask("tools/call", {"name": "refund", "arguments": {"amount": 5}}, id_)
         return str(found["result"]["content"][0]["text"])
 
 
 @asynccontextmanager
 async def raw(house: House, *options: str, **env: str) -> AsyncIterator[Raw]:
-    """Start a gate, and greet its server."""
+    """Start a gate, and initialise the session with its server."""
     page = of_page()
     args = [*page["args"]]
     args[args.index("--") : args.index("--")] = options
@@ -225,7 +226,7 @@ async def raw(house: House, *options: str, **env: str) -> AsyncIterator[Raw]:
 @pytest.mark.soak
 @pytest.mark.promise
 async def test_a_gate_killed_while_it_waits_and_while_a_call_runs(house: House) -> None:
-    """The approval outlives the first, and behind the second a person is asked: never twice."""
+    """The approval outlives the first kill; after the second, a person is asked again."""
     async with raw(house) as gate:
         calling = asyncio.create_task(gate.call(1))
         first = await house.asked()
@@ -281,7 +282,7 @@ async def served(house: House, *options: str) -> AsyncIterator[str]:
 async def test_clients_with_tokens_reach_a_server_with_a_url(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The token names client and requester; the server gets the credentials of the gate."""
+    """The token determines client and requester; without tokens, only local programs connect."""
     monkeypatch.setenv("JOURNAL", str(house.folder / "journal"))
     _, token = await instances.create(house.decider.ledger, "codex", user="riley", by="test")
     port, seen = free_port(), set[str]()
@@ -298,23 +299,27 @@ async def test_clients_with_tokens_reach_a_server_with_a_url(
         listening(server, port),
         served(house, *url, *header, "--tokens") as here,
     ):
-        own = httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"})
+        own = httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60)
         async with own as http, Client(streamable_http_client(here, http_client=http)) as client:
             assert "still waits" in text_of(await client.call_tool("refund", {"amount": 5}))
             found = await house.asked()
             assert (found.origin.app, found.origin.user) == ("codex", "riley")
             await house.approve(found)
             assert "refunded 5.0" in text_of(await client.call_tool("refund", {"amount": 5}))
-        async with httpx.AsyncClient() as http:
-            refused = await http.post(here, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+        async with httpx.AsyncClient(timeout=60) as http:
+            refused = await http.post(here, json=PING)
             assert refused.status_code == 401
+        async with served(house, *url, *header) as mine, httpx.AsyncClient(timeout=60) as http:
+            assert (await http.post(mine, json=PING)).status_code != 403
+            forwarded = await http.post(mine, json=PING, headers={"x-real-ip": "10.0.0.7"})
+            assert forwarded.status_code == 403
     assert seen == {"Bearer hidden"}
     assert house.journal() == ["refund 5.0"]
 
 
 @pytest.mark.soak
 async def test_a_client_cancels_and_calls_again(house: House) -> None:
-    """Its approval stays, and waits for the next call of this kind; a bad call is an error."""
+    """The approval stays and waits for the next such call; an invalid call is an error."""
     async with raw(house, "--wait", "1s") as gate:
         await gate.send(
             {

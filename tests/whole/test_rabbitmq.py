@@ -1,4 +1,4 @@
-"""The whole way with RabbitMQ in place of Redis as the broker: one URL is different."""
+"""A whole run with RabbitMQ instead of Redis as the broker: only one URL changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from signoff.core.approvals.events import What
 
 @pytest.mark.soak
 async def test_the_whole_way_over_rabbitmq(tmp_path: Path) -> None:
-    """Run, mail, reply, resume: only the doorbells go through RabbitMQ; nothing else changes."""
+    """Run, mail, reply and resume work; RabbitMQ only carries the doorbells."""
     (tmp_path / "rabbitmq").mkdir()
     with rabbitmq(tmp_path / "rabbitmq") as url:
         async with plant(tmp_path, "worker", "channels", "gateway", broker=url) as here:

@@ -1,4 +1,4 @@
-"""The README, pasted line by line by somebody who has nothing yet."""
+"""The README, pasted line by line on a clean machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if [ -n "${{up:-}}" ]; then kill -INT $up; wait $up || true; fi
 signoff up > {log} 2>&1 & up=$!
 grep -q -m1 "Everything is ready" <(tail -n +1 -F --pid=$up {log} 2>/dev/null)
 """
-"""What Ctrl-C in the first terminal and typing it again come to."""
+"""The effect of Ctrl-C in the first terminal and a second start."""
 
 AT_LAST = """\
 until signoff runs list --json | grep -q '"state": "{state}"'; do kill -0 $up; done
@@ -28,7 +28,7 @@ until signoff runs list --json | grep -q '"state": "{state}"'; do kill -0 $up; d
 
 
 def pasted(text: str, log: Path) -> str:
-    """Return a script of what a reader types from "Install it" on, in the order of the page."""
+    """Return a script of the README's commands from "Install it" on, in their order."""
     text = text.partition("## Install it\n")[2].partition("## Go on\n")[0]
     found = re.findall(r"(?:`([\w/.]+)`:\n\n)?```(sh|python)\n(.*?)```", text, re.DOTALL)
     assert [language for _, language, _ in found].count("python") == 1
@@ -41,22 +41,22 @@ def pasted(text: str, log: Path) -> str:
             lines += [
                 UP.format(log=log) if one == "signoff up" else one for one in code.splitlines()
             ]
-    # A person types slower than the agent goes on.
+    # A person types more slowly than the agent works.
     return "\n".join([*lines, AT_LAST.format(state="completed")])
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A home with nothing in it."""
+    """Return an empty home folder."""
     home = tmp_path / "home"
     home.mkdir()
     return home
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Return what a stranger has, and a pip that finds all it needs without a network.
+    """Return a newcomer's environment, with a pip that needs no network.
 
-    What was installed for the tests stands in for a package index.
+    The packages that are installed for the tests replace the package index.
     """
     site = sysconfig.get_path("purelib")
     return {
@@ -65,7 +65,7 @@ def environment(home: Path) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "PYTHONPATH": site,
         "PIP_NO_INDEX": "1",
-        "PIP_NO_BUILD_ISOLATION": "0",  # off, in pip's way of negating what it is called
+        "PIP_NO_BUILD_ISOLATION": "0",  # off: pip negates this setting
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }
 
@@ -73,7 +73,7 @@ def environment(home: Path) -> dict[str, str]:
 @pytest.mark.soak
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash to paste into")
 def test_everything_runs_as_pasted(tmp_path: Path, home: Path) -> None:
-    """The package is built and installed; init, up, a run, an answer, an agent of one's own."""
+    """The package builds and installs; init, up, a run, an answer and a custom agent work."""
     clone = tmp_path / "clone"
     names = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -109,7 +109,7 @@ def test_everything_runs_as_pasted(tmp_path: Path, home: Path) -> None:
 
 
 def test_the_readme_keeps_its_promises() -> None:
-    """Three lines of what it is, two commands, and nothing that sends people to a package index."""
+    """The README has three lines of introduction, two commands and no package index."""
     intro = README.partition("# Signoff\n\n")[2].partition("\n\n")[0]
     assert len(intro.splitlines()) == 3
     tried = README.partition("## Try it\n")[2].partition("## Install it\n")[0]

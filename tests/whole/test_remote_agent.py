@@ -1,4 +1,4 @@
-"""The whole way with an agent that lives behind an API server of its own."""
+"""A whole run with an agent behind its own API server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from worker.remote.api_server import ApiServer
 
 
 def word(mail: EmailMessage) -> str:
-    """Answer a card: no to the larger amount."""
+    """Answer a card: reject the larger amount."""
     body = mail.get_body(("plain",))
     assert body is not None
     return "reject over budget" if "3500" in body.get_content() else "approve"
@@ -24,7 +24,7 @@ def word(mail: EmailMessage) -> str:
 
 @pytest.mark.soak
 async def test_an_agent_in_another_process_is_asked_for_and_resumed(tmp_path: Path) -> None:
-    """One table of settings, and its runs go the same way: mail, reply, tool, last word."""
+    """With one table of settings, its runs work as usual: mail, reply, tool, last message."""
     far, here = tmp_path / "far", tmp_path / "here"
     for folder in (far, here, here / "agents"):
         folder.mkdir()

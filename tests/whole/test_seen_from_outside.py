@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes the real processes, and a collector gets one trace from all of them."""
+"""A real Prometheus scrapes the processes, and a collector gets one trace from all of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TRACE = {
     "signoff.resume": "signoff-worker",
     ADK_SPAN: "signoff-worker",
 }
-"""The spans of a run, the last of them ADK's own, and the services they come from."""
+"""The spans of a run, the last of them ADK's own, with the services that send them."""
 
 CONFIG = """\
 global: {{scrape_interval: 1s, evaluation_interval: 1s}}
@@ -45,28 +45,28 @@ scrape_configs:
 
 
 class Asked:
-    """Asks a Prometheus."""
+    """A client of Prometheus."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
 
     async def value(self, query: str) -> float | None:
-        """Return the value of a query, None where it has none."""
+        """Return the value of a query, or None if it has none."""
         found = await self.data("query", query=query)
         return float(found["result"][0]["value"][1]) if found["result"] else None
 
     async def until(self, query: str, value: float) -> None:
-        """Wait until a query has a value: scrapes come every second."""
+        """Wait until a query has a value; Prometheus scrapes every second."""
         last: float | None = None
         try:
             async with asyncio.timeout(60):
-                while (last := await self.value(query)) != value:  # noqa: ASYNC110 -- it tells nobody
+                while (last := await self.value(query)) != value:  # noqa: ASYNC110 -- Prometheus gives no signal
                     await asyncio.sleep(0.2)
         except TimeoutError:
             pytest.fail(f"{query} is {last}, and not {value}")
 
     async def data(self, path: str, **params: str) -> dict[str, Any]:
-        """Return the data of an answer."""
+        """Return the data of a response."""
         answer = await self._http.get(f"/api/v1/{path}", params=params)
         found: dict[str, Any] = answer.raise_for_status().json()["data"]
         return found
@@ -74,7 +74,7 @@ class Asked:
 
 @pytest.mark.soak
 async def test_what_happens_is_seen(tmp_path: Path) -> None:
-    """A run from a command to its end: counted once each, by whichever process, in one trace."""
+    """A run from a command to its end is counted once by some process, in one trace."""
     with collecting() as collector:
         await _run(tmp_path, collector)
         spans = await asyncio.to_thread(collector.wait_for, *TRACE, within=60)
@@ -86,7 +86,7 @@ async def test_what_happens_is_seen(tmp_path: Path) -> None:
     assert len({first[name][1].trace_id for name in TRACE}) == 1
 
     def above(name: str) -> str:
-        """Return the name of the next span of ours that a span is below."""
+        """Return the name of the next Signoff span above a span."""
         span = first[name][1]
         while (parent := by_id.get(span.parent_span_id)) is not None:
             if parent.name.startswith("signoff."):
@@ -107,7 +107,7 @@ async def test_what_happens_is_seen(tmp_path: Path) -> None:
     assert above(ADK_SPAN) in {"signoff.start", "signoff.resume"}
     resume, decide = first["signoff.resume"][1], first["signoff.decide"][1]
     assert [one.span_id for one in resume.links] == [decide.span_id]
-    # What the agent was told and what the tool got may be hidden by a policy.
+    # A policy may hide the agent's input and the tool's arguments.
     assert "2500" not in str(spans)
     assert "desk" not in str(spans)
 
@@ -147,7 +147,7 @@ async def _run(tmp_path: Path, collector: Collector) -> None:
                 )
             (tmp_path / "prometheus.yml").write_text(config)
             with prometheus(tmp_path, tmp_path / "prometheus.yml") as url:
-                async with httpx.AsyncClient(base_url=url) as http:
+                async with httpx.AsyncClient(base_url=url, timeout=60) as http:
                     asked = Asked(http)
                     await asked.until('sum(up{job="signoff"})', 3)
                     await _submit(file, environment)

@@ -22,20 +22,20 @@ from worker.office import EXAMPLES, MARA, HandClock, Office
 
 @pytest.fixture(scope="session")
 def worker_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
-    """One server for all tests of the worker."""
+    """Return one server for all tests of the worker."""
     with EmbeddedRedis(tmp_path_factory.mktemp("redis"), fsync="everysec") as server:
         yield server
 
 
 @pytest.fixture(params=[EXAMPLES], ids=["examples"])
 def agents_folder(request: pytest.FixtureRequest) -> Path:
-    """The folder of agents; a module may parametrize it with its own."""
+    """Return the folder of agents; a module may parametrize it with its own."""
     return Path(request.param)
 
 
 @pytest.fixture
 def long_running() -> tuple[LongRunning, ...]:
-    """The long-running tools that wait for an approval; a test may name others."""
+    """Return the long-running tools that wait for an approval; a test may name others."""
     return ()
 
 
@@ -47,7 +47,7 @@ async def office(
     long_running: tuple[LongRunning, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Office]:
-    """An office on an empty ledger and an empty session store."""
+    """Return an office on an empty ledger and an empty session store."""
     journal = tmp_path / "journal.jsonl"
     monkeypatch.setenv("SIGNOFF_EXAMPLE_JOURNAL", str(journal))
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)

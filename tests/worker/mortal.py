@@ -1,4 +1,4 @@
-"""A worker that dies at a given step of its work, whichever agent is at work in it."""
+"""A worker that dies at a given step of its work, with any agent."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from worker.office import Office
 
 
 class Died(BaseException):
-    """The process is gone: nothing catches this."""
+    """The process has died; nothing catches this."""
 
 
 class Life:
     """Counts the steps of a worker, and ends it before one of them.
 
     A step is a commit to the ledger, an event that is put into the session, a call of a model or
-    the effect of a tool. A worker that is dead takes no further step: its agents end one by one.
+    the effect of a tool. A dead worker takes no further step: its agents end one by one.
 
     Attributes:
-        left: How many steps it has still to live; 0 or less is for ever.
-        steps: What it has done, in the order of it.
-        ended: Whether it is dead.
+        left: The remaining steps; 0 or less means no limit.
+        steps: The steps so far, in order.
+        ended: Whether the worker is dead.
     """
 
     def __init__(self, left: int = 0) -> None:
@@ -55,7 +55,7 @@ class Life:
 
 @contextmanager
 def living(office: Office, life: Life) -> Iterator[None]:
-    """Let a life be that of the worker in this process."""
+    """Use a life for the worker in this process."""
     store = type(office.apps.sessions)
     commit_all, append = Ledger.commit_all, store.append_event
     think, journal = shapes.Actor.generate_content_async, shapes.journal
@@ -86,7 +86,7 @@ def living(office: Office, life: Life) -> Iterator[None]:
 
 
 async def work(office: Office, stage: str, life: Life) -> None:
-    """Work on a stage for as long as a life lasts, and leave behind what a dead process leaves."""
+    """Work on a stage during a life, and leave what a dead process leaves."""
     with living(office, life), contextlib.suppress(Died, BaseExceptionGroup):
         await asyncio.create_task(office.executor.drain(stage))
     office.pass_time()
@@ -98,7 +98,7 @@ async def work(office: Office, stage: str, life: Life) -> None:
 async def require_nothing_lost(
     ledger: Ledger, lines: Sequence[dict[str, object]], run: Run, shape: str, where: str
 ) -> None:
-    """Hold a run that has ended against the lines that its tools have written down."""
+    """Compare an ended run with the effects that its tools recorded."""
     paid = Counter(str(line["paid"]) for line in lines if "paid" in line)
     done = {str(line[key]) for line in lines for key in ("paid", "noted") if key in line}
     assert not paid or max(paid.values()) == 1, where

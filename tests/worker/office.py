@@ -30,18 +30,18 @@ MARA = Person(id="mara", name="Mara Lind", email="mara@example.com")
 
 @dataclass
 class HandClock:
-    """A clock that stands still until it is moved."""
+    """A clock that only moves when a test advances it."""
 
     moment: datetime = field(default_factory=lambda: datetime(2026, 3, 2, 9, 0, tzinfo=UTC))
 
     def now(self) -> datetime:
-        """Return the moment."""
+        """Return the current time."""
         return self.moment
 
 
 @dataclass
 class Office:
-    """One worker, its ledger, and somebody who answers."""
+    """One worker, its ledger, and an approver."""
 
     ledger: Ledger
     decider: Decider
@@ -63,7 +63,7 @@ class Office:
         resume: Resume = Resume.TOGETHER,
         edits: Edits = Edits.ASK,
     ) -> list[Approval]:
-        """Route all approvals that the run waits for to Mara."""
+        """Route all approvals of the run to Mara."""
         asked = []
         for was in await self.ledger.approvals(run.waiting):
             approval, events = was.ask(
@@ -76,7 +76,7 @@ class Office:
         return asked
 
     async def approve(self, run: Run, rule: InDoubt = InDoubt.FAIL, /, **values: JsonValue) -> None:
-        """Let Mara approve everything that waits."""
+        """Let Mara approve all waiting requests."""
         for approval in await self.ask(run, rule):
             await self.decider.approve(approval.id, MARA, channel="cli", values=values or None)
 
@@ -86,11 +86,11 @@ class Office:
         return await self.ledger.run(run.id)
 
     def pass_time(self, seconds: float = 120) -> None:
-        """Let leases run out."""
+        """Let the leases expire."""
         self.clock.moment += timedelta(seconds=seconds)
 
     def executed(self) -> list[dict[str, object]]:
-        """Return what the tools have really done."""
+        """Return the effects of the tools."""
         if not self.journal.exists():
             return []
         return [json.loads(line) for line in self.journal.read_text().splitlines()]

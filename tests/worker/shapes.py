@@ -1,8 +1,8 @@
-"""Agents of every shape: who runs whom, and which of them pays, asks and takes notes.
+"""Agents of every shape, which run each other, pay, ask and take notes.
 
-Each shape comes in three manners: `bare` (a module with a root agent alone), `plain` (in an App
-that is not resumable) and `resumable`. Paying asks for a confirmation, noting does not; everybody
-pays and notes under a name of their own, so that the journal tells what was done, and how often.
+Each shape exists in three manners: `bare` (a module with only a root agent), `plain` (in an App
+that is not resumable) and `resumable`. Paying asks for a confirmation, noting does not; each agent
+pays and notes under its own name, so that the journal shows what was done and how often.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from google.genai import types
 
 Calls = list[tuple[str, dict[str, Any]]]
 Step = str | Calls
-"""What a model says next: words, or calls."""
+"""A model's next step: text or calls."""
 
 Manner = Literal["bare", "plain", "resumable"]
 MANNERS: tuple[Manner, ...] = ("bare", "plain", "resumable")
 
 
 def journal(line: dict[str, object]) -> None:
-    """Write down what was really done."""
+    """Record an effect."""
     with Path(os.environ["SIGNOFF_EXAMPLE_JOURNAL"]).open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
 
@@ -58,7 +58,7 @@ def gated_pay() -> FunctionTool:
 
 
 class Actor(BaseLlm):
-    """A model that follows a plan: its place in it is what the conversation shows of it."""
+    """A model that follows a plan; the conversation shows its position in it."""
 
     model: str = "actor"
     plan: list[Step]
@@ -66,14 +66,14 @@ class Actor(BaseLlm):
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        """Say the next step of the plan."""
+        """Return the next step of the plan."""
         step = next_step(self.plan, llm_request.contents)
         if isinstance(step, str):
             parts = [types.Part(text=step)]
         else:
             calls = [types.FunctionCall(name=name, args=args) for name, args in step]
             parts = [types.Part(function_call=call) for call in calls]
-        # ADK complains in the log of a model that does not say what it used.
+        # ADK logs a warning if a model does not report its usage.
         used = types.GenerateContentResponseUsageMetadata(
             prompt_token_count=0, candidates_token_count=0, total_token_count=0
         )
@@ -84,8 +84,8 @@ class Actor(BaseLlm):
 def next_step(plan: Sequence[Step], contents: Sequence[types.Content]) -> Step:
     """Return the first step that the conversation does not show as done.
 
-    A model that is shown a call that still waits has been misled: it is noted in the journal. One
-    that is told that a call was lost makes it once more.
+    If a model sees a call that still waits, it is an error, which goes into the journal. A model
+    that reads that a call was lost makes the call again.
     """
     parts = [(content.role, part) for content in contents for part in content.parts or []]
     said = sum(role == "model" and bool(part.text) for role, part in parts)
@@ -119,7 +119,7 @@ def payer(name: str, rounds: int = 1, **more: Any) -> Agent:
 
 
 def noter(name: str, rounds: int = 1, **more: Any) -> Agent:
-    """Build an agent that takes a note, once in each round of a loop, and asks nobody."""
+    """Build an agent that takes a note, once in each round of a loop, without asking."""
     plan: list[Step] = []
     for number in range(1, rounds + 1):
         plan += [[("note", {"text": f"{name}{number}"})], f"{name} has noted {number}."]
@@ -127,23 +127,23 @@ def noter(name: str, rounds: int = 1, **more: Any) -> Agent:
 
 
 def twice(name: str) -> Agent:
-    """Build an agent that pays a second time when it has paid."""
+    """Build an agent that pays a second time after it has paid."""
     first, second = [("pay", {"to": f"{name}1"})], [("pay", {"to": f"{name}2"})]
     return actor(name, first, second, f"{name} is done.", tools=[gated_pay()])
 
 
 def calling(*names: str) -> Calls:
-    """Return one step that calls agents like tools."""
+    """Return one step that calls agents as tools."""
     return [(name, {"request": "go"}) for name in names]
 
 
 def transferring(to: str) -> Calls:
-    """Return one step that hands the turn over."""
+    """Return one step that transfers to another agent."""
     return [("transfer_to_agent", {"agent_name": to})]
 
 
 class Relay(BaseAgent):
-    """A user's own agent: runs its sub-agents one after the other."""
+    """A custom agent that runs its sub-agents one after the other."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
         for agent in self.sub_agents:
@@ -173,7 +173,7 @@ def graph(*nodes: BaseNode) -> Workflow:
 
 
 def fan(*nodes: BaseNode) -> Workflow:
-    """Run nodes side by side, and then take a note."""
+    """Run nodes in parallel, and then take a note."""
     join = JoinNode(name="join")
     edges: list[Any] = [("START", nodes), *((one, join) for one in nodes), (join, noter("last"))]
     return Workflow(name="root", edges=edges)
@@ -191,12 +191,12 @@ def asking_node(name: str) -> FunctionNode:
 
 
 def single(name: str) -> Agent:
-    """Build an agent that pays, and is called like a tool."""
+    """Build an agent that pays, and is called as a tool."""
     return payer(name, mode="single_turn")
 
 
 def task() -> Agent:
-    """Delegate to an agent that says itself when it is done."""
+    """Delegate to an agent that reports when it is done."""
     pays: Calls = [("pay", {"to": "a1"})]
     over: Calls = [("finish_task", {"result": "paid"})]
     a = actor("a", pays, over, "over", mode="task", tools=[gated_pay()])
@@ -314,7 +314,7 @@ EFFECTS: dict[str, set[str]] = {
     "transfer_to_parallel": {"a1", "b1"},
     "sequence_in_graph": {"a1", "b1", "c1", "d1"},
 }
-"""What has been paid and noted when all was approved and all was done."""
+"""The payments and notes after all approvals and all work."""
 
 
 def build(shape: str, manner: Manner) -> App | BaseNode:
@@ -327,7 +327,7 @@ def build(shape: str, manner: Manner) -> App | BaseNode:
 
 
 def write_folders(folder: Path) -> Path:
-    """Write a folder for each shape in each manner, as `adk web` would load it."""
+    """Write a folder for each shape in each manner, as `adk web` loads it."""
     for shape in SHAPES:
         for manner in MANNERS:
             home = folder / f"{shape}_{manner}"

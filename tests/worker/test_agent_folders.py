@@ -1,4 +1,4 @@
-"""Why an agent does not load, as its author needs it."""
+"""Errors of agents that do not load, in a form that helps their authors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_an_agent_that_does_not_load_is_told_with_file_and_line(name: str, tmp_path: Path) -> None:
-    """The line is the last of the agent's own code; the loader's words around it are left out."""
+    """The line is the last one in the agent's own code; the loader's text is left out."""
     files, expected = BROKEN[name]
     folder = f"broken_{name}"
     (tmp_path / folder).mkdir()
@@ -51,7 +51,7 @@ def test_an_agent_that_does_not_load_is_told_with_file_and_line(name: str, tmp_p
 
 @pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL")
 def test_an_agent_without_a_root_is_told_in_one_line(tmp_path: Path) -> None:
-    """The loader's page of advice is not repeated."""
+    """The loader's long advice is not repeated."""
     (tmp_path / "rootless").mkdir()
     (tmp_path / "rootless" / "__init__.py").write_text("")
     with pytest.raises(ValueError, match="No root_agent") as caught:
@@ -65,7 +65,7 @@ SOURCE = "from google.adk.agents.llm_agent import LlmAgent\nroot_agent = LlmAgen
 
 
 def apps_of(folder: Path, agents: dict[str, str]) -> Apps:
-    """Return the apps of a folder that has these agents, each with the source of its module."""
+    """Return the apps of a folder with these agents, each with its module's source."""
     for name, source in agents.items():
         (folder / name).mkdir(parents=True)
         (folder / name / "__init__.py").write_text("from . import agent\n")
@@ -74,18 +74,18 @@ def apps_of(folder: Path, agents: dict[str, str]) -> Apps:
 
 
 def test_two_folders_may_have_agents_of_one_name(tmp_path: Path) -> None:
-    """Each folder's agent is its own, in whatever order they are loaded."""
+    """Each folder has its own agent, in any order of loading."""
     agents = ("shared_early", "shared_late")
     one = apps_of(tmp_path / "one", {name: SOURCE.format("of_one") for name in agents})
     two = apps_of(tmp_path / "two", {name: SOURCE.format("of_two") for name in agents})
     assert one.runner("shared_early").agent.name == "of_one"
     assert two.runner("shared_early").agent.name == "of_two"
-    # Only the second folder has loaded an agent of late, and stands in front of Python's path.
+    # The second folder has loaded an agent last, and is first on Python's path.
     assert one.runner("shared_late").agent.name == "of_one"
 
 
 def test_agents_may_import_each_other_and_be_links(tmp_path: Path) -> None:
-    """What one of them imports is of its own folder, and is loaded from there as an agent too."""
+    """An imported agent comes from its own folder, and also loads from there as an agent."""
     source = "from lent.agent import root_agent as other\nroot_agent = other.clone()\n"
     for folder in ("lender", "tenant"):
         agents = {"borrowing": source, "lent": SOURCE.format(f"of_{folder}")}
@@ -99,13 +99,13 @@ def test_agents_may_import_each_other_and_be_links(tmp_path: Path) -> None:
 
 
 def test_an_agent_called_as_a_module_of_python_says_so(tmp_path: Path) -> None:
-    """ADK would find the module in its place."""
+    """ADK would find Python's module instead."""
     with pytest.raises(AppNotFound, match="another Python module is called 'json'"):
         apps_of(tmp_path, {"json": SOURCE.format("json")}).runner("json")
 
 
 def test_an_agent_that_exits_ends_no_worker(tmp_path: Path) -> None:
-    """It does not load, as any other that is broken."""
+    """It does not load, like any other broken agent."""
     apps = apps_of(tmp_path, {"exiting": "raise SystemExit('no key')\n"})
     with pytest.raises(AppNotFound, match="SystemExit: no key"):
         apps.runner("exiting")

@@ -1,4 +1,4 @@
-"""Confirmations of an agent that is called as a tool reach an approver, and run once."""
+"""Confirmations of an agent that is called as a tool reach an approver; the call runs once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from signoff.core.approvals.run import Run, RunState
 from signoff.core.policies.policy import InDoubt
 from signoff.worker.adk.guard.guard import GuardPlugin
 from worker.office import AGENTS, MARA, Office
-from worker.test_taken_up import _die, work_until_death
+from worker.test_taken_up import die, work_until_death
 
 pytestmark = [
     pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True),
@@ -29,13 +29,13 @@ APPS = pytest.mark.parametrize(
 
 
 async def submit(office: Office, app: str, *calls: tuple[str, dict[str, str]]) -> Run:
-    """Have the agent inside make these calls."""
+    """Let the inner agent make these calls."""
     return await office.submit(app, json.dumps(calls))
 
 
 @APPS
 async def test_a_call_inside_is_asked_about_and_runs_once(office: Office, app: str) -> None:
-    """The approver sees the call inside, and the agents go on with its result."""
+    """The approver sees the inner call, and the agents continue with its result."""
     run = await submit(office, app, ("look", {"at": "it"}), ("pay", {"to": "A"}))
     assert run.state is RunState.PAUSED, run.problem
     (asked,) = await office.ask(run)
@@ -54,7 +54,7 @@ async def test_a_call_inside_is_asked_about_and_runs_once(office: Office, app: s
 
 @APPS
 async def test_several_calls_inside_are_asked_about_in_turn(office: Office, app: str) -> None:
-    """Also the same call twice, and one that asks in its own code: each of them runs once."""
+    """This includes a repeated call, and one that asks in its own code: each runs once."""
     calls = (("pay", {"to": "A"}), ("give", {"to": "B"}), ("pay", {"to": "A"}))
     run = await submit(office, app, *calls)
     for name, args in calls:
@@ -69,7 +69,7 @@ async def test_several_calls_inside_are_asked_about_in_turn(office: Office, app:
 
 @APPS
 async def test_a_rejection_reaches_the_agent_inside(office: Office, app: str) -> None:
-    """With its reason; the tool does not run."""
+    """The agent reads the reason, and the tool does not run."""
     run = await submit(office, app, ("pay", {"to": "A"}))
     (asked,) = await office.ask(run)
     await office.decider.reject(asked.id, MARA, channel="cli", reason="over budget")
@@ -83,13 +83,13 @@ async def test_a_rejection_reaches_the_agent_inside(office: Office, app: str) ->
 async def test_a_worker_that_dies_leaves_the_call_inside_in_doubt(
     office: Office, monkeypatch: pytest.MonkeyPatch, app: str
 ) -> None:
-    """A person is asked before it runs again, and nothing else runs twice."""
+    """A person is asked before it runs again, and no other call runs twice."""
     run = await submit(office, app, ("pay", {"to": "A"}), ("pay", {"to": "B"}))
     await office.approve(run, InDoubt.ASK)
     run = await office.resume(run)
     await office.approve(run, InDoubt.ASK)
     with monkeypatch.context() as patch:
-        patch.setattr(GuardPlugin, "finish", _die)
+        patch.setattr(GuardPlugin, "finish", die)
         await work_until_death(office, stages.resume(app))
     assert [one["paid"] for one in office.executed()] == ["A", "B"]
     run = await office.resume(run)

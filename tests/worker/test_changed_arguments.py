@@ -1,4 +1,4 @@
-"""What is shown is what is approved is what runs, whatever changes the arguments in between."""
+"""The shown call is the approved call and the executed call, whatever changes its arguments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated:DeprecationWarning"),
     pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True),
 ]
-both_apps = pytest.mark.parametrize("app", ["changing", "changing_resumable"])
+both_apps = pytest.mark.parametrize(
+    "app", ["changing", pytest.param("changing_resumable", marks=pytest.mark.soak)]
+)
 
 SHOWN, EVIL = "DE-SHOWN", "DE-EVIL"
 TOOLS = ["pay", "pay_sync", "pay_asking", "pay_taking", "payer"]
@@ -41,7 +43,7 @@ def long_running() -> tuple[LongRunning, ...]:
 
 
 async def put(office: Office, run: Run, **state: Any) -> None:
-    """Put something into the state of a run's session, as a PATCH of it would."""
+    """Put a value into the state of a run's session, as a PATCH does."""
     session = await office.apps.sessions.get_session(
         app_name=run.app, user_id=run.user, session_id=run.session
     )
@@ -53,7 +55,7 @@ async def put(office: Office, run: Run, **state: Any) -> None:
 
 
 async def begin(office: Office, app: str, *calls: Any, **state: Any) -> Run:
-    """Submit a run in a session that has some state."""
+    """Submit a run in a session with some state."""
     session = await office.apps.sessions.create_session(
         app_name=app, user_id="riley@example.com", state=state
     )
@@ -65,23 +67,23 @@ async def begin(office: Office, app: str, *calls: Any, **state: Any) -> Run:
 
 
 def call(tool: str, iban: str = SHOWN, **more: Any) -> list[Any]:
-    """Return a call as the model makes it."""
+    """Return a call in the model's form."""
     return [tool, {NAMES.get(tool, "iban"): iban, **more}]
 
 
 def ran(office: Office) -> list[Any]:
-    """Return to whom was paid."""
+    """Return the recipients of payments."""
     return [one.get("iban", one.get("request")) for one in office.executed()]
 
 
 async def only(office: Office, run: Run) -> Approval:
-    """Return the one approval of a run."""
+    """Return the only approval of a run."""
     (approval,) = await office.ledger.approvals(run.approvals)
     return approval
 
 
 async def asked_again(office: Office, run: Run, approval: Approval) -> Approval:
-    """Return the question that has taken the place of a yes, which was given up."""
+    """Return the question that has replaced a voided approval."""
     assert run.state is RunState.PAUSED
     given_up = await office.ledger.approval(approval.id)
     assert given_up.handoff is Handoff.VOID
@@ -92,7 +94,7 @@ async def asked_again(office: Office, run: Run, approval: Approval) -> Approval:
 
 
 async def said(office: Office, run: Run) -> list[Any]:
-    """Return the results that the model has got."""
+    """Return the results that the model got."""
     session = await office.apps.sessions.get_session(
         app_name=run.app, user_id=run.user, session_id=run.session
     )
@@ -111,9 +113,9 @@ async def said(office: Office, run: Run) -> list[Any]:
 async def test_a_state_that_changes_while_the_approval_waits_changes_no_call(
     office: Office, app: str, tool: str, key: str
 ) -> None:
-    """A callback that puts the state into the arguments gets nothing else to run.
+    """A callback that puts the state into the arguments cannot run another call.
 
-    What would run is asked about, with what has changed, and a no to that is heard.
+    The new call is asked about, with the changes, and its rejection counts.
     """
     if (tool, key) == ("payer", "plugin_iban"):
         key = "iban"
@@ -138,7 +140,7 @@ async def test_a_state_that_changes_while_the_approval_waits_changes_no_call(
 @both_apps
 @tools
 async def test_what_would_run_by_now_can_be_approved(office: Office, app: str, tool: str) -> None:
-    """The yes to the second question runs what it has shown, once."""
+    """The approval of the second question runs the shown call once."""
     run = await begin(office, app, call(tool))
     await office.approve(run)
     await put(office, run, iban=EVIL)
@@ -153,7 +155,7 @@ async def test_what_would_run_by_now_can_be_approved(office: Office, app: str, t
 async def test_only_the_call_that_has_changed_is_asked_about_again(
     office: Office, app: str
 ) -> None:
-    """The other calls of the step run on their own yes, and once."""
+    """The other calls of the step run once, on their own approvals."""
     run = await begin(office, app, call("pay", "DE-1"), call("pay_sync", "DE-2"))
     approval = next(
         one for one in await office.ledger.approvals(run.approvals) if one.call.name == "pay"
@@ -174,7 +176,7 @@ async def test_only_the_call_that_has_changed_is_asked_about_again(
 async def test_what_a_callback_puts_in_before_it_is_asked_about_is_shown(
     office: Office, app: str, tool: str
 ) -> None:
-    """The approver is asked about what the tool gets, and the yes runs that."""
+    """The approver sees what the tool gets, and the approval runs that."""
     run = await begin(office, app, call(tool, "made up by the model"), iban="DE-KNOWN")
     approval = await only(office, run)
     name = NAMES.get(tool, "iban")
@@ -190,7 +192,7 @@ async def test_what_a_callback_puts_in_before_it_is_asked_about_is_shown(
 
 @both_apps
 async def test_a_call_that_nobody_changes_says_so(office: Office, app: str) -> None:
-    """The arguments are not kept where they are the model's own."""
+    """The arguments are not stored if they are the model's own."""
     run = await begin(office, app, call("pay"))
     assert (await only(office, run)).origin.made == ""
     kept = [await office.ledger.raw(key) for key in await office.ledger.store.keys("arguments:")]
@@ -214,7 +216,7 @@ async def test_what_a_long_running_tool_has_got_is_shown(office: Office, app: st
 async def test_values_inside_of_arguments_are_held_fast_too(
     office: Office, app: str, tool: str
 ) -> None:
-    """A change deep inside is a change, and a threshold gets a copy of its own."""
+    """A nested change is a change, and a threshold gets its own copy."""
     lines = [{"to": SHOWN}]
     run = await begin(office, app, call(tool, lines=lines))
     assert (await only(office, run)).call.args["lines"] == lines
@@ -229,7 +231,7 @@ async def test_values_inside_of_arguments_are_held_fast_too(
 async def test_a_value_deep_inside_that_changes_is_not_run(
     office: Office, app: str, tool: str
 ) -> None:
-    """The digest is over all of the arguments."""
+    """The digest covers all of the arguments."""
     run = await begin(office, app, call(tool, lines=[{"to": SHOWN}]))
     await office.approve(run)
     await put(office, run, line=EVIL)
@@ -240,7 +242,7 @@ async def test_a_value_deep_inside_that_changes_is_not_run(
 
 @both_apps
 async def test_a_change_while_the_tool_runs_does_not_reach_it(office: Office, app: str) -> None:
-    """A callback that keeps the dictionary, and changes it later, has not got the tool's."""
+    """A callback that keeps the dictionary and changes it later does not have the tool's copy."""
     run = await begin(office, app, call("pay", lines=[{"to": SHOWN}]))
     await office.approve(run)
     await put(office, run, later=EVIL)
@@ -254,7 +256,7 @@ async def test_a_change_while_the_tool_runs_does_not_reach_it(office: Office, ap
 async def test_an_error_callback_cannot_hide_that_nothing_was_run(
     office: Office, app: str, tool: str
 ) -> None:
-    """A callback that tells the model that all is well keeps nobody from being asked again."""
+    """A callback that reports success to the model does not prevent the new question."""
     run = await begin(office, app, call(tool))
     await office.approve(run)
     await put(office, run, iban=EVIL, swallow=True)
@@ -269,7 +271,7 @@ async def test_an_error_callback_cannot_hide_that_nothing_was_run(
 async def test_a_plugin_that_replaces_a_result_leaves_no_doubt(
     office: Office, app: str, tool: str
 ) -> None:
-    """That the tool has finished is known, although ADK then asks no further plugin."""
+    """The end of the tool is recorded, although ADK then calls no further plugin."""
     run = await begin(office, app, call(tool))
     await office.approve(run)
     await put(office, run, replace=True)
@@ -286,7 +288,7 @@ async def test_a_plugin_that_replaces_a_result_leaves_no_doubt(
 async def test_a_callback_may_answer_in_the_place_of_an_approved_tool(
     office: Office, app: str, who: str
 ) -> None:
-    """The tool is not entered, and the trail says so."""
+    """The tool does not run, and the audit says so."""
     run = await begin(office, app, call("pay"))
     approval = await only(office, run)
     await office.approve(run)
@@ -300,7 +302,7 @@ async def test_a_callback_may_answer_in_the_place_of_an_approved_tool(
 
 @both_apps
 async def test_calls_side_by_side_are_held_to_their_own_approvals(office: Office, app: str) -> None:
-    """Two calls of one step, each with what it was asked about."""
+    """Two calls of one step each run with the arguments that were shown."""
     run = await begin(office, app, call("pay", "DE-1"), call("pay_sync", "DE-2"))
     await office.approve(run)
     run = await office.resume(run)
@@ -309,7 +311,7 @@ async def test_calls_side_by_side_are_held_to_their_own_approvals(office: Office
 
 
 async def test_the_nodes_of_a_workflow_run_with_what_was_shown(office: Office) -> None:
-    """A function and a tool: both take their arguments from the state, and both as it was."""
+    """A function and a tool take their arguments from the state, and both are unchanged."""
     run = await begin(office, "changing_nodes", iban=SHOWN, lines=[{"to": SHOWN}])
     approval = await only(office, run)
     assert approval.call.args == {"iban": SHOWN, "lines": [{"to": SHOWN}]}
@@ -327,7 +329,7 @@ async def test_the_nodes_of_a_workflow_run_with_what_was_shown(office: Office) -
 async def test_a_node_that_is_a_function_does_not_run_with_another_state(
     office: Office, change: dict[str, Any]
 ) -> None:
-    """It binds its arguments anew when it runs; what it would run with by then is asked about."""
+    """It takes its arguments when it runs; the new ones are asked about."""
     run = await begin(office, "changing_nodes", iban=SHOWN, lines=[{"to": SHOWN}])
     approval = await only(office, run)
     await office.approve(run)
@@ -346,7 +348,7 @@ async def test_a_node_that_is_a_function_does_not_run_with_another_state(
 async def test_the_nodes_beside_one_that_has_changed_run_on_their_own_yes(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They run once; only the one that has changed is asked about again."""
+    """They run once; only the changed one is asked about again."""
 
     def note(tool: str, iban: str) -> None:
         with office.journal.open("a", encoding="utf-8") as journal:
@@ -385,7 +387,7 @@ async def test_the_nodes_beside_one_that_has_changed_run_on_their_own_yes(
 
 
 async def test_a_node_that_is_a_tool_does_not_run_with_another_state(office: Office) -> None:
-    """The same for a tool in a workflow; a no to it is heard."""
+    """The same holds for a tool in a workflow, and its rejection counts."""
     run = await begin(office, "changing_nodes", iban=SHOWN, lines=[])
     await office.approve(run)
     run = await office.resume(run)
@@ -406,7 +408,7 @@ async def test_a_node_that_is_a_tool_does_not_run_with_another_state(office: Off
 @both_apps
 @pytest.mark.parametrize("tool", ["pay", "pay_sync", "pay_asking", "grant"])
 async def test_a_callback_cannot_confirm_a_call_itself(office: Office, app: str, tool: str) -> None:
-    """A confirmation that nobody has given lets nothing run, also where it comes last."""
+    """A confirmation that nobody has given starts nothing, also if it comes last."""
     made = ["grant", {"days": 5}] if tool == "grant" else call(tool)
     run = await begin(office, app, made, confirm=True)
     assert office.executed() == []
@@ -416,7 +418,7 @@ async def test_a_callback_cannot_confirm_a_call_itself(office: Office, app: str,
 
 @both_apps
 async def test_the_values_of_the_approver_reach_the_tool(office: Office, app: str) -> None:
-    """A callback that changes them on their way changes a copy of its own."""
+    """A callback that changes them changes its own copy."""
     run = await begin(office, app, ["grant", {"days": 5}])
     await office.approve(run, days=3)
     await put(office, run, payload=True)
@@ -427,7 +429,7 @@ async def test_the_values_of_the_approver_reach_the_tool(office: Office, app: st
 
 @both_apps
 async def test_a_tool_may_be_made_of_another_one(office: Office, app: str) -> None:
-    """What an approved tool calls inside of itself, in its own context, is its own affair."""
+    """The calls that an approved tool makes in its own context are not checked."""
     run = await begin(office, app, call("pay", "DE-0"))
     await office.approve(run)
     assert (await office.resume(run)).state is RunState.COMPLETED

@@ -1,4 +1,4 @@
-"""A yes is for a call of one agent to a tool as it is declared: a change since asks again."""
+"""An approval is for one agent's call of a tool as declared: a later change asks again."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def pay(iban: str, express: bool = False) -> dict[str, Any]:
 
 
 async def declare_otherwise(office: Office, patch: pytest.MonkeyPatch, _: Approval) -> None:
-    """Give the tool another parameter, as the deployment of a new version does."""
+    """Give the tool another parameter, as a new version does."""
     root = office.apps.runner("changing").agent
     assert isinstance(root, LlmAgent)
     tools = [FunctionTool(pay, require_confirmation=True), *root.tools[1:]]
@@ -47,7 +47,7 @@ async def declare_otherwise(office: Office, patch: pytest.MonkeyPatch, _: Approv
 
 
 async def ask_for_another(office: Office, _: pytest.MonkeyPatch, was: Approval) -> None:
-    """Let the approval be for another agent than the one that calls."""
+    """Change the approval's agent to another one."""
     origin = was.origin.model_copy(update={"agent": "clerk"})
     other = was.digest_of(was.call.name, was.call.args, origin=origin)
     after = was.model_copy(update={"origin": origin, "digest": other})
@@ -63,12 +63,12 @@ async def approved(office: Office) -> tuple[Run, Approval]:
 
 
 def transfer() -> dict[str, Any]:
-    """Transfer the money, otherwise."""
+    """Transfer the money in another way."""
     return {"to": "B"}
 
 
 def wire() -> dict[str, Any]:
-    """Transfer the money, under another name."""
+    """Transfer the money under another name."""
     return {"to": "B"}
 
 
@@ -78,7 +78,7 @@ def tell(to: str, loud: bool = False) -> dict[str, Any]:
 
 
 def put_workflow(office: Office, patch: pytest.MonkeyPatch, app: str, *nodes: Any) -> None:
-    """Put a workflow of these nodes in the place of the one of an app, as a deployment does."""
+    """Replace an app's workflow by one of these nodes, as a deployment does."""
     runner = office.apps.runner(app)
     workflow = Workflow(name=runner.agent.name, edges=[("START", *nodes)])
     patch.setattr(runner, "agent", workflow)
@@ -88,7 +88,7 @@ both_nodes = pytest.mark.parametrize("app", ["nodes", "nodes_resumable"])
 
 
 async def first_node(office: Office, app: str) -> tuple[Run, Approval]:
-    """Bring a workflow to the question of its first node and approve it."""
+    """Bring a workflow to its first node's question and approve it."""
     run = await office.submit(app, "go")
     await office.approve(run)
     (approval,) = await office.ledger.approvals(run.waiting)
@@ -96,7 +96,7 @@ async def first_node(office: Office, app: str) -> tuple[Run, Approval]:
 
 
 async def voided(office: Office, approval: Approval) -> list[str]:
-    """Return why a yes was given up."""
+    """Return the reason why an approval was voided."""
     assert (await office.ledger.approval(approval.id)).handoff is Handoff.VOID
     events = await office.ledger.history(approval.id)
     return [one.why for one in events if one.what is What.VOIDED]
@@ -106,7 +106,7 @@ async def voided(office: Office, approval: Approval) -> list[str]:
 async def test_a_node_that_was_renamed_asks_by_its_new_name(
     office: Office, monkeypatch: pytest.MonkeyPatch, app: str
 ) -> None:
-    """The yes to the old one counts for nothing, and does not count as used."""
+    """The approval of the old name does not count, and is not marked as used."""
     run, approval = await first_node(office, app)
     ask = FunctionNode(func=wire, require_confirmation=True, rerun_on_resume=True)
     put_workflow(office, monkeypatch, app, ask)
@@ -126,7 +126,7 @@ async def test_a_node_that_was_renamed_asks_by_its_new_name(
 async def test_a_node_that_is_gone_fails_the_run(
     office: Office, monkeypatch: pytest.MonkeyPatch, app: str
 ) -> None:
-    """There is nothing left to ask about."""
+    """No call is left to ask about."""
     run, approval = await first_node(office, app)
     put_workflow(office, monkeypatch, app, FunctionNode(func=wire))
     run = await office.resume(run)
@@ -138,7 +138,7 @@ async def test_a_node_that_is_gone_fails_the_run(
 async def test_a_tool_of_a_node_that_declares_otherwise_asks_again(
     office: Office, monkeypatch: pytest.MonkeyPatch, app: str
 ) -> None:
-    """So it is of tools alone: what a function takes shows in its arguments."""
+    """This is for tools only: a function's parameters show in its arguments."""
     run, _ = await first_node(office, app)
     run = await office.resume(run)
     await office.approve(run)
@@ -161,7 +161,7 @@ async def test_a_tool_of_a_node_that_declares_otherwise_asks_again(
 async def test_a_node_that_lost_its_gate_still_asks_about_other_arguments(
     office: Office, monkeypatch: pytest.MonkeyPatch, app: str
 ) -> None:
-    """The yes was given for other arguments, and nothing starts with it."""
+    """The approval was for other arguments, so the new ones need another."""
 
     def transfer(to: str = "B") -> dict[str, Any]:
         return {"to": to}
@@ -187,7 +187,7 @@ async def test_a_node_that_lost_its_gate_still_asks_about_other_arguments(
 async def test_a_change_between_the_card_and_the_run_asks_again(
     office: Office, monkeypatch: pytest.MonkeyPatch, change: Deploy, why: str
 ) -> None:
-    """The old yes runs nothing, the audit says why, and so does the next card."""
+    """The old approval runs nothing, and the audit and the next card have the reason."""
     run, approval = await approved(office)
     await change(office, monkeypatch, approval)
     run = await office.resume(run)
@@ -206,7 +206,7 @@ async def test_a_change_between_the_card_and_the_run_asks_again(
 async def test_a_call_that_changes_each_time_is_not_asked_about_for_ever(
     office: Office, monkeypatch: pytest.MonkeyPatch, app: str
 ) -> None:
-    """A policy or a grant may approve each of the questions; the run fails in the end."""
+    """A policy or a grant may approve each question; in the end the run fails."""
     run = await office.submit(app, PAY)
     (was,) = await office.ledger.approvals(run.waiting)
     origin = was.origin.model_copy(update={"expired": MAX_QUESTIONS})
@@ -231,7 +231,7 @@ async def test_a_call_that_changes_each_time_is_not_asked_about_for_ever(
 async def test_the_answer_to_the_second_question_counts(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A yes runs the call once; a no reaches the model with its reason."""
+    """An approval runs the call once; the model reads a rejection's reason."""
     for answer, executed in (("approve", 1), ("reject", 1)):
         run, approval = await approved(office)
         await ask_for_another(office, monkeypatch, approval)
@@ -247,7 +247,7 @@ async def test_the_answer_to_the_second_question_counts(
 async def test_what_the_last_release_has_opened_keeps_its_own_digest(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is over the tool and the arguments, and only a change of these asks again."""
+    """It covers the tool and the arguments; only their changes ask again."""
     run = await office.submit("changing", PAY)
     (was,) = await office.ledger.approvals(run.waiting)
     narrow = digest(was.call.name, was.call.args)

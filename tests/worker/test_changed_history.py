@@ -1,4 +1,4 @@
-"""A yes is for the call that was shown: a history that was edited since asks again, or says so."""
+"""An approval is for the call that was shown: an edited history asks again, or says so."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHANGED = "The history of the session was changed since it was asked about."
 
 
 async def edit_history(office: Office, run: Run, edit: Edit) -> None:
-    """Replace a session by one that has other events."""
+    """Replace the events of a session."""
     name: dict[str, Any] = {"app_name": run.app, "user_id": run.user, "session_id": run.session}
     service = office.apps.sessions
     session = await service.get_session(**name)
@@ -47,36 +47,36 @@ async def edit_history(office: Office, run: Run, edit: Edit) -> None:
 
 
 def calls(event: Event) -> list[Any]:
-    """Return the calls of an event that are tools'."""
+    """Return an event's tool calls."""
     return [one for one in event.get_function_calls() if one.name != CONFIRMATION]
 
 
 def asks(event: Event) -> list[Any]:
-    """Return the questions of an event."""
+    """Return an event's questions."""
     return [one for one in event.get_function_calls() if one.name == CONFIRMATION]
 
 
 def other_call(events: list[Event]) -> list[Event]:
-    """Change the arguments of the call, and not those in the question."""
+    """Change the arguments of the call, but not those in the question."""
     for call in [call for event in events for call in calls(event)]:
         call.args = {"iban": "DE-EVIL"}
     return events
 
 
 def other_question(events: list[Event]) -> list[Event]:
-    """Change the arguments in the question, and not those of the call."""
+    """Change the arguments in the question, but not those of the call."""
     for ask in [ask for event in events for ask in asks(event)]:
         ask.args["originalFunctionCall"]["args"] = {"iban": "DE-EVIL"}
     return events
 
 
 def both(events: list[Event]) -> list[Event]:
-    """Change the arguments in both places, so that ADK would go on."""
+    """Change the arguments in both places, so that ADK would continue."""
     return other_question(other_call(events))
 
 
 def other_tool(events: list[Event]) -> list[Event]:
-    """Let the call be one of another tool, in both places."""
+    """Change the tool in both places."""
     for call in [call for event in events for call in calls(event)]:
         call.name = "pay_sync"
     for ask in [ask for event in events for ask in asks(event)]:
@@ -85,7 +85,7 @@ def other_tool(events: list[Event]) -> list[Event]:
 
 
 def other_id(events: list[Event]) -> list[Event]:
-    """Put the question under another id."""
+    """Change the id of the question."""
     for event in events:
         for ask in asks(event):
             ask.id = "adk-other"
@@ -94,17 +94,17 @@ def other_id(events: list[Event]) -> list[Event]:
 
 
 def no_question(events: list[Event]) -> list[Event]:
-    """Leave the question out."""
+    """Remove the question."""
     return [event for event in events if not asks(event)]
 
 
 def no_call(events: list[Event]) -> list[Event]:
-    """Leave the call out."""
+    """Remove the call."""
     return [event for event in events if not calls(event)]
 
 
 async def approved(office: Office, app: str, *made: Any) -> tuple[Run, list[Approval]]:
-    """Bring a run to its pause and approve all of it."""
+    """Bring a run to its pause and approve all requests."""
     run = await office.submit(app, json.dumps(made))
     await office.approve(run)
     return run, list(await office.ledger.approvals(run.waiting))
@@ -127,7 +127,7 @@ async def approved(office: Office, app: str, *made: Any) -> tuple[Run, list[Appr
 async def test_an_edited_history_asks_again(
     office: Office, app: str, edit: Edit, tool: str, iban: str
 ) -> None:
-    """The old yes runs nothing; the card shows what is there now; a yes to that runs it once."""
+    """The old approval runs nothing; the card has the current call, whose approval runs it once."""
     run, (approval,) = await approved(office, app, ["pay", {"iban": "DE-1"}])
     await edit_history(office, run, edit)
     run = await office.resume(run)
@@ -161,7 +161,7 @@ async def test_a_no_to_the_edited_call_is_heard(office: Office, app: str) -> Non
 
 @both_apps
 async def test_the_other_calls_of_the_pause_keep_their_yes(office: Office, app: str) -> None:
-    """Only the call that was edited is asked about again."""
+    """Only the edited call is asked about again."""
 
     def one_of_them(events: list[Event]) -> list[Event]:
         for call in [call for event in events for call in calls(event) if call.name == "pay"]:
@@ -181,7 +181,7 @@ async def test_the_other_calls_of_the_pause_keep_their_yes(office: Office, app: 
 
 @both_apps
 async def test_a_call_that_is_gone_ends_the_run(office: Office, app: str) -> None:
-    """There is nothing to ask about: the yes is void, and the run says why it has failed."""
+    """No call can be asked about: the approval is void, and the run's error says why."""
     run, (approval,) = await approved(office, app, ["pay", {"iban": "DE-1"}])
     await edit_history(office, run, no_call)
     run = await office.resume(run)
@@ -193,7 +193,7 @@ async def test_a_call_that_is_gone_ends_the_run(office: Office, app: str) -> Non
 
 
 async def test_an_edited_question_of_a_node_asks_again(office: Office) -> None:
-    """The yes to a node's question that reads otherwise by now runs nothing."""
+    """The approval of a node's edited question runs nothing."""
 
     def edit(events: list[Event]) -> list[Event]:
         for call in [call for event in events for call in calls(event)]:
@@ -208,7 +208,7 @@ async def test_an_edited_question_of_a_node_asks_again(office: Office) -> None:
     assert (run.state, office.executed()) == (RunState.PAUSED, [])
     (question,) = await office.ledger.approvals(run.waiting)
     assert (question.supersedes, question.call.args) == (approval.id, {"amount": 9})
-    # The function takes no such argument: what it would run is asked about.
+    # The function has no such argument, so its real call is asked about.
     await office.approve(run)
     run = await office.resume(run)
     (question,) = await office.ledger.approvals(run.waiting)
@@ -225,7 +225,7 @@ async def test_an_edited_question_of_a_node_asks_again(office: Office) -> None:
 async def test_a_worker_may_die_while_it_asks_again(
     office: Office, monkeypatch: pytest.MonkeyPatch, app: str, at: int, after: bool
 ) -> None:
-    """Wherever it dies, nothing runs with the old yes, and the call runs at most once."""
+    """Wherever it dies, the old approval runs nothing, and the call runs at most once."""
     shown: dict[str, Any] = {"iban": "DE-1", "lines": []}
     session = await office.apps.sessions.create_session(
         app_name=app, user_id="riley@example.com", state=shown if app == "changing_nodes" else {}

@@ -1,4 +1,4 @@
-"""A pause that goes on with each answer, where the policy says so and the app can."""
+"""A pause that continues with each answer, if the policy says so and the app can."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ pytestmark = [
 
 
 def paid(office: Office) -> list[str]:
-    """Return who was paid, in the order of it."""
+    """Return the recipients of payments, in order."""
     return [str(line["paid"]) for line in office.executed()]
 
 
 async def test_a_resumable_app_runs_each_tool_at_its_own_answer(office: Office) -> None:
-    """The first is paid while the second still waits; the model speaks when both are settled."""
+    """The first is paid while the second waits; the model speaks after both."""
     run = await office.submit("siblings_resumable", "pay both")
     first, second = await office.ask(run, resume=Resume.EACH)
     await office.decider.approve(first.id, MARA, channel="cli")
@@ -50,7 +50,7 @@ async def test_a_resumable_app_runs_each_tool_at_its_own_answer(office: Office) 
 
 
 async def test_another_app_waits_for_all_answers(office: Office) -> None:
-    """Between two answers its model would be called, and see a call that waits for nobody."""
+    """Otherwise its model would run between two answers, and see an abandoned call."""
     run = await office.submit("siblings", "pay both")
     first, second = await office.ask(run, resume=Resume.EACH)
     await office.decider.approve(first.id, MARA, channel="cli")
@@ -68,7 +68,7 @@ async def test_another_app_waits_for_all_answers(office: Office) -> None:
 async def test_an_answer_that_comes_while_the_run_is_resumed_is_not_lost(
     office: Office, monkeypatch: pytest.MonkeyPatch, app: str
 ) -> None:
-    """The second decision falls into the resume of the first, and is handed on right after it."""
+    """The second decision arrives during the first one's resume, and follows directly after."""
     run = await office.submit(app, "pay both")
     first, second = await office.ask(run, resume=Resume.EACH)
     await office.decider.approve(first.id, MARA, channel="cli")
@@ -99,7 +99,7 @@ async def test_an_answer_that_comes_while_the_run_is_resumed_is_not_lost(
         monkeypatch.setattr(type(office.executor), "_settle", late)
     run = await office.resume(run)
     if run.state is RunState.ANSWERED:
-        run = await office.resume(run)  # the bell has been rung for the second answer
+        run = await office.resume(run)  # the second answer has rung the bell
     assert run.state is RunState.COMPLETED
     assert sorted(paid(office)) == ["A", "B"]
     for one in (first, second):
@@ -112,7 +112,7 @@ async def test_an_answer_that_comes_while_the_run_is_resumed_is_not_lost(
 async def test_a_death_between_two_answers_pays_nobody_twice(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: int, after: bool
 ) -> None:
-    """Wherever the worker dies in the first resume, the second answer finds its way."""
+    """Wherever the worker dies in the first resume, the second answer arrives."""
     app = "siblings_resumable"
     run = await office.submit(app, "pay both")
     first, second = await office.ask(run, InDoubt.ASK, Resume.EACH)
@@ -136,7 +136,7 @@ async def test_a_death_between_two_answers_pays_nobody_twice(
 async def test_a_run_that_fails_withdraws_what_nobody_has_decided(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody is left with a question whose answer can go nowhere."""
+    """No open question remains whose answer would have no effect."""
     run = await office.submit("siblings_resumable", "pay both")
     first, second = await office.ask(run, resume=Resume.EACH)
     await office.decider.approve(first.id, MARA, channel="cli")
@@ -158,7 +158,7 @@ async def test_a_run_that_fails_withdraws_what_nobody_has_decided(
 async def test_kinds_that_belong_together_may_be_answered_one_by_one(
     office: Office, app: str, first: Kind
 ) -> None:
-    """Whichever comes first: the others go on waiting, and each answer is given once."""
+    """Each answer is given once, and the others continue to wait."""
     run = await office.submit(app, "ask:50 pay:A")
     asked = await office.ask(run, resume=Resume.EACH)
     asked.sort(key=lambda one: one.kind is not first)
@@ -176,5 +176,5 @@ async def test_kinds_that_belong_together_may_be_answered_one_by_one(
 
 
 def paid_once(office: Office) -> bool:
-    """Say whether A was paid, and once."""
+    """Return whether A was paid exactly once."""
     return [line["paid"] for line in office.executed() if "paid" in line] == ["A"]

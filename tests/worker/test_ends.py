@@ -1,4 +1,4 @@
-"""Last words that were lost with a worker: each has a defined end."""
+"""Last messages that were lost with a worker: each has a defined end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 async def test_a_turn_that_cannot_be_taken_up_says_what_has_run(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: int, after: bool
 ) -> None:
-    """A plain root of one's own cannot go on: the run fails and names the call that has run."""
+    """A plain custom root cannot continue: the run fails and names the call that has run."""
     run = await office.submit("relay", "pay")
     await office.approve(run, InDoubt.FAIL)
     with monkeypatch.context() as patch:

@@ -1,4 +1,4 @@
-"""The worker on real parts: runs, pauses, answers, and everything that may be taken up again."""
+"""The worker with real parts: runs, pauses, answers, and repeated work."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 
 async def test_an_approved_call_runs_once_and_the_agent_has_the_last_word(office: Office) -> None:
-    """Run, pause, approve, resume: the tool runs with the shown arguments, once."""
+    """Run, pause, approve, resume: the tool runs once with the shown arguments."""
     run = await office.submit("finance", "Reimburse me $2500 for the conference")
     assert run.state is RunState.PAUSED
     assert office.executed() == []
@@ -46,14 +46,14 @@ async def test_an_approved_call_runs_once_and_the_agent_has_the_last_word(office
 
 
 async def test_a_call_below_the_threshold_is_not_asked_about(office: Office) -> None:
-    """The threshold function of the tool decides what needs a person."""
+    """The tool's threshold function decides which calls need a person."""
     run = await office.submit("finance", "Reimburse me $50 for lunch")
     assert run.state is RunState.COMPLETED
     assert len(office.executed()) == 1
 
 
 async def test_the_reason_of_a_rejection_reaches_the_model(office: Office) -> None:
-    """ADK drops the reason; the guard puts it into what the model reads."""
+    """ADK drops the reason; the guard adds it to the model's input."""
     run = await office.submit("finance_strict", "Reimburse me $20 for lunch")
     (approval,) = await office.ask(run)
     await office.decider.reject(approval.id, MARA, channel="cli", reason="over budget")
@@ -64,7 +64,7 @@ async def test_the_reason_of_a_rejection_reaches_the_model(office: Office) -> No
 
 
 async def test_the_payload_of_the_approver_reaches_the_tool(office: Office) -> None:
-    """Three days of five are approved, and three are granted."""
+    """Three of five days are approved, and three are granted."""
     run = await office.submit("time_off", "I need 5 days off")
     await office.approve(run, approved_days=3)
     run = await office.resume(run)
@@ -72,7 +72,7 @@ async def test_the_payload_of_the_approver_reaches_the_tool(office: Office) -> N
 
 
 async def test_a_dynamic_request_that_is_rejected_never_enters_the_tool(office: Office) -> None:
-    """A tool that reads only the payload would go on without looking at `confirmed`."""
+    """A tool that only reads the payload would continue without checking `confirmed`."""
     run = await office.submit("time_off", "I need 5 days off")
     (approval,) = await office.ask(run)
     await office.decider.reject(approval.id, MARA, channel="cli", reason="quarter end")
@@ -82,7 +82,7 @@ async def test_a_dynamic_request_that_is_rejected_never_enters_the_tool(office: 
 
 
 async def test_a_timeout_is_told_apart_from_a_rejection(office: Office) -> None:
-    """The model is told that nobody answered, and the late answer changes nothing."""
+    """The model reads that nobody answered, and the late answer changes nothing."""
     run = await office.submit("finance", "Reimburse me $2500 for the conference")
     (approval,) = await office.ask(run)
     office.pass_time(25 * 3600)
@@ -110,7 +110,7 @@ async def test_a_session_that_somebody_runs_is_not_run_twice(office: Office) -> 
 
 
 async def test_an_unknown_agent_fails_the_run_and_says_what_there_is(office: Office) -> None:
-    """The problem names the agents that do exist."""
+    """The error names the existing agents."""
     run = await office.submit("finanse", "Reimburse me $50")
     assert run.state is RunState.FAILED
     assert "finance" in run.problem
@@ -118,7 +118,7 @@ async def test_an_unknown_agent_fails_the_run_and_says_what_there_is(office: Off
 
 
 async def test_a_deleted_session_is_a_defined_end(office: Office) -> None:
-    """The answer cannot be given to anybody: the run fails and says so; nothing hangs."""
+    """The answer has no recipient: the run fails and says so."""
     run = await office.submit("finance", "Reimburse me $2500 for the conference")
     await office.approve(run)
     await office.apps.sessions.delete_session(
@@ -132,7 +132,7 @@ async def test_a_deleted_session_is_a_defined_end(office: Office) -> None:
 
 
 async def test_arguments_that_differ_from_what_was_approved_are_not_run(office: Office) -> None:
-    """Shown = approved = executed: a ledger record that was tampered with runs nothing."""
+    """Shown = approved = executed: a manipulated record in the ledger runs nothing."""
     run = await office.submit("finance", "Reimburse me $2500 for the conference")
     await office.approve(run)
     (was,) = await office.ledger.approvals(run.approvals)
@@ -144,10 +144,11 @@ async def test_arguments_that_differ_from_what_was_approved_are_not_run(office: 
     assert office.executed() == []
 
 
+@pytest.mark.soak
 async def test_a_hundred_runs_wait_for_their_model_in_one_process(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All runs are in flight at once: none of them could end before all have begun."""
+    """All runs are active together: none can end before all have begun."""
     runner = office.apps.runner("finance")
     assert isinstance(runner.agent, LlmAgent)
     model = runner.agent.model
@@ -169,10 +170,10 @@ async def test_a_hundred_runs_wait_for_their_model_in_one_process(
         await office.decider.submit("finance", "Reimburse me $2500", user=f"user{n}@example.com")
         for n in range(100)
     ]
-    # One ring is enough: the process that hears it takes as much as the process has slots for.
+    # One ring is enough: the process takes as many items as it has slots.
     await office.executor.drain(stages.run("finance"))
     assert begun >= 100
-    # On a slow disk SQLite may have turned some away for a moment: they are taken up again.
+    # On a slow disk SQLite may have refused some for a moment: they run again.
     office.pass_time()
     await office.executor.drain(stages.run("finance"))
     states = {run.state for run in await office.ledger.runs([run.id for run in runs])}
@@ -181,11 +182,11 @@ async def test_a_hundred_runs_wait_for_their_model_in_one_process(
 
 @pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True)
 class TestPauses:
-    """Pauses of more than one kind of agent."""
+    """Pauses of different kinds of agents."""
 
     @pytest.mark.parametrize("app", ["siblings", "siblings_resumable"])
     async def test_siblings_are_answered_together(self, office: Office, app: str) -> None:
-        """One answer resumes nothing; the second resumes both, each by its own decision."""
+        """One answer resumes nothing; the second resumes both with their own decisions."""
         run = await office.submit(app, "pay both")
         assert len(run.approvals) == 2
         first, second = await office.ask(run)
@@ -201,7 +202,7 @@ class TestPauses:
         assert '"found": "C"' in run.text
 
     async def test_a_gate_in_a_sub_agent_is_found_and_resumed(self, office: Office) -> None:
-        """The approval names the sub-agent, and the run goes on inside it."""
+        """The approval names the sub-agent, and the run continues in it."""
         run = await office.submit("nested", "pay")
         (approval,) = await office.ledger.approvals(run.approvals)
         assert approval.origin.agent == "cashier"
@@ -213,7 +214,7 @@ class TestPauses:
     async def test_a_tool_that_raises_after_its_effect_is_not_run_again(
         self, office: Office
     ) -> None:
-        """It has run: the run fails with the tool's own words, and the approval is used up."""
+        """It has run: the run fails with the tool's error, and the approval is used up."""
         run = await office.submit("careless", "raises")
         await office.approve(run)
         run = await office.resume(run)
@@ -224,7 +225,7 @@ class TestPauses:
     async def test_a_second_question_on_the_approved_pass_is_not_asked(
         self, office: Office
     ) -> None:
-        """ADK shows no second request to anybody: the model gets the interim result, once."""
+        """ADK does not surface a second request: the model gets the interim result, once."""
         run = await office.submit("careless", "asks_twice")
         await office.approve(run, code="one")
         run = await office.resume(run)
@@ -235,7 +236,7 @@ class TestPauses:
     async def test_a_pause_that_nobody_can_answer_fails_the_run_and_says_so(
         self, office: Office
     ) -> None:
-        """A request for a credential is not taken for the end of the run, nor left to hang."""
+        """A request for a credential neither counts as the end of the run nor hangs."""
         run = await office.submit("credential", "go")
         assert run.state is RunState.FAILED
         assert "adk_request_credential" in run.problem
@@ -243,7 +244,7 @@ class TestPauses:
 
 
 async def test_an_edit_is_a_rejection_that_the_next_proposal_is_linked_to(office: Office) -> None:
-    """The model is told which call would be approved; once it makes that call, they are linked."""
+    """The model reads which call would be approved; when it makes that call, they are linked."""
     run = await office.submit("finance", "Reimburse me $2500 for the conference")
     (approval,) = await office.ask(run)
     edited = await office.decider.approve(
@@ -275,7 +276,7 @@ async def test_an_edit_is_a_rejection_that_the_next_proposal_is_linked_to(office
 async def test_a_delivery_that_is_noted_late_costs_nothing(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """Somebody writes to the approval just before a commit of the resume: it is done again."""
+    """If the approval changes just before a commit of the resume, the commit is repeated."""
     run = await office.submit("finance", "Reimburse me $2500 for the conference")
     await office.approve(run)
     (approval_id,) = run.approvals
@@ -305,7 +306,7 @@ async def test_a_delivery_that_is_noted_late_costs_nothing(
 async def test_a_redis_that_is_away_for_a_moment_leaves_no_tool_in_doubt(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: str, kept: bool
 ) -> None:
-    """Start and end are noted when Redis is back, whether or not the first attempt was kept."""
+    """Start and end are recorded when Redis is back, whether or not the first try was stored."""
     run = await office.submit("finance", "Reimburse me $2500 for the conference")
     await office.approve(run)
     commit_all, failed = Ledger.commit_all, False
@@ -330,7 +331,7 @@ async def test_a_redis_that_is_away_for_a_moment_leaves_no_tool_in_doubt(
 async def test_a_start_that_was_kept_is_ours_only_as_long_as_the_session_is(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where somebody else has taken the session meanwhile, he may have started the tool."""
+    """If another worker has taken the session meanwhile, it may have started the tool."""
     run = await office.submit("finance", "Reimburse me $2500 for the conference")
     await office.approve(run)
     commit_all, failed = Ledger.commit_all, False
@@ -355,7 +356,7 @@ async def test_a_start_that_was_kept_is_ours_only_as_long_as_the_session_is(
 async def test_arguments_without_a_digest_fail_the_run_and_not_the_worker(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A call that cannot be shown faithfully is not asked about: the run says why it ended."""
+    """A call that cannot be shown exactly is not asked about: the run's error says why."""
 
     async def turn(self: object, run: Run, fence: object) -> Turn:
         origin = Origin(
@@ -377,14 +378,14 @@ async def test_arguments_without_a_digest_fail_the_run_and_not_the_worker(
 
 
 class Counting:
-    """A runtime that says a word, and counts how many of its turns go on at once."""
+    """A runtime that sends a text, and counts its concurrent turns."""
 
     def __init__(self) -> None:
         self.at_work = self.most = 0
         self.executor: Executor | None = None
 
     async def start(self, run: Run, fence: object) -> Turn:
-        """Let others begin meanwhile; a executor that is set is told to begin nothing more."""
+        """Let other turns begin; tell a given executor to begin no more."""
         self.at_work += 1
         self.most = max(self.most, self.at_work)
         if self.executor is not None:
@@ -403,7 +404,7 @@ class Counting:
 
 
 async def test_stages_share_the_slots_of_the_process(office: Office) -> None:
-    """No more runs are in work than there are slots, and every stage is worked to its end."""
+    """At most as many runs are active as there are slots, and every stage is finished."""
     runtime = Counting()
     executor = Executor(office.ledger, runtime, slots=3)
     for app in ["finance"] * 10 + ["time_off"] * 4:
@@ -416,7 +417,7 @@ async def test_stages_share_the_slots_of_the_process(office: Office) -> None:
 
 
 async def test_a_crew_that_is_to_stop_finishes_what_it_has_begun(office: Office) -> None:
-    """What is in work is committed, and the rest is left to others, unclaimed."""
+    """Active runs are committed, and the rest is left unclaimed for others."""
     runtime = Counting()
     runtime.executor = Executor(office.ledger, runtime, slots=2)
     for _ in range(4):
@@ -428,7 +429,7 @@ async def test_a_crew_that_is_to_stop_finishes_what_it_has_begun(office: Office)
 
 
 async def test_a_record_that_cannot_be_read_waits_and_stops_nobody(office: Office) -> None:
-    """It is looked at again a minute later; meanwhile the others are done."""
+    """It is tried again a minute later; the others are processed meanwhile."""
     broken = await office.decider.submit("finance", "Reimburse me $50", user="riley@example.com")
     other = await office.decider.submit("finance", "Reimburse me $50", user="riley@example.com")
     key = f"{office.ledger.store.prefix}run:{broken.id}"

@@ -1,4 +1,4 @@
-"""A yes is good for a while: what could not be started by then is not, and is asked again."""
+"""An approval expires: a call that could not start in time is asked about again."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from signoff.core.approvals.run import Run, RunState
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
+from signoff.worker.port import Turn
 from worker.office import MARA, Office
 
 WEEK = timedelta(days=7)
 
 
 async def approved(office: Office, **terms: Any) -> tuple[Run, Approval]:
-    """Bring a run to its pause, and let Mara approve it while no worker is there."""
+    """Bring a run to its pause, and let Mara approve it while no worker runs."""
     run = await office.submit("finance", "Reimburse me $2500")
     (approval,) = await office.ask(run)
     if terms:
@@ -41,7 +42,7 @@ async def approved(office: Office, **terms: Any) -> tuple[Run, Approval]:
 async def test_a_yes_that_is_too_old_starts_nothing_and_is_asked_again(
     office: Office, terms: dict[str, timedelta], valid_for: timedelta
 ) -> None:
-    """The same call gets another approval, which says when the first yes was, and runs once."""
+    """The call gets a second approval with the time of the first, and runs once."""
     run, first = await approved(office, **terms)
     office.clock.moment += valid_for
     routed = (await office.ledger.backlog())[stages.ROUTE]
@@ -67,7 +68,7 @@ async def test_a_yes_that_is_too_old_starts_nothing_and_is_asked_again(
 
 @pytest.mark.parametrize("answer", ["approve", "reject"])
 async def test_just_before_it_is_good_and_a_no_never_expires(office: Office, answer: str) -> None:
-    """A no runs nothing, however old it is."""
+    """A rejection holds at any age; an approval holds until just before its expiry."""
     run = await office.submit("finance", "Reimburse me $2500")
     (approval,) = await office.ask(run)
     move = office.decider.approve if answer == "approve" else office.decider.reject
@@ -80,7 +81,7 @@ async def test_just_before_it_is_good_and_a_no_never_expires(office: Office, ans
 
 
 async def test_a_yes_that_expires_on_its_way_starts_nothing(office: Office) -> None:
-    """The guard looks again, just before the tool: the run fails, and says why."""
+    """The guard checks again just before the tool: the run fails with the reason."""
     guard = GuardPlugin(office.ledger, valid_for=timedelta(microseconds=1))
     apps = Apps(office.apps.folder, office.apps.sessions, lambda: guard)
     office.executor.runtime = AdkRuntime(apps, guard)
@@ -93,8 +94,30 @@ async def test_a_yes_that_expires_on_its_way_starts_nothing(office: Office) -> N
     assert (await office.ledger.approval(first.id)).handoff is Handoff.FAILED
 
 
+async def test_a_yes_that_expires_while_its_turn_goes_on_is_asked_again(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was valid when the worker resumed the run, and has expired at the tool's call."""
+    run, first = await approved(office)
+    plain = AdkRuntime.resume
+
+    async def slow(self: AdkRuntime, *args: Any) -> Turn:
+        office.clock.moment += WEEK
+        return await plain(self, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AdkRuntime, "resume", slow)
+        after = await office.resume(run)
+    assert (after.state, after.problem) == (RunState.PAUSED, "")
+    assert not office.journal.exists()
+    assert (await office.ledger.approval(first.id)).handoff is Handoff.EXPIRED
+    await office.approve(after)
+    assert (await office.resume(after)).state is RunState.COMPLETED
+    assert len(office.executed()) == 1
+
+
 async def test_a_no_to_the_second_question_undoes_the_yes(office: Office) -> None:
-    """The first yes is not good for anything any more."""
+    """The first approval is void."""
     run, _ = await approved(office)
     office.clock.moment += WEEK
     paused = await office.resume(run)

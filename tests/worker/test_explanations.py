@@ -1,4 +1,4 @@
-"""What an agent says before a call is kept with its approval."""
+"""An agent's words before a call are stored with its approval."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def call(call_id: str) -> types.Part:
 
 
 def test_whose_words_they_are() -> None:
-    """Those of the agent that calls, since the user last said something; never its thoughts."""
+    """Only the calling agent's words since the user's last message count, without its thoughts."""
     events = [
         event("user", types.Part(text="please")),
         event("one", types.Part(text="old"), call("a")),
@@ -45,7 +45,7 @@ def test_whose_words_they_are() -> None:
 
 @pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True)
 async def test_here(office: Office) -> None:
-    """Beside the call, or the last words before it; as they are, for channels to show as text."""
+    """Beside the call, or the last words before it; unchanged, so that channels show text."""
     run = await office.submit("tells", "pay both")
     (first,) = await office.ask(run)
     assert first.said == FIRST

@@ -1,4 +1,4 @@
-"""A request for input without a schema, from the approver's word to what the agent gets."""
+"""A request for input without a schema: from the approver's reply to the agent's value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULE = InputRule(yes={"approved": True}, no={"approved": False, "reason": ""})
 
 
 async def told(office: Office, run: Run) -> object:
-    """Return what the agent was given for its question."""
+    """Return the value that the agent got for its question."""
     session = await office.apps.sessions.get_session(
         app_name=run.app, user_id=run.user, session_id=run.session
     )
@@ -39,7 +39,7 @@ async def told(office: Office, run: Run) -> object:
 
 
 def with_rules(office: Office, *rules: InputRule) -> None:
-    """Let the worker have these tables."""
+    """Give the worker these tables."""
     was = office.executor.runtime
     assert isinstance(was, AdkRuntime)
     runtime = AdkRuntime(office.apps, was.guard, inputs=rules)
@@ -60,7 +60,7 @@ def with_rules(office: Office, *rules: InputRule) -> None:
 async def test_each_answer_reaches_the_agent(
     office: Office, yes: bool, words: dict[str, Any], wanted: object
 ) -> None:
-    """A no is a rejection, and the agent goes on with it."""
+    """A no is a rejection, and the agent continues with it."""
     run = await office.submit("asks_input", "go")
     (approval,) = await office.ask(run)
     decide = office.decider.approve if yes else office.decider.reject
@@ -73,7 +73,7 @@ async def test_each_answer_reaches_the_agent(
 
 @pytest.mark.parametrize("yes", [True, False])
 async def test_the_settings_say_what_a_word_alone_means(office: Office, *, yes: bool) -> None:
-    """[[inputs]] maps it to what this agent understands."""
+    """[[inputs]] maps it to a value that this agent understands."""
     with_rules(office, RULE)
     run = await office.submit("asks_input", "go")
     (approval,) = await office.ask(run)
@@ -87,7 +87,7 @@ async def test_the_settings_say_what_a_word_alone_means(office: Office, *, yes: 
 
 @pytest.mark.parametrize("value", [False, "no", {"approved": False}, {"decision": "denied"}])
 async def test_an_approval_whose_answer_says_no_is_refused(office: Office, value: Any) -> None:
-    """A no is never recorded as an approval."""
+    """A negative answer is never recorded as an approval."""
     run = await office.submit("asks_input", "go")
     (approval,) = await office.ask(run)
     with pytest.raises(PayloadError, match="says no"):

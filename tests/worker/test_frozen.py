@@ -1,4 +1,4 @@
-"""A frozen tool does not start, even when it was approved, and goes on after the thaw."""
+"""A frozen tool does not start, even after an approval, and continues after the freeze."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ scopes = pytest.mark.parametrize(
 
 
 async def freeze(office: Office, *, app: str = "", tool: str = "") -> Freeze:
-    """Freeze something, as an operator does."""
+    """Freeze an app or a tool, as an operator does."""
     freezes = Freezes(office.ledger)
     return await freezes.freeze(by="ops", why="the bank called", app=app, tool=tool)
 
 
 async def thaw(office: Office, *, app: str = "", tool: str = "") -> None:
-    """Thaw it again."""
+    """End the freeze."""
     await Freezes(office.ledger).thaw(by="ops", why="all clear", app=app, tool=tool)
 
 
@@ -54,7 +54,7 @@ async def approved(office: Office) -> tuple[Run, Approval]:
 
 @scopes
 async def test_an_approved_call_waits_for_the_thaw(office: Office, scope: dict[str, str]) -> None:
-    """It is not refused to the model: the run waits as it is, and then runs the call once."""
+    """The model gets no refusal: the run waits, and then runs the call once."""
     run, approval = await approved(office)
     await freeze(office, **scope)
     run = await office.resume(run)
@@ -74,7 +74,7 @@ async def test_an_approved_call_waits_for_the_thaw(office: Office, scope: dict[s
 
 
 async def test_another_freeze_stops_nothing(office: Office) -> None:
-    """A freeze is about the tool, the app or both that it names."""
+    """A freeze only concerns the tool, the app or both that it names."""
     run, _ = await approved(office)
     await freeze(office, tool="pay")
     await freeze(office, app="refunds")
@@ -87,7 +87,7 @@ async def test_another_freeze_stops_nothing(office: Office) -> None:
 async def test_a_call_that_nobody_is_asked_about_waits_too(
     office: Office, scope: dict[str, str]
 ) -> None:
-    """An amount below the limit needs no approval, and still does not run while it is frozen."""
+    """An amount below the limit needs no approval, and still does not run during a freeze."""
     await freeze(office, **scope)
     run = await office.submit("finance", SMALL)
     assert (run.state, office.executed()) == (RunState.QUEUED, [])
@@ -101,7 +101,7 @@ async def test_a_call_that_nobody_is_asked_about_waits_too(
 
 
 async def test_people_are_asked_about_a_tool_that_is_frozen(office: Office) -> None:
-    """Asking starts nothing: the answer is there when the tool is thawed."""
+    """Asking starts nothing: the decision is ready when the freeze ends."""
     await freeze(office, tool="reimburse")
     run, _ = await approved(office)
     run = await office.resume(run)
@@ -115,7 +115,7 @@ async def test_people_are_asked_about_a_tool_that_is_frozen(office: Office) -> N
 def frozen_at(
     office: Office, monkeypatch: pytest.MonkeyPatch, method: str, **scope: str
 ) -> Iterator[None]:
-    """Freeze something right before the guard does a step for the first time."""
+    """Freeze it just before the guard first takes a step."""
     do = getattr(GuardPlugin, method)
 
     async def step(self: GuardPlugin, *args: Any, **more: Any) -> Any:
@@ -131,7 +131,7 @@ def frozen_at(
 async def test_a_freeze_that_comes_at_the_last_moment_still_stops_the_tool(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commit that notes the start is the one that looks: there is no moment in between."""
+    """The commit that records the start checks the freeze, so there is no gap."""
     run, approval = await approved(office)
     with frozen_at(office, monkeypatch, "_hand_on", tool="reimburse"):
         run = await office.resume(run)
@@ -147,7 +147,7 @@ async def test_a_freeze_that_comes_at_the_last_moment_still_stops_the_tool(
 async def test_no_call_of_a_step_runs_twice_because_another_was_frozen(
     office: Office, app: str
 ) -> None:
-    """Results of one step of the model are kept together, so all of its calls wait."""
+    """The results of one model step are stored together, so all of its calls wait."""
     await freeze(office, tool="look")
     run = await office.submit(app, "pay both")
     assert (run.state, run.held, office.executed()) == (RunState.QUEUED, "look", [])
@@ -169,7 +169,7 @@ async def test_no_call_of_a_step_runs_twice_because_another_was_frozen(
 @pytest.mark.parametrize("agents_folder", [AGENTS], indirect=True)
 @pytest.mark.parametrize("app", ["nodes", "nodes_resumable"])
 async def test_a_node_of_a_workflow_waits_for_the_thaw(office: Office, app: str) -> None:
-    """A function that is a node starts with the answer that it is given: that is held back."""
+    """A function node starts with its answer, so the answer is held back."""
     run = await office.submit(app, "go")
     await office.approve(run)
     (approval, *_) = await office.ledger.approvals(run.approvals)
@@ -184,7 +184,7 @@ async def test_a_node_of_a_workflow_waits_for_the_thaw(office: Office, app: str)
 
 
 async def test_a_commit_that_starts_a_frozen_tool_is_refused_by_the_ledger(office: Office) -> None:
-    """Whatever a worker believes: the script says no, and says who has frozen it and why."""
+    """The script refuses it, and says who froze it and why."""
     _, approval = await approved(office)
     made = await freeze(office, tool="reimburse")
     guard = GuardPlugin(office.ledger)
@@ -194,7 +194,7 @@ async def test_a_commit_that_starts_a_frozen_tool_is_refused_by_the_ledger(offic
 
 
 async def test_a_thaw_calls_what_is_held_at_once(office: Office) -> None:
-    """Nobody waits for the next look of the timers; leased work stays with its worker."""
+    """Held work does not wait for the timers; leased work stays with its worker."""
     run, _ = await approved(office)
     await freeze(office, app="finance")
     await office.resume(run)
@@ -208,7 +208,7 @@ async def test_a_thaw_calls_what_is_held_at_once(office: Office) -> None:
 
 
 async def test_a_freeze_waits_for_the_tools_that_run(office: Office) -> None:
-    """Tools beside it are not cut off; one that others run inside of waits for nobody."""
+    """Other running tools are not interrupted; a tool that contains others does not wait."""
     session, working = ("finance", "riley", "s"), GuardPlugin(office.ledger).working
     made = Frozen(await freeze(office, tool="pay"))
     gate, told = asyncio.Event(), list[str]()
@@ -219,7 +219,7 @@ async def test_a_freeze_waits_for_the_tools_that_run(office: Office) -> None:
             told.append("ran to its end")
 
     async def frozen() -> None:
-        # An agent that is a tool, inside of which another one is frozen.
+        # An agent tool that contains the frozen tool.
         with pytest.raises(TurnStopped), working.on(session):
             await working.end(session, made)
         told.append("stopped")

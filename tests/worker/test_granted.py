@@ -1,4 +1,4 @@
-"""A call that a grant has decided runs, with its own arguments and once."""
+"""A call that a grant approves runs once with its own arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POLICY = Policy(
 
 
 async def submit(office: Office, amount: int) -> Run:
-    """Ask for money, and let the router and the worker do what they can without a person."""
+    """Ask for money, and let the router and the worker do everything that needs no person."""
     run = await office.submit("finance", f"Reimburse me ${amount} for the conference")
     router = Router(
         office.ledger, policies=[POLICY], fallback=Fallback(), directory=office.decider.directory
@@ -33,7 +33,7 @@ async def submit(office: Office, amount: int) -> Run:
 
 
 async def test_the_agent_goes_on_without_anybody_being_asked(office: Office) -> None:
-    """With the real Runner: one yes, two payments; the third is too much and waits."""
+    """With the real Runner, one approval covers two payments; the third is too much and waits."""
     first = await submit(office, 2500)
     assert first.state is RunState.PAUSED
     await office.decider.give(

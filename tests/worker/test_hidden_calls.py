@@ -1,4 +1,4 @@
-"""What a policy hides is hidden from the moment a call waits, and a client may send it back."""
+"""Hidden values are hidden from a call's first moment, and a client may send them back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ARGS: dict[str, JsonValue] = {"amount": 1, "iban": IBAN}
 
 
 def test_a_call_that_is_not_routed_yet_hides_what_any_policy_may_hide() -> None:
-    """The worker knows no policy that rules it: all that any of them hides is hidden so long."""
+    """The worker does not know its policy yet, so it hides what any policy hides."""
     run = Run(
         id="run_1",
         app="finance",
@@ -54,7 +54,7 @@ def asked(template: JsonValue = None) -> Approval:
 
 @pytest.mark.parametrize("iban", [IBAN, HIDDEN])
 def test_a_client_may_send_back_what_it_was_shown(iban: str) -> None:
-    """ADK's page sends all arguments back; those that are hidden change nothing."""
+    """ADK's page sends all arguments back; hidden ones change nothing."""
     assert values_of(asked(), {"amount": 2, "iban": iban}) == {"amount": 2}
     template: JsonValue = {"iban": IBAN, "days": 0}
     assert values_of(asked(template), {"iban": iban, "days": 0}) is None
@@ -62,7 +62,7 @@ def test_a_client_may_send_back_what_it_was_shown(iban: str) -> None:
 
 
 def test_what_is_wrong_with_a_payload_names_no_hidden_value() -> None:
-    """The example in an error is one of what is shown."""
+    """The example in an error only has visible values."""
     with pytest.raises(PayloadError) as caught:
         values_of(asked({"iban": IBAN, "days": 1}), {"gone": 1})
     assert IBAN not in f"{caught.value} {caught.value.example}"

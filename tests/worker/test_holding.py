@@ -1,4 +1,4 @@
-"""Calls that need no approval, and wait for one of the same turn where a policy says so."""
+"""Calls without approval that wait for an approved call of the same turn, by policy."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ HOLDING = Holding([Policy(name="pay", when='tool == "pay"', ask=("mara",), hold=
 
 
 def later(text: str, tool_context: ToolContext) -> dict[str, str]:
-    """Take a note, after having asked in its own code; that it was asked must be its own doing."""
+    """Take a note after asking in its own code, which must not be skipped."""
     if tool_context.tool_confirmation is None:
         journal({"asked": text})
         tool_context.request_confirmation(hint="Really?")
@@ -58,13 +58,13 @@ def later(text: str, tool_context: ToolContext) -> dict[str, str]:
 
 
 def pretend(text: str) -> dict[str, str]:
-    """Take a note, and return what a call that is held returns."""
+    """Take a note, and return the result of a held call."""
     journal({"noted": text})
     return {"status": "held", "error": "This tool call was not run."}
 
 
 def begin(text: str) -> dict[str, str]:
-    """Take a note, and go on for long."""
+    """Take a note, and start long work."""
     return {"status": "started", **note(text)}
 
 
@@ -89,12 +89,12 @@ STEPS: dict[str, Calls] = {
 
 
 class Signing(Actor):
-    """A model that signs the first of its calls, as Gemini 3 does."""
+    """A model that signs its first call, as Gemini 3 does."""
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        """Say the next step of the plan, signed."""
+        """Return the next step of the plan, signed."""
         async for response in super().generate_content_async(llm_request, stream):
             if response.content and response.content.parts:
                 response.content.parts[0].thought_signature = b"signed"
@@ -102,7 +102,7 @@ class Signing(Actor):
 
 
 def build(shape: str, manner: Manner) -> App | Agent:
-    """Build an agent that makes the calls of a shape in one step."""
+    """Build an agent that makes a shape's calls in one step."""
     pay = FunctionTool(shapes.pay, require_confirmation=_above) if shape == "small" else gated_pay()
     subs: list[BaseAgent] = []
     tools: list[Any] = [pay, note, later, pretend, LongRunningFunctionTool(begin)]
@@ -127,7 +127,7 @@ def build(shape: str, manner: Manner) -> App | Agent:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The agents."""
+    """Return the folder of the agents."""
     folder = tmp_path_factory.mktemp("holding")
     for shape in STEPS:
         for manner in shapes.MANNERS:
@@ -143,7 +143,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def holding() -> Holding:
-    """The policies; a test may have others."""
+    """Return the policies; a test may have others."""
     return HOLDING
 
 
@@ -155,7 +155,7 @@ async def office(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Office]:
-    """An office whose worker knows the policies."""
+    """Return an office whose worker knows the policies."""
     lines = tmp_path / "journal.jsonl"
     monkeypatch.setenv("SIGNOFF_EXAMPLE_JOURNAL", str(lines))
     clock = HandClock()
@@ -170,7 +170,7 @@ async def office(
 
 
 async def results(office: Office, run: Run) -> list[dict[str, Any]]:
-    """Return all results of tools that are in the session."""
+    """Return all tool results in the session."""
     session = await office.apps.sessions.get_session(
         app_name=run.app, user_id=run.user, session_id=run.session
     )
@@ -187,7 +187,7 @@ async def results(office: Office, run: Run) -> list[dict[str, Any]]:
     "manner", ["bare", pytest.param("plain", marks=pytest.mark.soak), "resumable"]
 )
 async def test_a_call_beside_an_approved_one_runs_after_it(office: Office, manner: Manner) -> None:
-    """It does not run before the decision, runs once after it, and nobody is asked about it."""
+    """It runs once after the decision, and nobody is asked about it."""
     run = await office.submit(f"beside_{manner}", "go")
     assert run.state is RunState.PAUSED
     (asked,) = await office.ledger.approvals(run.waiting)
@@ -203,7 +203,7 @@ async def test_a_call_beside_an_approved_one_runs_after_it(office: Office, manne
 
 @pytest.mark.parametrize("manner", ["bare", SOAKED])
 async def test_nothing_runs_beside_a_rejected_call(office: Office, manner: Manner) -> None:
-    """The model is told that the call was not run, and why."""
+    """The model reads that the call did not run, and why."""
     run = await office.submit(f"beside_{manner}", "go")
     for asked in await office.ask(run):
         await office.decider.reject(asked.id, MARA, channel="cli", reason="no")
@@ -219,7 +219,7 @@ async def test_nothing_runs_beside_a_rejected_call(office: Office, manner: Manne
 async def test_a_call_waits_for_all_that_are_asked_about(
     office: Office, manner: Manner, yes: bool
 ) -> None:
-    """It runs behind the last of two approvals, also where each is answered at its own time."""
+    """It runs after the last of two approvals, even if each is answered separately."""
     run = await office.submit(f"two_{manner}", "go")
     first, second = await office.ask(run, resume=Resume.EACH)
     if yes:
@@ -248,7 +248,7 @@ async def test_several_calls_are_made_again_together(office: Office) -> None:
 @pytest.mark.parametrize("manner", ["bare", SOAKED])
 @pytest.mark.parametrize("kind", ["single", "tool", "transfer"])
 async def test_a_call_of_an_agent_is_held_too(office: Office, kind: str, manner: Manner) -> None:
-    """The other agent does not begin before the approval."""
+    """The other agent does not start before the approval."""
     run = await office.submit(f"{kind}_{manner}", "go")
     assert run.state is RunState.PAUSED
     assert office.executed() == []
@@ -260,7 +260,7 @@ async def test_a_call_of_an_agent_is_held_too(office: Office, kind: str, manner:
 
 @pytest.mark.parametrize("kind", ["task", "slow"])
 async def test_a_call_whose_result_comes_later_runs_at_once(office: Office, kind: str) -> None:
-    """ADK would take what is said in its tool's place for the answer that it waits for."""
+    """ADK would use any text in the tool's place as the answer that it waits for."""
     run = await office.submit(f"{kind}_bare", "go")
     assert run.state is RunState.PAUSED
     assert {"noted": "b1"} in office.executed()
@@ -271,7 +271,7 @@ async def test_a_call_whose_result_comes_later_runs_at_once(office: Office, kind
 
 
 async def test_a_call_that_is_made_again_says_that_it_is_not_signed(office: Office) -> None:
-    """Gemini 3 refuses a first call without a signature, and takes this mark for one."""
+    """Gemini 3 refuses a first call without a signature, and accepts this mark instead."""
     run = await office.submit("signed_bare", "go")
     await office.approve(run)
     run = await office.resume(run)
@@ -289,14 +289,14 @@ async def test_a_call_that_is_made_again_says_that_it_is_not_signed(office: Offi
 
 
 async def test_a_call_that_its_gate_lets_through_holds_nothing(office: Office) -> None:
-    """A threshold function says for which arguments a tool asks."""
+    """A threshold function decides for which arguments a tool asks."""
     run = await office.submit("small_bare", "go")
     assert run.state is RunState.COMPLETED
     assert sorted(map(str, office.executed())) == ["{'noted': 'n'}", "{'paid': 'small'}"]
 
 
 async def test_a_held_tool_that_asks_in_its_own_code_is_asked_about_then(office: Office) -> None:
-    """It gets no confirmation that was meant for another call."""
+    """It does not get the confirmation of another call."""
     run = await office.submit("asking_bare", "go")
     assert office.executed() == []
     await office.approve(run)
@@ -317,7 +317,7 @@ OTHER = Policy(name="other", when='tool == "other"', ask=("mara",), hold=Hold.SI
     "holding", [Holding(), Holding([OTHER])], ids=["no policy", "a policy for another tool"]
 )
 async def test_without_such_a_policy_a_call_runs_at_once(office: Office) -> None:
-    """A result that only looks like that of a held call makes nothing run again."""
+    """A result that only looks like that of a held call does not run anything again."""
     run = await office.submit("pretending_bare", "go")
     assert office.executed() == [{"noted": "n"}]
     await office.approve(run)
@@ -339,7 +339,7 @@ BROKEN = Policy(name="broken", when="args.missing.deep > 1 || args.to > 1", ask=
     ids=["alone", "none matches", "one cannot be evaluated"],
 )
 async def test_the_default_may_hold_calls_too(office: Office) -> None:
-    """It rules where no policy does."""
+    """It applies if no policy matches."""
     run = await office.submit("beside_bare", "go")
     assert run.state is RunState.PAUSED
     assert office.executed() == []
@@ -352,7 +352,7 @@ async def test_the_default_may_hold_calls_too(office: Office) -> None:
 async def test_a_held_call_is_neither_early_nor_lost_when_its_worker_dies(
     office: Office, manner: Manner, turn: int
 ) -> None:
-    """Wherever the worker dies, the payment is made once, and the note is taken behind the yes."""
+    """Wherever the worker dies, the payment is made once, and the note follows the approval."""
     app, step = f"beside_{manner}", 0
     while True:
         step += 1
@@ -373,7 +373,7 @@ async def test_a_held_call_is_neither_early_nor_lost_when_its_worker_dies(
         assert lines.count({"paid": "p"}) <= 1, step
         doubtful = run.state is RunState.PAUSED
         while run.state is RunState.PAUSED:
-            # The payment is in doubt, and the note waits for what becomes of that. The model makes
+            # The payment is in doubt, and the note waits for its resolution. The model makes
             # both calls once more.
             assert {"noted": "n"} not in office.executed(), step
             for asked in await office.ask(run):

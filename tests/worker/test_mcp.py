@@ -1,4 +1,4 @@
-"""The tools of an MCP server: a gate on them comes out at a person and goes back in."""
+"""The tools of an MCP server: their gate asks a person and gets the answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [
 
 
 async def test_a_gated_tool_of_an_mcp_server_runs_once_approved(office: Office) -> None:
-    """The server is a process of its own; the tool runs in it with the shown arguments, once."""
+    """The server is a separate process; its tool runs once with the shown arguments."""
     run = await office.submit("mcp_gate", "hello")
     assert run.state is RunState.PAUSED
     (approval,) = await office.ledger.approvals(run.approvals)
@@ -40,7 +40,7 @@ async def test_a_rejected_tool_of_an_mcp_server_does_not_run(office: Office) -> 
 
 
 async def test_the_server_is_sent_what_was_shown_or_nothing(office: Office) -> None:
-    """A callback that puts another text in, from a state that has changed, sends nothing."""
+    """A callback that inserts another text from a changed state sends nothing."""
     run = await office.submit("mcp_gate", "hello")
     await office.approve(run)
     await put(office, run, text="something else")

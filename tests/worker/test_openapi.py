@@ -1,4 +1,4 @@
-"""The tools of an OpenAPI document, under a prefix: a callback asks, and what was shown is sent."""
+"""The prefixed tools of an OpenAPI document: a callback asks, and the shown call is sent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from worker.test_changed_arguments import begin, only, put
 pytestmark = [
     # ADK announces its experimental features by warning about them.
     pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning"),
-    # It sends cookies in a way that httpx warns about.
+    # It sends cookies in a deprecated way, which httpx warns about.
     pytest.mark.filterwarnings("ignore:Setting per-request cookies:DeprecationWarning"),
 ]
 
@@ -74,7 +74,7 @@ def spec(url: str) -> dict[str, Any]:
 
 @pytest.fixture
 def bank() -> Iterator[tuple[str, list[Any]]]:
-    """A server, and the bodies that it was sent."""
+    """Return a server and the bodies that it received."""
     sent: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -99,7 +99,7 @@ def bank() -> Iterator[tuple[str, list[Any]]]:
 
 @pytest.fixture
 def app(office: Office, bank: tuple[str, list[Any]], tmp_path: Path) -> str:
-    """An agent with the tools of that server."""
+    """Return an agent with the tools of that server."""
     name = f"bank_{uuid.uuid4().hex}"
     folder = tmp_path / "agents" / name
     folder.mkdir(parents=True)
@@ -114,7 +114,7 @@ def app(office: Office, bank: tuple[str, list[Any]], tmp_path: Path) -> str:
 async def test_what_was_shown_is_sent_once(
     office: Office, bank: tuple[str, list[Any]], app: str
 ) -> None:
-    """The tool is a copy under another name, made anew for each step; it runs once all the same."""
+    """Each step makes a renamed copy of the tool; it still runs once."""
     run = await begin(office, app, ["bank_pay", {"iban": "made up"}], iban="DE-1")
     approval = await only(office, run)
     assert (approval.call.name, approval.call.args) == ("bank_pay", {"iban": "DE-1"})
@@ -127,7 +127,7 @@ async def test_what_was_shown_is_sent_once(
 
 
 async def test_nothing_else_is_sent(office: Office, bank: tuple[str, list[Any]], app: str) -> None:
-    """With another state the callback gives other arguments. Nothing runs; it is asked again."""
+    """With another state the callback gives other arguments, so the call is asked about again."""
     run = await begin(office, app, ["bank_pay", {"iban": "DE-1"}])
     await office.approve(run)
     await put(office, run, iban="DE-EVIL")

@@ -1,4 +1,4 @@
-"""Requests for input, nodes that ask, and long-running calls: out at a person, back in once."""
+"""Requests for input, nodes that ask, and long-running calls: each is asked and answered once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ both_apps = pytest.mark.parametrize("suffix", ["", "_resumable"], ids=["plain", 
 
 
 async def answer(office: Office, run: Run, reason: str = "", **values: JsonValue) -> Run:
-    """Let Mara answer the one question that waits, and let the worker go on."""
+    """Let Mara answer the only waiting question, and let the worker continue."""
     (approval,) = await office.ask(run)
     await office.decider.approve(
         approval.id, MARA, channel="cli", reason=reason, values=values or None
@@ -36,7 +36,7 @@ async def answer(office: Office, run: Run, reason: str = "", **values: JsonValue
 
 
 async def refuse(office: Office, run: Run, reason: str = "") -> Run:
-    """Let Mara refuse the one question that waits, and let the worker go on."""
+    """Let Mara reject the only waiting question, and let the worker continue."""
     (approval,) = await office.ask(run)
     await office.decider.reject(approval.id, MARA, channel="cli", reason=reason)
     return await office.resume(run)
@@ -49,7 +49,7 @@ class TestInput:
     async def test_questions_in_a_row_are_answered_one_after_the_other(
         self, office: Office, suffix: str
     ) -> None:
-        """Each node gets exactly what was answered, of the type that its schema asks for."""
+        """Each node gets exactly its answer, with the type of its schema."""
         run = await office.submit(f"forms{suffix}", "ship it")
         (first,) = await office.ledger.approvals(run.approvals)
         assert first.kind is Kind.INPUT
@@ -73,7 +73,7 @@ class TestInput:
         await audit.verify(office.ledger.store)
 
     async def test_a_no_to_a_question_for_yes_or_no_is_an_answer(self, office: Office) -> None:
-        """The workflow goes on with false."""
+        """The workflow continues with false."""
         run = await office.submit("forms", "ship it")
         run = await answer(office, run, street="x", country="SE")
         run = await refuse(office, run, "it is a stone")
@@ -81,7 +81,7 @@ class TestInput:
         assert office.executed()[-1] == {"fragile": False}
 
     async def test_a_no_to_any_other_question_ends_the_run_in_words(self, office: Office) -> None:
-        """Nothing false is fed into the workflow, and the run says who ended it and why."""
+        """The workflow gets no false value, and the run says who ended it and why."""
         run = await office.submit("forms", "ship it")
         run = await refuse(office, run, "ask the customer")
         assert run.state is RunState.FAILED
@@ -91,7 +91,7 @@ class TestInput:
         assert approval.handoff is Handoff.FAILED
 
     async def test_a_question_that_nobody_answers_ends_the_run(self, office: Office) -> None:
-        """A timeout is told apart from a rejection."""
+        """A timeout differs from a rejection."""
         run = await office.submit("forms", "ship it")
         (approval,) = await office.ask(run)
         office.pass_time(25 * 3600)
@@ -101,7 +101,7 @@ class TestInput:
         assert "was not answered in time" in run.problem
 
     async def test_what_does_not_fit_the_schema_is_not_recorded(self, office: Office) -> None:
-        """The error names the key, what was read and an example; the question stays open."""
+        """The error has the key, the value and an example; the question stays open."""
         run = await office.submit("forms", "ship it")
         (approval,) = await office.ask(run)
         with pytest.raises(PayloadError) as raised:
@@ -116,7 +116,7 @@ class TestInput:
     async def test_a_second_run_in_the_session_asks_under_the_same_id_anew(
         self, office: Office
     ) -> None:
-        """A fixed interrupt id is the same in every run; each question is an approval apart."""
+        """A fixed interrupt id is the same in every run; each question has its own approval."""
         seen = set()
         for _ in range(2):
             run = await office.decider.submit(
@@ -136,7 +136,7 @@ class TestInput:
     async def test_an_answer_never_goes_to_a_later_question_of_the_same_id(
         self, office: Office
     ) -> None:
-        """Another run in the session asks under the id meanwhile: the older answer has an end."""
+        """Another run in the session asks with the id meanwhile: the older answer ends."""
         runs = []
         for _ in range(2):
             run = await office.decider.submit(
@@ -156,7 +156,7 @@ class TestInput:
     async def test_input_beside_a_gated_call_waits_for_both(
         self, office: Office, suffix: str
     ) -> None:
-        """One pause, two kinds: nothing goes on before both are answered."""
+        """Both kinds belong to one pause, so both have to be answered first."""
         run = await office.submit(f"beside{suffix}", "go")
         asked = {one.kind: one for one in await office.ask(run)}
         assert set(asked) == {Kind.INPUT, Kind.CONFIRMATION}
@@ -173,7 +173,7 @@ class TestInput:
         assert "4711" in run.text
 
     async def test_a_model_that_asks_is_answered(self, office: Office) -> None:
-        """A yes fills `approved`, and the person's words fill `comment`; so does a no."""
+        """The decision fills `approved`, and the person's text fills `comment`."""
         run = await office.submit("asks_model", "go")
         run = await refuse(office, run, "not today")
         assert run.state is RunState.COMPLETED
@@ -183,7 +183,7 @@ class TestInput:
     async def test_what_somebody_else_has_answered_is_not_answered_again(
         self, office: Office
     ) -> None:
-        """Somebody uses the session in `adk web` meanwhile: the run ends and says so."""
+        """Another user answers in `adk web`: the run ends and says so."""
         run = await office.submit("asks_input", "go")
         session = await office.apps.sessions.get_session(
             app_name=run.app, user_id=run.user, session_id=run.session
@@ -197,7 +197,7 @@ class TestInput:
 
 
 def reply_of_somebody(origin: Origin) -> Event:
-    """Return the event by which somebody answers a request for input."""
+    """Return the event with which another user answers a request for input."""
     return Event(
         author="user",
         invocation_id=origin.invocation,
@@ -221,7 +221,7 @@ class TestNodes:
 
     @both_apps
     async def test_nodes_are_confirmed_like_tools(self, office: Office, suffix: str) -> None:
-        """The card shows the node and its arguments; each runs once on its approval."""
+        """The card shows the node and its arguments; each runs once after its approval."""
         run = await office.submit(f"nodes{suffix}", "go")
         (first,) = await office.ledger.approvals(run.approvals)
         assert (first.kind, first.call.name) == (Kind.CONFIRMATION, "transfer")
@@ -237,7 +237,7 @@ class TestNodes:
 
     @both_apps
     async def test_a_rejected_node_does_not_run(self, office: Office, suffix: str) -> None:
-        """ADK hands its own words to the next node; the reason is in the session's state."""
+        """ADK passes its own text to the next node; the reason is in the session's state."""
         run = await office.submit(f"nodes{suffix}", "go")
         run = await refuse(office, run, "no money")
         (second,) = await office.ledger.approvals(run.approvals)
@@ -251,7 +251,7 @@ class TestNodes:
         assert office.executed() == []
 
     async def test_a_node_that_raises_has_run(self, office: Office) -> None:
-        """The run fails with the node's own words, and the approval is used up."""
+        """The run fails with the node's error, and the approval is used up."""
         run = await office.submit("raising_node", "go")
         run = await answer(office, run)
         assert run.state is RunState.FAILED
@@ -291,7 +291,7 @@ class TestLongRunning:
 
     @both_apps
     async def test_the_decision_is_the_final_result(self, office: Office, suffix: str) -> None:
-        """What the tool has returned is kept, with the decision put over it."""
+        """The tool's result is kept, and the decision is merged into it."""
         run = await office.submit(f"ticket{suffix}", "ask:50")
         assert run.state is RunState.PAUSED
         (approval,) = await office.ledger.approvals(run.approvals)
@@ -304,7 +304,7 @@ class TestLongRunning:
 
     @both_apps
     async def test_an_expression_builds_the_result(self, office: Office, suffix: str) -> None:
-        """A tool that returns nothing at first, with values that the approver fills in."""
+        """A tool without a first result gets values that the approver entered."""
         run = await office.submit(f"ticket{suffix}", "wait:50")
         run = await answer(office, run, cap=40)
         assert run.state is RunState.COMPLETED
@@ -315,7 +315,7 @@ class TestLongRunning:
     async def test_a_rejection_and_an_edit_reach_the_model(
         self, office: Office, suffix: str
     ) -> None:
-        """Other values than the arguments are a rejection that proposes them."""
+        """Other values than the arguments are a rejection with a proposal."""
         run = await office.submit(f"ticket{suffix}", "ask:50")
         run = await answer(office, run, "too much", amount=20.0)
         assert '"status": "rejected"' in run.text
@@ -323,7 +323,7 @@ class TestLongRunning:
         assert '"reason": "too much"' in run.text
 
     async def test_a_call_that_needs_nobody_is_left_alone(self, office: Office) -> None:
-        """`when` is about what the tool has returned; what it left open is said of the run."""
+        """`when` uses the tool's result; the run reports the open call."""
         run = await office.submit("ticket", "ask:5")
         assert run.state is RunState.COMPLETED
 
@@ -331,7 +331,7 @@ class TestLongRunning:
     async def test_a_long_running_call_beside_a_gated_one(
         self, office: Office, suffix: str
     ) -> None:
-        """Both are asked about, and both answers go in together."""
+        """Both are asked about, and both answers are given together."""
         run = await office.submit(f"ticket{suffix}", "ask:50 pay:A")
         kinds = {one.kind for one in await office.ledger.approvals(run.approvals)}
         assert kinds == {Kind.LONG_RUNNING, Kind.CONFIRMATION}
@@ -346,7 +346,7 @@ class TestLongRunning:
 async def test_a_long_running_call_without_a_rule_is_left_open_and_said(
     office: Office, suffix: str
 ) -> None:
-    """As in ADK, nobody is asked; the run ends, and its last entry says what it left."""
+    """As in ADK, nobody is asked; the run ends, and its last entry names the open call."""
     run = await office.submit(f"ticket{suffix}", "ask:50")
     assert run.state is RunState.COMPLETED
     ended = [one for one in await office.ledger.history(run.id) if one.what is What.COMPLETED]

@@ -1,4 +1,4 @@
-"""The plugin, for agents that run elsewhere: what it publishes, and what it never breaks."""
+"""The plugin for agents that run elsewhere: what it publishes, and its failures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from promises.plant import plant
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import State
+from signoff.core.approvals.masking import masked
 from signoff.core.approvals.run import RunState
+from signoff.core.base.hiding import HIDDEN
 from signoff.worker.adk_api.router import make_adk_router
 from signoff.worker.adk_api.settings import ApiToken
 from signoff.worker.adk_remote.settings import RemoteApp
@@ -36,20 +38,31 @@ from worker.office import EXAMPLES, ROOT
 from worker.remote.api_server import ApiServer
 from worker.test_forged_calls import forgeries, require_real
 
-TOKEN = "a token"  # a secret of these tests alone
+TOKEN = "a token"  # a secret for these tests only
 HASH = hashlib.sha256(TOKEN.encode()).hexdigest()
 Handler = Callable[[httpx.Request], httpx.Response]
 
 
 class Elsewhere:
-    """An agent in somebody's own process, with the plugin."""
+    """An agent in another process, with the plugin."""
 
-    def __init__(self, tmp_path: Path, handler: Handler | httpx.AsyncBaseTransport) -> None:
+    def __init__(
+        self,
+        tmp_path: Path,
+        handler: Handler | httpx.AsyncBaseTransport,
+        *,
+        pause: float = 0.001,
+        patience: float = 5,
+    ) -> None:
         transport = handler
         if not isinstance(transport, httpx.AsyncBaseTransport):
             transport = httpx.MockTransport(transport)
         self.plugin = SignoffPlugin(
-            url="http://127.0.0.1:1", token=TOKEN, pause=0.001, transport=transport
+            url="http://127.0.0.1:1",
+            token=TOKEN,
+            pause=pause,
+            patience=patience,
+            transport=transport,
         )
         agent = House(tmp_path / "unused.db").gated()
         app = App(name="travel", root_agent=agent, plugins=[self.plugin])
@@ -57,7 +70,7 @@ class Elsewhere:
         self.runner = Runner(app=app, session_service=self.sessions)
 
     async def say(self, text: str, state: dict[str, Any] | None = None) -> list[str]:
-        """Say something and return the ids of the confirmations that the turn asks for."""
+        """Send a message and return the ids of the turn's confirmation requests."""
         await self.sessions.create_session(app_name="travel", user_id="riley", session_id="s")
         message = types.Content(role="user", parts=[types.Part(text=text)])
         return [
@@ -71,7 +84,7 @@ class Elsewhere:
 
 
 class Line:
-    """Signoff's end of the line: notes what comes and answers as it is told."""
+    """Signoff's end of the connection: records requests and answers as told."""
 
     def __init__(self, *statuses: int) -> None:
         self.statuses = list(statuses)
@@ -89,7 +102,7 @@ class Line:
 
 
 async def test_a_pause_is_published_when_its_turn_is_drained(tmp_path: Path) -> None:
-    """All calls of the pause come in one request, with the token and the user's words."""
+    """All calls of the pause are in one request, with the token and the user's text."""
     signoff = Line()
     here = Elsewhere(tmp_path, signoff)
     ids = await here.say("pay:5 grant:3")
@@ -105,14 +118,14 @@ async def test_a_pause_is_published_when_its_turn_is_drained(tmp_path: Path) -> 
 
 
 async def test_a_turn_that_waits_for_nobody_publishes_nothing(tmp_path: Path) -> None:
-    """No request is made for words alone."""
+    """A turn with only text causes no request."""
     signoff = Line()
     assert await Elsewhere(tmp_path, signoff).say("hello") == []
     assert signoff.seen == []
 
 
 async def test_a_turn_that_signoff_has_begun_is_left_alone(tmp_path: Path) -> None:
-    """Its pauses are seen by the process that began it; two would open the same approvals."""
+    """The process that began the turn sees its pauses; two would open the same approvals."""
     signoff = Line()
     assert await Elsewhere(tmp_path, signoff).say("pay:5", {"signoff_run": "run_1"})
     assert signoff.seen == []
@@ -121,7 +134,7 @@ async def test_a_turn_that_signoff_has_begun_is_left_alone(tmp_path: Path) -> No
 async def test_what_fails_is_tried_again_in_the_background(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The run ends as ever; the plugin goes on until it is taken, and says what was wrong."""
+    """The run ends as usual; the plugin retries until it succeeds, and logs the errors."""
     signoff = Line(0, 503, 409)
     here = Elsewhere(tmp_path, signoff)
     assert await here.say("pay:5")
@@ -135,7 +148,7 @@ async def test_what_fails_is_tried_again_in_the_background(
 async def test_after_some_tries_it_is_given_up_with_an_error_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nobody is asked then, and the log says so."""
+    """The log says that nobody is asked."""
     signoff = Line(*[500] * 20)
     here = Elsewhere(tmp_path, signoff)
     await here.say("pay:5")
@@ -155,13 +168,12 @@ async def test_a_refusal_is_not_repeated(tmp_path: Path, caplog: pytest.LogCaptu
 
 
 async def test_a_plugin_that_is_closed_waits_only_a_moment(tmp_path: Path) -> None:
-    """What is still unpublished then is logged, and no task is left."""
-    here = Elsewhere(tmp_path, Line(*[0] * 20))
-    here.plugin._pause, here.plugin._patience = 60, 0.01
+    """Unpublished pauses are logged then, and no task is left."""
+    here = Elsewhere(tmp_path, Line(*[0] * 20), pause=60, patience=0.01)
     await here.say("pay:5")
     await here.plugin.close()
-    await asyncio.sleep(0)  # the loop takes note of what has ended
-    assert not here.plugin._later
+    await asyncio.sleep(0)  # the loop notices the finished task
+    assert "signoff-publish" not in {one.get_name() for one in asyncio.all_tasks()}
 
 
 @pytest.mark.parametrize(
@@ -169,13 +181,13 @@ async def test_a_plugin_that_is_closed_waits_only_a_moment(tmp_path: Path) -> No
     [("signoff.example.com", "is not a URL"), ("http://signoff.example.com", "unencrypted")],
 )
 def test_a_wrong_url_is_refused_at_once(url: str, words: str) -> None:
-    """The mistake is found when the server starts, not at the first pause."""
+    """The error comes when the server starts, not at the first pause."""
     with pytest.raises(ValueError, match=words):
         SignoffPlugin(url=url, token=TOKEN)
 
 
 def test_the_plugin_needs_adk_and_httpx_alone() -> None:
-    """It can be imported where there is no Celery and no Redis."""
+    """It can be imported without Celery and Redis."""
     code = (
         "import sys\n"
         "for name in ('celery', 'redis', 'structlog', 'signoff.core', 'signoff.broker'):\n"
@@ -189,8 +201,16 @@ def test_the_plugin_needs_adk_and_httpx_alone() -> None:
 
 
 @pytest.fixture
-async def api(ledger: Ledger, decider: Decider, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    """The routes of the API on an empty ledger."""
+def hides() -> list[str]:
+    """The values that the current policies hide."""
+    return []
+
+
+@pytest.fixture
+async def api(
+    ledger: Ledger, decider: Decider, tmp_path: Path, hides: list[str]
+) -> AsyncIterator[httpx.AsyncClient]:
+    """Return the routes of the API on an empty ledger."""
     app = FastAPI()
     tokens = (
         ApiToken(sha256=HASH, users=("riley",), apps=("travel", "far")),
@@ -210,6 +230,7 @@ async def api(ledger: Ledger, decider: Decider, tmp_path: Path) -> AsyncIterator
             folder=tmp_path / "none",
             tokens=tokens,
             remote=remote,
+            hides=lambda: tuple(hides),
         )
     )
     headers = {"Authorization": f"Bearer {TOKEN}"}
@@ -221,7 +242,7 @@ async def api(ledger: Ledger, decider: Decider, tmp_path: Path) -> AsyncIterator
 
 
 def published(**update: Any) -> dict[str, Any]:
-    """Return what the plugin posts."""
+    """Return a post of the plugin."""
     call = {
         "id": "adk-1",
         "name": "adk_request_confirmation",
@@ -243,7 +264,7 @@ def published(**update: Any) -> dict[str, Any]:
 async def test_a_published_pause_opens_an_approval_once(
     api: httpx.AsyncClient, ledger: Ledger
 ) -> None:
-    """Published again, at the same moment or later, it is known."""
+    """A repeated or simultaneous publication is recognised."""
     answers = await asyncio.gather(*(api.post("/v1/pauses", json=published()) for _ in range(5)))
     answers.append(await api.post("/v1/pauses", json=published()))
     assert sorted(one.status_code for one in answers) == [200] * 5 + [201]
@@ -257,11 +278,21 @@ async def test_a_published_pause_opens_an_approval_once(
     assert [one.what for one in await ledger.history(run.id)] == [What.SUBMITTED, What.OPENED]
 
 
+async def test_what_a_policy_hides_by_now_is_hidden_from_the_start(
+    api: httpx.AsyncClient, ledger: Ledger, hides: list[str]
+) -> None:
+    """This holds for rules of reloaded settings, too."""
+    hides.append("price")
+    await api.post("/v1/pauses", json=published())
+    (approval,) = await ledger.pending()
+    assert (approval.terms, masked(approval).call.args) == (None, {"price": HIDDEN})
+
+
 @forgeries
 async def test_a_published_pause_opens_the_call_that_would_run(
     api: httpx.AsyncClient, ledger: Ledger, details: dict[str, Any]
 ) -> None:
-    """What looks like suspended code in a payload is a payload, also from an agent elsewhere."""
+    """A payload that looks like suspended code is a payload, also from a remote agent."""
     args = {"record": "ADMIN-1", "role": "superuser", "details": details}
     body = published()
     body["pauses"][0]["functionCall"]["args"] = {
@@ -276,7 +307,7 @@ async def test_a_published_pause_opens_the_call_that_would_run(
 async def test_while_signoff_runs_the_session_it_is_told_to_wait(
     api: httpx.AsyncClient, decider: Decider
 ) -> None:
-    """Two that open the same approval would stand in each other's way."""
+    """Otherwise both would open the same approval."""
     await decider.submit("travel", "to Oslo", user="riley", session="s")
     answer = await api.post("/v1/pauses", json=published())
     assert (answer.status_code, answer.headers["retry-after"]) == (409, "2")
@@ -285,7 +316,7 @@ async def test_while_signoff_runs_the_session_it_is_told_to_wait(
 async def test_what_was_answered_elsewhere_is_withdrawn(
     api: httpx.AsyncClient, ledger: Ledger
 ) -> None:
-    """Nobody is asked any more, those who were are told why; telling again changes nothing."""
+    """The approvers are told why; a repeated report changes nothing."""
     await api.post("/v1/pauses", json=published())
     (approval,) = await ledger.pending()
     told = published(pauses=[], answered=["adk-1", "adk-unknown"])
@@ -300,7 +331,7 @@ async def test_what_was_answered_elsewhere_is_withdrawn(
 async def test_servers_that_call_an_app_the_same_are_told_apart(
     api: httpx.AsyncClient, ledger: Ledger
 ) -> None:
-    """The approval has the name that the app has here; without its URL it is nobody's."""
+    """The approval has Signoff's name for the app; without its URL the app is unknown."""
     body = published(appName="travel_far")
     assert (await api.post("/v1/pauses", json=body)).status_code == 404
     assert (
@@ -311,7 +342,7 @@ async def test_servers_that_call_an_app_the_same_are_told_apart(
 
 
 def without(*path: str | int) -> dict[str, Any]:
-    """Return what the plugin posts, with something taken out of its call."""
+    """Return a post of the plugin without some part of its call."""
     body = published()
     inner: Any = body["pauses"][0]["functionCall"]
     for key in path[:-1]:
@@ -342,7 +373,7 @@ def without(*path: str | int) -> dict[str, Any]:
 async def test_what_cannot_be_opened_changes_nothing(
     api: httpx.AsyncClient, ledger: Ledger, body: dict[str, Any], status: int
 ) -> None:
-    """Each is a problem document, and the ledger stays empty."""
+    """Each gets a problem document, and the ledger stays empty."""
     answer = await api.post("/v1/pauses", json=body)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
@@ -354,7 +385,7 @@ async def test_what_cannot_be_opened_changes_nothing(
 
 
 def example(gateway: str) -> str:
-    """Return the example of the documentation, pointed at this gateway."""
+    """Return the documentation's example with the URL of this gateway."""
     page = (ROOT / "docs" / "how-to" / "use-the-plugin.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert "https://signoff.example.com" in code
@@ -365,7 +396,7 @@ def example(gateway: str) -> str:
 async def test_the_example_pauses_elsewhere_and_is_answered_by_mail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A real API server, the five lines of the page, a real mail, and the tool runs once."""
+    """A real API server, the page's five lines and a real mail: the tool runs once."""
     agents = tmp_path / "agents"
     (agents / "travel").mkdir(parents=True)
     (agents / "finance").symlink_to(EXAMPLES / "finance")

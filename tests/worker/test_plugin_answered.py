@@ -1,4 +1,4 @@
-"""What the plugin tells of answers that were given where the agent runs, past Signoff."""
+"""The plugin's reports about answers that were given without Signoff."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from worker.test_plugin import Elsewhere, Line
 
 
 async def answered(here: Elsewhere, call: str, state: dict[str, Any] | None = None) -> None:
-    """Answer a call where the agent runs."""
+    """Answer a call in the agent's own process."""
     said = types.FunctionResponse(
         id=call, name="adk_request_confirmation", response={"confirmed": True}
     )
@@ -24,7 +24,7 @@ async def answered(here: Elsewhere, call: str, state: dict[str, Any] | None = No
 
 
 async def test_an_answer_that_was_given_elsewhere_is_told(tmp_path: Path) -> None:
-    """So that nobody is asked in vain about a call that has run."""
+    """Otherwise people would be asked about a call that has run."""
     signoff = Line()
     here = Elsewhere(tmp_path, signoff)
     (call,) = await here.say("pay:5")
@@ -34,7 +34,7 @@ async def test_an_answer_that_was_given_elsewhere_is_told(tmp_path: Path) -> Non
 
 
 async def test_an_answer_that_signoff_has_given_is_not(tmp_path: Path) -> None:
-    """Its turn is marked, and Signoff knows what it has said."""
+    """Its turn is marked, and Signoff knows its own answers."""
     signoff = Line()
     here = Elsewhere(tmp_path, signoff)
     (call,) = await here.say("pay:5")

@@ -1,4 +1,4 @@
-"""A decision is signed where it is taken, and verified where the tool runs."""
+"""A decision is signed when it is made, and verified when the tool runs."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ KEY = Key.generate()
 OTHER = Key.generate()
 
 Forgery = Callable[[Approval, Approval], Approval]
-"""Changes an approval, as code with the worker's Redis credentials might; gets a signed one too."""
+"""Changes an approval, as code with the worker's Redis login could; also gets a signed one."""
 
 
 def public(*keys: Key) -> list[Key]:
-    """Return the public halves of keys."""
+    """Return the public keys."""
     return read_keys(keys_text(keys))
 
 
 @pytest.fixture
 def signing(office: Office) -> Receipts:
-    """The worker verifies; the decider signs, on a ledger of its own over the same Redis."""
+    """Return an office whose worker verifies and whose decider signs, on the same Redis."""
     office.ledger.receipts = Receipts(lambda: public(KEY))
     signing = Receipts(lambda: public(KEY), lambda: KEY)
     office.decider.ledger = Ledger(office.ledger.store, receipts=signing)
@@ -55,14 +55,14 @@ def signing(office: Office) -> Receipts:
 
 
 async def asked(office: Office) -> tuple[Run, Approval]:
-    """Bring a run to its pause, with Mara asked."""
+    """Bring a run to its pause, and ask Mara."""
     run = await office.submit("finance", "Reimburse me $2500")
     (approval,) = await office.ask(run)
     return run, await office.ledger.approval(approval.id)
 
 
 async def put(office: Office, run: Run, was: Approval, after: Approval) -> None:
-    """Write an approval and what follows from its end, as code in a worker could."""
+    """Write an approval and the effects of its end, as code in a worker could."""
     worker = Ledger(office.ledger.store)
     answered = (await worker.run(run.id)).answered(was.id)
     change = Change().put(after, was=was).put(answered, was=await worker.run(run.id))
@@ -81,7 +81,7 @@ async def put(office: Office, run: Run, was: Approval, after: Approval) -> None:
 
 
 def yes(approval: Approval, **more: Any) -> Approval:
-    """Return an approval that says that Mara has approved it."""
+    """Return an approval that names Mara as its decider."""
     decision = Decision(by="mara", at=approval.opened_at, channel="cli")
     return approval.model_copy(
         update={"state": State.APPROVED, "handoff": Handoff.RECORDED, "decision": decision, **more}
@@ -89,7 +89,7 @@ def yes(approval: Approval, **more: Any) -> Approval:
 
 
 async def test_a_signed_decision_runs_its_call(office: Office, signing: Receipts) -> None:
-    """The receipt states who, how, what and by which policy, and its entry is in the audit."""
+    """The receipt has person, channel, call and policy, and its entry is in the audit."""
     run, approval = await asked(office)
     await office.decider.approve(approval.id, MARA, channel="cli", reason="fine")
     done = await office.ledger.approval(approval.id)
@@ -142,7 +142,7 @@ def _not_a_receipt(approval: Approval, signed: Approval) -> Approval:
 async def test_a_yes_that_a_worker_has_written_starts_nothing_and_is_asked_about(
     office: Office, signing: Receipts, forgery: Forgery
 ) -> None:
-    """The tool does not start, the audit says why, and the approver decides after all."""
+    """The tool does not start, the audit has the reason, and then the approver decides."""
     earlier, other = await asked(office)
     await office.decider.approve(other.id, MARA, channel="cli")
     signed = await office.ledger.approval(other.id)
@@ -183,7 +183,7 @@ async def test_a_yes_that_a_worker_has_written_starts_nothing_and_is_asked_about
 async def test_whatever_was_signed_cannot_be_changed(
     office: Office, signing: Receipts, change: dict[str, Any]
 ) -> None:
-    """Another call, person, time or verdict, or a broken glass, is not what the receipt states."""
+    """Another call, person, time, verdict or break-glass does not match the receipt."""
     run, approval = await asked(office)
     await office.decider.approve(approval.id, MARA, channel="cli")
     was = await office.ledger.approval(approval.id)
@@ -197,7 +197,7 @@ async def test_whatever_was_signed_cannot_be_changed(
 async def test_a_yes_that_is_changed_after_the_turn_began_starts_nothing(
     office: Office, signing: Receipts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The guard looks at the approval that it marks as started, right before the tool."""
+    """The guard checks the approval that it marks as started, just before the tool."""
     run, approval = await asked(office)
     await office.decider.approve(approval.id, MARA, channel="cli")
     enter = GuardPlugin.enter
@@ -218,7 +218,7 @@ async def test_a_yes_that_is_changed_after_the_turn_began_starts_nothing(
 
 
 async def test_keys_rotate_with_overlap(office: Office, signing: Receipts) -> None:
-    """What the old key has signed counts while it is among the public ones; a new one is found."""
+    """A receipt of the old key counts while its public key is listed; a new key is found."""
     known = public(KEY)
     office.ledger.receipts = Receipts(lambda: known)
     run, approval = await asked(office)
@@ -245,7 +245,7 @@ async def test_keys_rotate_with_overlap(office: Office, signing: Receipts) -> No
 async def test_decisions_of_an_earlier_release_count_as_long_as_the_settings_say(
     office: Office, signing: Receipts
 ) -> None:
-    """By default they never do, and are asked about again."""
+    """By default they never count, and are asked about again."""
     run, approval = await asked(office)
     await put(office, run, approval, yes(approval))
     until = office.clock.now() + timedelta(hours=1)
@@ -262,7 +262,7 @@ async def test_decisions_of_an_earlier_release_count_as_long_as_the_settings_say
 async def test_a_process_without_the_private_key_decides_nothing(
     office: Office, signing: Receipts
 ) -> None:
-    """It says where to decide, and nothing is done; silence that approves is left to others."""
+    """The error says where to decide; approval by silence is left to other processes."""
     _, approval = await asked(office)
     office.decider.ledger = office.ledger
     with pytest.raises(CannotSign, match="has no private key"):
@@ -271,7 +271,7 @@ async def test_a_process_without_the_private_key_decides_nothing(
 
 
 async def test_breaking_the_glass_is_signed_as_well(office: Office, signing: Receipts) -> None:
-    """A worker cannot say of itself that somebody has overruled a freeze."""
+    """A worker cannot claim that a person has overridden a freeze."""
     run, was = await asked(office)
     assert was.terms is not None
     named = was.model_copy(
@@ -288,7 +288,7 @@ async def test_breaking_the_glass_is_signed_as_well(office: Office, signing: Rec
 
 
 def test_a_key_is_one_of_ed25519() -> None:
-    """What is something else is refused in words, and no private half leaves in public."""
+    """Other keys are refused with a message, and a private key is never published."""
     assert read_key(key_text(KEY, private=True)).is_private
     assert '"d"' not in keys_text([KEY])
     for text in ('{"kty": "oct", "k": "AA"}', "[]", "{}", "no"):

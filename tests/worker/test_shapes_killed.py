@@ -1,4 +1,4 @@
-"""A worker that dies before each step of each shape of agents: no work is lost in silence."""
+"""A worker that dies before each step of each agent shape: no work is lost silently."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ pytestmark = [
 ]
 
 SHORT = ("sequence", "parallel", "loop", "transfer", "singles", "graph")
-"""The shapes whose workers die at every model call in `make test`; `make soak` has all of them."""
+"""The shapes whose workers die at every model call in `make test`; `make soak` has all."""
 
 NOT_TAKEN_UP = {"own", "transfer_to_sequence", "transfer_to_parallel"}
 TAKEN_UP = {one for one in SHAPES if "_in_graph" not in one} - NOT_TAKEN_UP
-"""Shapes that ADK takes up wherever they were; of others a run may fail, and says so."""
+"""Shapes that ADK can always continue; with others a run may fail, and says so."""
 
 
 def manners(shape: str) -> tuple[str, str]:
-    """Return the manners of a shape that differ: a bare root is resumable if it is composite."""
+    """Return the different manners of a shape: a bare root is resumable if it is composite."""
     return ("bare", "plain") if is_composite(SHAPES[shape]()) else ("bare", "resumable")
 
 
-with pytest.warns(Warning):  # noqa: PT030 -- of each of ADK's own agents that run others
+with pytest.warns(Warning):  # noqa: PT030 -- from each of ADK's composite agents
     VARIANTS = [(shape, manner) for shape in SHAPES for manner in manners(shape)]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The agents."""
+    """Return the folder of the agents."""
     return write_folders(tmp_path_factory.mktemp("shapes"))
 
 
@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def office(
     worker_redis: EmbeddedRedis, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Office]:
-    """An office whose sessions outlive its workers, in this process."""
+    """Return an office whose sessions outlive its workers, in this process."""
     journal = tmp_path / "journal.jsonl"
     monkeypatch.setenv("SIGNOFF_EXAMPLE_JOURNAL", str(journal))
     clock = HandClock()
@@ -75,10 +75,10 @@ async def office(
 
 
 async def walk(office: Office, app: str, turn: int, life: Life) -> Run | None:
-    """Take a run to its end; its worker of one turn has the given life, and a living one follows.
+    """Take a run to its end; the worker of one turn has the given life, and a living one follows.
 
     Returns:
-        The run; None where it has no such turn.
+        The run, or None if it has no such turn.
     """
     office.journal.unlink(missing_ok=True)
     run = await office.decider.submit(app, "go", user="riley@example.com")
@@ -95,7 +95,7 @@ async def walk(office: Office, app: str, turn: int, life: Life) -> Run | None:
 
 
 def model_calls(steps: Sequence[str]) -> list[int]:
-    """Return before which steps a model is called."""
+    """Return the numbers of the steps that are model calls."""
     return [place for place, step in enumerate(steps, 1) if step == "model"]
 
 
@@ -107,7 +107,7 @@ def many(steps: Sequence[str]) -> list[int]:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("shape", "manner"), [one for one in VARIANTS if one[0] in SHORT])
 async def test_no_work_is_lost_in_silence(office: Office, shape: str, manner: str) -> None:
-    """A run that says `completed` has done everything, and each payment was made once at most."""
+    """A completed run has done everything, and each payment was made once at most."""
     await kill(office, shape, manner, model_calls)
 
 
@@ -117,14 +117,14 @@ async def test_no_work_is_lost_in_silence(office: Office, shape: str, manner: st
 async def test_no_work_is_lost_in_silence_in_any_shape(
     office: Office, shape: str, manner: str
 ) -> None:
-    """That holds for every shape, and for deaths in between."""
+    """This holds for every shape, and for deaths between model calls."""
     await kill(office, shape, manner, many)
 
 
 async def kill(
     office: Office, shape: str, manner: str, deaths: Callable[[Sequence[str]], list[int]]
 ) -> None:
-    """Kill the worker of each turn at these steps, and hold each end against what was done."""
+    """Kill the worker of each turn at these steps, and compare each end with the effects."""
     app = f"{shape}_{manner}"
     ends: Counter[RunState] = Counter()
     for turn in range(8):
@@ -141,7 +141,7 @@ async def kill(
                 office.ledger, office.executed(), run, shape, f"{app} {turn}.{place}"
             )
             ends[run.state] += 1
-    # Only a tool that was at work leaves a doubt.
+    # Only a tool that was running causes a doubt.
     if shape in TAKEN_UP and manner != "plain":
         assert not ends[RunState.FAILED]
         assert ends[RunState.COMPLETED]

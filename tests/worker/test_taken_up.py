@@ -1,4 +1,4 @@
-"""Every place at which a worker can die, one after the other: nothing is said or done twice."""
+"""A worker dies at each possible step: no message and no tool is repeated."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from worker.office import AGENTS, MARA, Office
 
 
 class Died(BaseException):
-    """The process is gone: nothing catches this."""
+    """The process has died; nothing catches this."""
 
 
 T = TypeVar("T")
 
 
 class Fuse:
-    """Blows at the n-th step, before or after the step is done."""
+    """Raises at the n-th step, before or after the step."""
 
     def __init__(self, at: int, *, after: bool) -> None:
         self.left = at
@@ -41,7 +41,7 @@ class Fuse:
         self.blown = False
 
     async def step(self, do: Callable[[], Awaitable[T]]) -> T:
-        """Do a step, unless it is the one to die at."""
+        """Do a step, unless the process dies at it."""
         self.left -= 1
         if self.left != 0:
             return await do()
@@ -66,10 +66,10 @@ def lay(monkeypatch: pytest.MonkeyPatch, office: Office, fuse: Fuse) -> None:
 
 
 async def work_until_death(office: Office, stage: str) -> None:
-    """Work on a stage like a worker that may die there."""
+    """Work on a stage like a worker that may die at a step."""
     with contextlib.suppress(Died):
         await asyncio.create_task(office.executor.drain(stage))
-    # What a dead process leaves behind are its leases, and those run out.
+    # A dead process leaves its leases behind, and those expire.
     office.pass_time()
     async with office.ledger.store.translated_client() as client:
         for key in await client.keys("*lease:*"):
@@ -77,7 +77,7 @@ async def work_until_death(office: Office, stage: str) -> None:
 
 
 async def user_messages(office: Office, run: Run) -> list[str]:
-    """Return what the user has said in the session, as ADK has stored it."""
+    """Return the user's messages in the session, as ADK has stored them."""
     session = await office.apps.sessions.get_session(
         app_name=run.app, user_id=run.user, session_id=run.session
     )
@@ -93,7 +93,7 @@ async def user_messages(office: Office, run: Run) -> list[str]:
 
 STEPS = range(1, 9)
 SIDES = [pytest.param(False, id="before", marks=pytest.mark.soak), pytest.param(True, id="after")]
-"""To die before a step leaves what a death after the step before it leaves: that is soak."""
+"""A death before a step equals one after the previous step, so it only runs in the soak."""
 CASES: dict[str, tuple[str, dict[str, JsonValue]]] = {
     "finance": ("Reimburse me $2500 for the conference", {}),
     "time_off": ("I need 5 days off", {"approved_days": 3}),
@@ -105,11 +105,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 @pytest.mark.parametrize("after", SIDES)
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("app", CASES)
+@pytest.mark.parametrize("app", ["finance", pytest.param("time_off", marks=pytest.mark.soak)])
 async def test_a_run_that_is_taken_up_again_says_the_message_once(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: int, after: bool, app: str
 ) -> None:
-    """Wherever the worker dies, the next one reaches the same pause, and it can be answered."""
+    """Wherever the worker dies, the next one reaches the same pause, which can be answered."""
     message, values = CASES[app]
     run = await office.decider.submit(app, message, user="riley@example.com")
     with monkeypatch.context() as patch:
@@ -134,7 +134,7 @@ async def test_a_run_that_is_taken_up_again_says_the_message_once(
 async def test_a_resume_that_is_taken_up_again_does_not_run_the_tool_twice(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: int, after: bool, app: str
 ) -> None:
-    """Wherever the worker dies in a resume, the run ends with one execution, or is in doubt."""
+    """Wherever the worker dies in a resume, the tool runs once or is in doubt."""
     message, values = CASES[app]
     run = await office.submit(app, message)
     await office.approve(run, **values)
@@ -172,7 +172,7 @@ async def test_siblings_and_sub_agents_survive_a_death_at_any_step(
     app: str,
     step: int,
 ) -> None:
-    """Nobody is paid twice, payments not made are in doubt, and every run ends."""
+    """Nobody is paid twice, missing payments are in doubt, and every run ends."""
     run = await office.decider.submit(app, "pay", user="riley@example.com")
     if stage is stages.resume:
         await office.executor.drain(stages.run(app))
@@ -192,13 +192,14 @@ async def test_siblings_and_sub_agents_survive_a_death_at_any_step(
     await audit.verify(office.ledger.store)
 
 
-@pytest.mark.parametrize("rule", [InDoubt.ASK, InDoubt.RETRY])
-@pytest.mark.parametrize("again", [True, False], ids=["again", "not-again"])
+@pytest.mark.parametrize(
+    ("rule", "again"), [(InDoubt.ASK, True), (InDoubt.ASK, False), (InDoubt.RETRY, True)]
+)
 @pytest.mark.parametrize("step", range(1, 8))
 async def test_a_call_in_doubt_is_asked_about_or_retried_by_policy(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: int, again: bool, rule: InDoubt
 ) -> None:
-    """The question says that it may have happened; only a yes, or the policy, runs it again."""
+    """The question says that it may have happened; only an approval or the policy repeats it."""
     run = await office.submit("finance", CASES["finance"][0])
     (first,) = run.approvals
     await office.approve(run, rule)
@@ -229,17 +230,18 @@ async def test_a_call_in_doubt_is_asked_about_or_retried_by_policy(
 async def test_a_tool_that_kills_every_worker_is_retried_three_times_and_then_asked_about(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A retry that never ends would take the workers down one after the other."""
+    """An endless retry would kill one worker after the other."""
     run = await office.submit("finance", CASES["finance"][0])
     await office.approve(run, InDoubt.RETRY)
     for _ in range(4):
         with monkeypatch.context() as patch:
-            patch.setattr(GuardPlugin, "finish", _die)
+            patch.setattr(GuardPlugin, "finish", die)
             await work_until_death(office, stages.resume("finance"))
     assert len(office.executed()) == 3
     run = await office.ledger.run(run.id)
     assert run.state is RunState.PAUSED
 
 
-async def _die(*_: object, **__: Any) -> None:
+async def die(*_: object, **__: Any) -> None:
+    """Die in place of any method."""
     raise Died

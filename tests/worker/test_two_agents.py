@@ -1,4 +1,4 @@
-"""Two agents that pause in one turn: each answer reaches the agent that has asked."""
+"""Two agents that pause in one turn: each answer reaches its own agent."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ MORE = ["parallel_bare", "three_plain", "sequence_of_parallel_bare", "nodes_plai
 
 @pytest.fixture(scope="module")
 def agents_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The shapes of agents."""
+    """Return the folder of agents of all shapes."""
     return write_folders(tmp_path_factory.mktemp("shapes"))
 
 
 async def pause(office: Office, app: str) -> tuple[Run, list[Approval]]:
-    """Submit a run; return it with the approvals of its first pause, sent to Mara."""
+    """Submit a run; return it and the approvals of its first pause, routed to Mara."""
     run = await office.submit(app, "go")
     asked = await office.ask(run)
     assert len(asked) > 1
@@ -41,18 +41,18 @@ async def pause(office: Office, app: str) -> tuple[Run, list[Approval]]:
 
 
 def paid(office: Office) -> list[str]:
-    """Return who was paid, in alphabetical order."""
+    """Return the recipients of payments, in alphabetical order."""
     return sorted(str(line["paid"]) for line in office.executed() if "paid" in line)
 
 
 def payee(approval: Approval) -> str:
-    """Return who is paid on an approval."""
+    """Return the recipient of an approval's payment."""
     return str(approval.call.args["to"])
 
 
 @pytest.mark.parametrize("app", [*APPS, *MORE])
 async def test_two_approved_calls_both_run(office: Office, app: str) -> None:
-    """No approval counts as handed on whose tool did not run."""
+    """No approval counts as delivered if its tool did not run."""
     run, asked = await pause(office, app)
     for approval in asked:
         await office.decider.approve(approval.id, MARA, channel="cli")
@@ -67,7 +67,7 @@ async def test_two_approved_calls_both_run(office: Office, app: str) -> None:
 @pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
 @pytest.mark.parametrize("app", APPS)
 async def test_a_no_to_one_stops_no_other(office: Office, app: str, *, last: bool) -> None:
-    """What was approved runs, what was rejected does not, in either order of asking."""
+    """The approved call runs and the rejected one does not, in either order."""
     run, asked = await pause(office, app)
     refused = asked[-1 if last else 0]
     for approval in asked:
@@ -80,7 +80,7 @@ async def test_a_no_to_one_stops_no_other(office: Office, app: str, *, last: boo
 
 @pytest.mark.parametrize("app", ["transfer_to_parallel_plain", "sequence_in_graph_plain"])
 async def test_an_answer_that_adk_drops_fails_the_run(office: Office, app: str) -> None:
-    """The approval is not handed on, its tool has not run, and the approver is told."""
+    """The approval is not delivered, its tool has not run, and the approver is told."""
     run = await office.submit(app, "go")
     asked = await office.ask(run)
     for approval in asked:
@@ -91,7 +91,7 @@ async def test_an_answer_that_adk_drops_fails_the_run(office: Office, app: str) 
         ran = payee(one) in paid(office)
         assert (one.handoff is Handoff.RESUMED) is ran
     assert run.state is RunState.FAILED
-    assert "did not go on from it" in run.problem
+    assert "did not resume from it" in run.problem
     told = await office.ledger.claim(stages.deliver("email"), limit=100)
     unheard = {str(one.body["approval"]) for one in told.items if "problem" in one.body}
     assert {one.id for one in after if one.handoff is Handoff.FAILED} <= unheard

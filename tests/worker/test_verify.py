@@ -15,26 +15,26 @@ from signoff.worker import verification
 from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.verification import CallInDoubt, verify
 from worker.office import Office
-from worker.test_taken_up import CASES, _die, work_until_death
+from worker.test_taken_up import CASES, die, work_until_death
 
 
 @pytest.fixture(autouse=True)
 def checks() -> Iterator[None]:
-    """No check of another test."""
-    before = dict(verification._checks)
+    """Remove the checks of other tests."""
+    before = dict(verification.checks)
     yield
-    verification._checks.clear()
-    verification._checks.update(before)
+    verification.checks.clear()
+    verification.checks.update(before)
 
 
 async def in_doubt(
     office: Office, monkeypatch: pytest.MonkeyPatch, rule: InDoubt = InDoubt.ASK
 ) -> Run:
-    """Return a run whose worker has died behind its tool."""
+    """Return a run whose worker died after its tool."""
     run = await office.submit("finance", CASES["finance"][0])
     await office.approve(run, rule)
     with monkeypatch.context() as patch:
-        patch.setattr(GuardPlugin, "finish", _die)
+        patch.setattr(GuardPlugin, "finish", die)
         await work_until_death(office, stages.resume("finance"))
     assert len(office.executed()) == 1
     return run
@@ -43,7 +43,7 @@ async def in_doubt(
 async def test_a_call_that_happened_counts_as_finished(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody is asked, the tool is not run again, and the agent reads that it is done."""
+    """Nobody is asked, the tool does not run again, and the agent reads that it is done."""
     asked: list[CallInDoubt] = []
 
     async def check(call: CallInDoubt) -> bool:
@@ -67,7 +67,7 @@ async def test_a_call_that_happened_counts_as_finished(
 async def test_a_call_that_did_not_happen_runs_again(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On the same approval, also where the policy would end the run."""
+    """It runs on the same approval, even if the policy would end the run."""
     run = await in_doubt(office, monkeypatch, InDoubt.FAIL)
     verify("reimburse", lambda _: False)
     done = await office.resume(run)
@@ -81,7 +81,7 @@ async def test_a_call_that_did_not_happen_runs_again(
 async def test_a_person_is_asked_where_the_check_cannot_tell(
     office: Office, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    """As without a check."""
+    """This is the same as without a check."""
 
     def check(call: CallInDoubt) -> bool | None:
         if way == "broken":

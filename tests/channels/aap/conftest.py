@@ -1,10 +1,11 @@
-"""A gateway that serves the Agent Approval Protocol, and instances that ask there."""
+"""A gateway that serves the Agent Approval Protocol, and instances that send requests to it."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -25,6 +26,7 @@ from signoff.channels.pipeline.route import Router
 from signoff.core.access.scopes import Scope
 from signoff.core.approvals.approval import Approval
 from signoff.core.policies.policy import Fallback, Policy
+from signoff.testing import VirtualClock
 
 URL = f"http://localhost{PATH}"
 VALID_FOR = timedelta(minutes=5)
@@ -50,17 +52,18 @@ CALL: Mapping[str, JsonValue] = {
 
 @dataclass
 class Provider:
-    """The gateway, and those who decide."""
+    """The gateway and its decisions."""
 
     decider: Decider
     router: Router
     requests: Requests
     receivers: Receivers
+    local: httpx.AsyncBaseTransport
     http: httpx.AsyncClient
     made: list[httpx.AsyncClient] = field(default_factory=list)
 
     async def instance(self, name: str = "codex", user: str = "riley") -> tuple[Instance, str]:
-        """Make an instance of Riley's; return it with its token."""
+        """Make an instance of Riley's; return it and its token."""
         return await instances.create(self.decider.ledger, name, user=user, by="test")
 
     async def client(self, name: str = "codex") -> AsyncClient:
@@ -73,10 +76,10 @@ class Provider:
 
     def transport(self) -> httpx.AsyncClient:
         """Return a client that reaches the gateway."""
-        return httpx.AsyncClient(transport=self.http._transport, base_url=URL)
+        return httpx.AsyncClient(transport=self.local, base_url=URL)
 
     async def raw(self, method: str, path: str, token: str, **more: Any) -> httpx.Response:
-        """Send a request as it stands; `key` is its idempotency key."""
+        """Send a request unchanged; `key` is its idempotency key."""
         headers = {"Authorization": f"Bearer {token}", **more.pop("headers", {})}
         if key := more.pop("key", ""):
             headers["Idempotency-Key"] = key
@@ -99,20 +102,22 @@ class Provider:
         return next(one for one in found if one.origin.confirmation == request)
 
     async def decide(self, request: str, status: str = "approved", note: str = "") -> None:
-        """Ask Mara, if nobody is asked yet, and let her decide."""
+        """Ask Mara unless people are asked already, and let her decide."""
         await self.router.drain()
         approval = await self.approval(request)
         move = self.decider.approve if status == "approved" else self.decider.reject
         await move(approval.id, MARA, channel="inbox", reason=note)
 
     async def notify(self) -> int:
-        """Do what waits in the stage `aap`."""
+        """Do the waiting work of the stage `aap`."""
         return await Notifier(self.decider, self.receivers).drain()
 
 
-@pytest.fixture
-async def provider(decider: Decider) -> AsyncIterator[Provider]:
-    """The gateway, in this process; what no policy names is Cleo's to decide."""
+@asynccontextmanager
+async def opened(
+    decider: Decider, *, report_within: timedelta = timedelta(hours=1)
+) -> AsyncIterator[Provider]:
+    """Yield the gateway in this process; its default approver is Cleo."""
     router = Router(
         decider.ledger,
         policies=POLICIES,
@@ -120,12 +125,33 @@ async def provider(decider: Decider) -> AsyncIterator[Provider]:
         directory=decider.directory,
     )
     requests = Requests(
-        decider, router.decide_unasked, valid_for=VALID_FOR, report_within=timedelta(hours=1)
+        decider,
+        router.decide_unasked,
+        router.hides,
+        valid_for=VALID_FOR,
+        report_within=report_within,
     )
     receivers = Receivers(allow_private=True)
     app = make_gateway(decider.ledger)
     app.mount(PATH, make_aap(decider, requests, receivers))
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=URL) as http:
-        yield Provider(decider, router, requests, receivers, http)
+    local = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=local, base_url=URL) as http:
+        yield Provider(decider, router, requests, receivers, local, http)
     requests.waiting.close()
     await receivers.close()
+
+
+@pytest.fixture
+async def still_provider(still_decider: Decider, clock: VirtualClock) -> AsyncIterator[Provider]:
+    """Return the gateway on the virtual clock, set to the present that receivers compare with."""
+    clock.advance(datetime.now(UTC) - clock.now())
+    async with opened(still_decider) as made:
+        yield made
+
+
+@pytest.fixture
+async def provider(decider: Decider, request: pytest.FixtureRequest) -> AsyncIterator[Provider]:
+    """Return the gateway; a parameter is the time in which a started call must be reported."""
+    within = getattr(request, "param", timedelta(hours=1))
+    async with opened(decider, report_within=within) as made:
+        yield made

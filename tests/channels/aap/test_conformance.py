@@ -1,6 +1,6 @@
-"""The protocol's own gate and its reference provider: what holds there holds here, and more.
+"""The protocol's own gate passes against its reference provider and against this gateway.
 
-Each scenario runs against the provider that the protocol's package brings for tests, and against
+Each scenario runs against the provider that the protocol's package has for tests, and against
 this gateway.
 """
 
@@ -28,19 +28,19 @@ REFUND = Call(
 
 @dataclass
 class Scene:
-    """A provider, and those who decide there."""
+    """A provider and its decisions."""
 
     client: AsyncClient
     decide: Decide
 
     def gate(self, mode: Literal["sync", "async"] = "async") -> AsyncGate:
-        """Return the gate that the integrations of all frameworks use."""
+        """Return the gate that all framework integrations use."""
         return AsyncGate(self.client, mode=mode, timeout="30m")
 
 
 @pytest.fixture(params=["reference", "signoff"])
 async def scene(request: pytest.FixtureRequest, provider: Provider) -> Scene:
-    """One provider after the other."""
+    """Yield each provider in turn."""
     if request.param == "reference":
         fake = FakeProvider(auto=None)
 
@@ -52,7 +52,7 @@ async def scene(request: pytest.FixtureRequest, provider: Provider) -> Scene:
 
 
 async def test_an_approved_call_runs_once(scene: Scene) -> None:
-    """Resumed, retried or replayed, the same call is never allowed a second time."""
+    """Resuming, retrying or replaying the call never allows it a second time."""
     gate = scene.gate()
     pending = await gate.check(REFUND)
     assert isinstance(pending, Pending)
@@ -67,7 +67,7 @@ async def test_an_approved_call_runs_once(scene: Scene) -> None:
 
 
 async def test_a_denied_call_says_why(scene: Scene) -> None:
-    """The approver's note reaches the model."""
+    """The model reads the approver's note."""
     gate = scene.gate()
     pending = await gate.check(REFUND)
     assert isinstance(pending, Pending)
@@ -78,7 +78,7 @@ async def test_a_denied_call_says_why(scene: Scene) -> None:
 
 
 async def test_a_cancelled_call_does_not_run(scene: Scene) -> None:
-    """It is told apart from a denial."""
+    """A cancellation differs from a denial."""
     gate = scene.gate()
     pending = await gate.check(REFUND)
     assert isinstance(pending, Pending)
@@ -89,7 +89,7 @@ async def test_a_cancelled_call_does_not_run(scene: Scene) -> None:
 
 
 async def test_another_call_is_another_request(scene: Scene) -> None:
-    """A change of the arguments, or another run, asks again."""
+    """Changed arguments, or another run, ask again."""
     gate = scene.gate()
     first = await gate.check(REFUND)
     changed = Call(key=REFUND.key, tool=REFUND.tool, arguments={"amount": 50})
@@ -99,7 +99,7 @@ async def test_another_call_is_another_request(scene: Scene) -> None:
 
 
 async def test_a_failed_call_is_reported(scene: Scene) -> None:
-    """By the guard, which looks at how its block ends."""
+    """The guard reports it by the way in which its block ends."""
     gate = scene.gate()
     pending = await gate.check(REFUND)
     assert isinstance(pending, Pending)

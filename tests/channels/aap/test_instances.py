@@ -1,4 +1,4 @@
-"""Instances: made by a provisioner, verified, notified, changed and deleted."""
+"""Instances: a provisioner makes, verifies, notifies, changes and deletes them."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from agentapprovalprotocol import Receiver, WebhookVerificationFailed
-from agentapprovalprotocol._wire import Request
+from agentapprovalprotocol import Receiver, Request, WebhookVerificationFailed
 from agentapprovalprotocol.receiver import new_secret
 from aiohttp import web
 
 from builders import present
 from channels.aap.conftest import CALL, URL, Provider
-from signoff.broker import stages
+from signoff.broker import api_tokens, stages
+from signoff.broker.ledger.change import Change
 from signoff.channels.aap import instances
 from signoff.channels.aap.notifications import Notifier, Receivers
 from signoff.core.approvals.approval import Handoff
-from signoff.core.base.errors import ConfigError
+from signoff.core.base.errors import ConfigError, RecordUnreadable
+from signoff.testing import VirtualClock
 
 PUBLIC = "https://harness.example.com/aap/events"
 
 
 class Harness:
-    """A server that has the protocol's own receiver, and notes what wakes it."""
+    """A server with the protocol's own receiver; it records each wake-up."""
 
     def __init__(self) -> None:
         self.woken: list[tuple[str, str]] = []
         self.statuses: list[int] = []
         self.headers: dict[str, str] = {}
+        self.answer = b""
         self.posted: list[bytes] = []
         self.connections: list[object] = []
         self.url = ""
@@ -45,12 +47,13 @@ class Harness:
         self.awake.set()
 
     async def take(self, request: web.Request) -> web.Response:
-        """Take a message as the receiver does, unless another answer is wanted."""
+        """Take a message as the receiver does, or return another answer."""
         body = await request.read()
         self.posted.append(body)
         self.connections.append(request.transport)
         if self.statuses:
-            return web.Response(status=self.statuses.pop(0), headers=self.headers)
+            status = self.statuses.pop(0)
+            return web.Response(status=status, headers=self.headers, body=self.answer)
         status, answer = await self.receiver.handle(dict(request.headers), body)
         return web.Response(status=status, body=answer)
 
@@ -69,7 +72,7 @@ class Harness:
 
 @asynccontextmanager
 async def serving() -> AsyncIterator[Harness]:
-    """Serve a harness on this machine."""
+    """Serve a harness on loopback."""
     made, app = Harness(), web.Application()
     app.router.add_post("/events", made.take)
     runner = web.AppRunner(app)
@@ -84,13 +87,13 @@ async def serving() -> AsyncIterator[Harness]:
 
 @pytest.fixture
 async def harness() -> AsyncIterator[Harness]:
-    """A receiver on this machine."""
+    """Return a running receiver."""
     async with serving() as made:
         yield made
 
 
 async def test_the_client_registers_and_is_woken(provider: Provider, harness: Harness) -> None:
-    """Its receiver proves itself, gets a credential, and reads each decision that it is told of."""
+    """Its receiver is verified, gets a credential, and reads each decision after a notification."""
     provisioned = await harness.receiver.provision(
         provider_url=URL,
         provisioner_token=await provider.provisioner(),
@@ -102,13 +105,13 @@ async def test_the_client_registers_and_is_woken(provider: Provider, harness: Ha
     made = await client.create({**CALL, "context": {"resume": {"framework": "test"}}}, "k1")
     await provider.decide(made.id, "denied", "secret words")
     await provider.notify()
-    await asyncio.wait_for(harness.awake.wait(), 10)
+    await asyncio.wait_for(harness.awake.wait(), 300)
     assert harness.woken == [(made.id, "denied")]
     message = json.loads(harness.posted[-1])
     assert message.keys() == {"id", "type", "instance_id", "request_id", "created_at"}
     assert message["instance_id"] == provisioned.instance_id
     assert b"secret" not in harness.posted[-1]
-    # Names at one address each have a certificate of their own to show.
+    # Names at one address each need a certificate of their own.
     assert len({*harness.connections}) == len(harness.posted) == 2
     assert await provider.notify() == 0
     approval = await provider.approval(made.id)
@@ -137,6 +140,23 @@ async def test_provisioning_is_repeated_without_another_instance(
     assert (await provider.raw("GET", f"/instances/{made['id']}", stranger)).status_code == 404
 
 
+@pytest.mark.parametrize("how", ["rotated", "revoked"])
+async def test_a_dead_credential_is_not_given_out_again(provider: Provider, how: str) -> None:
+    """Repeating the request is refused; with another key it makes another instance."""
+    token, ledger = await provider.provisioner(), provider.decider.ledger
+    body = json.dumps({"instance_name": "codex"})
+    first = await provider.raw("POST", "/instances", token, key="p1", content=body)
+    made = present(await instances.load(ledger, first.json()["instance"]["id"]))
+    if how == "rotated":
+        await instances.rotate(ledger, made, by="test")
+    else:
+        await api_tokens.revoke(ledger, made.token, by="test")
+    again = await provider.raw("POST", "/instances", token, key="p1", content=body)
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "credential_replaced")
+    other = await provider.raw("POST", "/instances", token, key="p2", content=body)
+    assert other.status_code == 201
+
+
 @pytest.mark.parametrize(
     ("change", "status", "code"),
     [
@@ -153,7 +173,7 @@ async def test_provisioning_is_repeated_without_another_instance(
 async def test_a_receiver_that_does_not_prove_itself_makes_no_instance(
     provider: Provider, harness: Harness, change: dict[str, str], status: int, code: str
 ) -> None:
-    """And the same request may be tried again."""
+    """The same request can be tried again."""
     token = await provider.provisioner()
     body = json.dumps({"delivery": harness.delivery() | change})
     answer = await provider.raw("POST", "/instances", token, key="p1", content=body)
@@ -165,8 +185,43 @@ async def test_a_receiver_that_does_not_prove_itself_makes_no_instance(
     ).status_code == 201
 
 
+async def test_a_receiver_that_answers_with_deep_json_is_not_verified(
+    provider: Provider, harness: Harness
+) -> None:
+    """Python cannot parse it, which is not an error of the gateway."""
+    harness.statuses, harness.answer = [200], b"[" * 4096
+    token = await provider.provisioner()
+    body = json.dumps({"delivery": harness.delivery()})
+    answer = await provider.raw("POST", "/instances", token, key="p1", content=body)
+    assert answer.json()["error"]["code"] == "webhook_verification_failed"
+
+
+async def test_a_receiver_that_fails_stops_no_other(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An unexpected error of one notification does not prevent the others."""
+    async with serving() as bad, serving() as good:
+        token = await provider.provisioner()
+        for number, one in enumerate((bad, good)):
+            body = json.dumps({"delivery": one.delivery()})
+            made = await provider.raw("POST", "/instances", token, key=f"p{number}", content=body)
+            client = provider.client_of(made.json()["credential"]["token"])
+            await provider.decide((await client.create(CALL, "k1")).id)
+        notify = provider.receivers.notify
+
+        async def broken(receiver: instances.Receiver, message: dict[str, str], now: Any) -> Any:
+            if receiver.url == bad.url:
+                raise OverflowError("a defect")
+            return await notify(receiver, message, now)
+
+        monkeypatch.setattr(provider.receivers, "notify", broken)
+        await provider.notify()
+        assert json.loads(good.posted[-1])["type"] == "request.resolved"
+    assert len(await _waits(provider)) == 1
+
+
 async def test_no_receiver_is_behind_us(provider: Provider) -> None:
-    """Unless the settings allow it, neither its name nor its address leads into our network."""
+    """Unless the settings allow it, a receiver's name and address must be publicly reachable."""
 
     async def lookup(host: str, port: int) -> list[str]:
         return ["10.0.0.7"]
@@ -187,7 +242,7 @@ async def test_no_receiver_is_behind_us(provider: Provider) -> None:
 
 
 async def test_a_receiver_is_replaced_and_removed(provider: Provider) -> None:
-    """What waits goes to the new one, under its secret; a repeated update is not applied again."""
+    """Waiting notifications go to the new one with its secret; a repeated update does nothing."""
     token = await provider.provisioner()
     async with serving() as old, serving() as new:
         body = json.dumps({"delivery": old.delivery()})
@@ -218,7 +273,7 @@ async def test_a_receiver_is_replaced_and_removed(provider: Provider) -> None:
 async def test_a_deleted_instance_asks_and_hears_nothing(
     provider: Provider, harness: Harness
 ) -> None:
-    """Its token ends, what waits is cancelled without a notification, and it is not made again."""
+    """Its token ends, its requests are cancelled without notification, and it is not made again."""
     token = await provider.provisioner()
     body = json.dumps({"delivery": harness.delivery()})
     made = (await provider.raw("POST", "/instances", token, key="p", content=body)).json()
@@ -241,8 +296,11 @@ async def test_a_deleted_instance_asks_and_hears_nothing(
     assert (await provider.raw("DELETE", f"/instances/{uuid.uuid4()}", token)).status_code == 404
 
 
-async def test_a_notification_is_tried_for_a_week(provider: Provider, harness: Harness) -> None:
-    """It keeps its id and body, waits as long as the receiver asks, and is given up visibly."""
+async def test_a_notification_is_tried_for_a_week(
+    still_provider: Provider, clock: VirtualClock, harness: Harness
+) -> None:
+    """It keeps its id and body, waits as the receiver asks, and is finally reported as given up."""
+    provider = still_provider
     token = await provider.provisioner()
     body = json.dumps({"delivery": harness.delivery()})
     made = (await provider.raw("POST", "/instances", token, key="p", content=body)).json()
@@ -258,16 +316,15 @@ async def test_a_notification_is_tried_for_a_week(provider: Provider, harness: H
     await notifier.drain()
     assert harness.posted[1] == harness.posted[2]
     await _now(provider, item[0])
-    approval = await provider.approval(request.id)
-    (leased,) = (await ledger.claim(stages.AAP, limit=1, lease=60)).items
-    late = present(approval.decision).at + timedelta(days=7, seconds=-1)
-    await ledger.commit(notifier._again(leased, "it answered 500", approval, late))
+    clock.advance(timedelta(days=7, seconds=-1))
+    await notifier.drain()
+    assert len(harness.posted) == 4
     assert await _waits(provider) == []
     assert len(await ledger.store.keys(f"dead:{stages.AAP}:", "string")) == 1
 
 
 async def _waits(provider: Provider) -> list[tuple[str, float]]:
-    """Return what waits in the stage, with when it may be claimed (milliseconds)."""
+    """Return the waiting work of the stage, with the times at which it may be claimed (ms)."""
     store = provider.decider.ledger.store
     async with store.translated_client() as client:
         found: list[tuple[str, float]] = await client.zrange(
@@ -277,15 +334,15 @@ async def _waits(provider: Provider) -> list[tuple[str, float]]:
 
 
 async def _now(provider: Provider, item: str) -> None:
-    """Let work be claimed now."""
+    """Make work claimable now."""
     store = provider.decider.ledger.store
     async with store.translated_client() as client:
         await client.zadd(f"{store.prefix}outbox:{stages.AAP}", {item: 1})
 
 
+@pytest.mark.parametrize("provider", [timedelta(0)], indirect=True)
 async def test_what_is_not_reported_in_time_is_in_doubt(provider: Provider) -> None:
-    """Those who approved are told, and the program may still report it."""
-    provider.requests._report_within = timedelta(0)
+    """Its approvers are notified, and the program may still report it."""
     client = await provider.client()
     made = await client.create(CALL, "k1")
     await provider.decide(made.id)
@@ -300,7 +357,7 @@ async def test_what_is_not_reported_in_time_is_in_doubt(provider: Provider) -> N
 async def test_a_receiver_of_the_command_line_proves_itself_first(
     provider: Provider, harness: Harness
 ) -> None:
-    """It is told nothing before, and its first notification is not lost meanwhile."""
+    """It gets no notification before, and its first notification is not lost meanwhile."""
     ledger = provider.decider.ledger
     made, token = await instances.create(
         ledger, "codex", user="riley", by="test", receiver=harness.url
@@ -320,7 +377,7 @@ async def test_a_receiver_of_the_command_line_proves_itself_first(
 
 
 async def test_a_name_is_an_app_and_taken_once(provider: Provider) -> None:
-    """At the command line it is held to what policies can name."""
+    """The command line allows only names that policies can use."""
     await provider.instance("codex")
     for name in ("codex", "two words", "", "9lives"):
         with pytest.raises(ConfigError):
@@ -330,7 +387,7 @@ async def test_a_name_is_an_app_and_taken_once(provider: Provider) -> None:
 
 
 async def test_a_provisioner_makes_instances_for_its_apps_alone(provider: Provider) -> None:
-    """No instance can pass for an agent that its provisioner has nothing to do with."""
+    """An instance cannot use the name of an agent that its provisioner may not use."""
     token = await provider.provisioner(users=("riley",), apps=("codex",))
     other = json.dumps({"instance_name": "finance"})
     refused = await provider.raw("POST", "/instances", token, key="p1", content=other)
@@ -343,7 +400,7 @@ async def test_a_provisioner_makes_instances_for_its_apps_alone(provider: Provid
 async def test_a_failed_verification_is_the_clients_own_error(
     provider: Provider, harness: Harness
 ) -> None:
-    """The client raises what it has for that."""
+    """The client raises its own class for it."""
     harness.statuses = [500]
     with pytest.raises(WebhookVerificationFailed):
         await harness.receiver.provision(
@@ -352,3 +409,14 @@ async def test_a_failed_verification_is_the_clients_own_error(
             url=harness.url,
             http=provider.transport(),
         )
+
+
+async def test_an_unreadable_instance_is_named_and_keeps_its_secrets(provider: Provider) -> None:
+    """The error has the key of the record, and no part of its content."""
+    ledger = provider.decider.ledger
+    receiver = '{"url": 1, "signing_secret": "whsec_x"}'
+    await ledger.commit(Change().put_raw("instance:new", f'{{"receiver": {receiver}}}', was=0))
+    for read in (instances.everyone(ledger), instances.load(ledger, "new")):
+        with pytest.raises(RecordUnreadable, match=r"The record instance:new cannot") as refused:
+            await read
+        assert "whsec_x" not in str(refused.value)

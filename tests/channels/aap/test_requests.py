@@ -1,31 +1,32 @@
-"""Requests of programs: asked once, decided once, started once, and answered digit for digit."""
+"""Requests of programs: each is asked, decided and started once, with its numbers unchanged."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from datetime import timedelta
-from decimal import Decimal
 from typing import Any
 
 import pytest
 from agentapprovalprotocol import AsyncClient, ConflictError, CredentialRefused, NotFound
-from agentapprovalprotocol._wire import parse_request
 from pydantic import JsonValue
 
-from builders import MARA, present
+from builders import CLEO, MARA, present
 from channels.aap.conftest import CALL, Provider
 from signoff.broker.freezes import Freezes
 from signoff.broker.ledger import audit, listing
 from signoff.channels.aap import instances
 from signoff.core.approvals.approval import Handoff, State
 from signoff.core.approvals.events import What
+from signoff.core.approvals.masking import masked
+from signoff.core.base.hiding import HIDDEN
+from signoff.core.policies.policy import Fallback, Policy
 
 MISSING = "7ab8c8ec-7b2d-4fd6-9b52-752f9515eb71"
 
 
 async def test_a_request_waits_for_its_approver_and_is_started_once(provider: Provider) -> None:
-    """Approved with a note, consumed under one key alone, and reported: the approval has it all."""
+    """Approved with a note, consumed under one key, and reported: the approval records all."""
     client = await provider.client()
     made = await client.create(CALL, "k1")
     assert (made.status, made.tool, made.arguments) == ("pending", "refund", CALL["arguments"])
@@ -58,7 +59,7 @@ async def test_a_request_waits_for_its_approver_and_is_started_once(provider: Pr
 
 
 async def test_a_request_is_an_approval_without_a_run(provider: Provider) -> None:
-    """Lists of runs do not have it, and nothing is left for a worker."""
+    """Lists of runs do not contain it, and workers get no work."""
     client = await provider.client()
     made = await client.create(CALL, "k1")
     await provider.decide(made.id)
@@ -70,7 +71,7 @@ async def test_a_request_is_an_approval_without_a_run(provider: Provider) -> Non
 
 
 async def test_a_thousand_starts_at_once_are_one(provider: Provider) -> None:
-    """Whatever number of processes consume an approval, one of them starts the call."""
+    """However many processes consume an approval, one of them starts the call."""
     client = await provider.client()
     made = await client.create(CALL, "k1")
     await provider.decide(made.id)
@@ -90,7 +91,7 @@ async def test_a_thousand_starts_at_once_are_one(provider: Provider) -> None:
 
 
 async def test_policies_that_ask_nobody_answer_at_once(provider: Provider) -> None:
-    """`allow` and `deny` stand in the answer to the request itself."""
+    """The response to the request itself contains the result of `allow` or `deny`."""
     client = await provider.client()
     allowed = await client.create({**CALL, "tool": "read_orders"}, "k1")
     assert allowed.status == "approved"
@@ -101,7 +102,7 @@ async def test_policies_that_ask_nobody_answer_at_once(provider: Provider) -> No
 
 
 async def test_the_same_key_is_the_same_request(provider: Provider) -> None:
-    """It is recovered in its present state, and another request under its key is refused."""
+    """Its current state is returned; another request under its key is refused."""
     client = await provider.client()
     made = await client.create(CALL, "k1")
     again = await asyncio.gather(*(client.create(CALL, "k1") for _ in range(5)))
@@ -127,14 +128,14 @@ SENT = '{ "b": 1.10, "a": [1e3, -0.0, 12345678901234567890.125, 1234567890123456
 
 
 async def test_numbers_come_back_exactly_as_sent(provider: Provider) -> None:
-    """Digit for digit; a fraction that a double would change is shown as its digits."""
+    """Every digit is kept; a fraction that a double would change is shown with its digits."""
     _, token = await provider.instance()
     body = f'{{"timeout":"30m" , "tool":"refund","arguments":{SENT},"context":{{"t":0.30}}}}'
     made = await provider.raw("POST", "/requests", token, key="k1", content=body)
     assert made.status_code == 201, made.text
     assert SENT in made.text
     assert '"context":{"t":0.30}' in made.text
-    parse_request(json.loads(made.text, parse_float=Decimal))
+    await provider.client_of(token).get(made.json()["id"])
     same = body.replace("1.10", "1.1").replace("1e3", "1000")
     again = await provider.raw("POST", "/requests", token, key="k1", content=same)
     assert again.status_code == 200
@@ -160,7 +161,7 @@ async def test_numbers_come_back_exactly_as_sent(provider: Provider) -> None:
 async def test_what_the_protocol_does_not_have_is_refused(
     provider: Provider, body: dict[str, Any], param: str
 ) -> None:
-    """Unknown fields, nulls and wrong values are 400 with the field, and nothing is stored."""
+    """Unknown fields, nulls and wrong values get 400 with the field, and nothing is stored."""
     _, token = await provider.instance()
     answer = await provider.raw("POST", "/requests", token, key="k1", content=json.dumps(body))
     error = answer.json()["error"]
@@ -185,7 +186,7 @@ async def test_what_the_protocol_does_not_have_is_refused(
     ],
 )
 async def test_bad_json_is_refused_or_kept(provider: Provider, text: str) -> None:
-    """Keys that come twice, halves of characters and endless nesting never become a request."""
+    """Duplicate keys, half characters and endless nesting never become a request."""
     _, token = await provider.instance()
     answer = await provider.raw("POST", "/requests", token, key="k1", content=text)
     assert answer.status_code == (201 if "1e999}" in text else 400), answer.text
@@ -194,7 +195,7 @@ async def test_bad_json_is_refused_or_kept(provider: Provider, text: str) -> Non
 
 
 async def test_a_request_without_key_or_token_is_refused(provider: Provider) -> None:
-    """Each with the error that the protocol has for it, and without a word about others."""
+    """Each gets the protocol's error for it, without information about other requests."""
     _, token = await provider.instance()
     body = json.dumps(CALL)
     bare = await provider.raw("POST", "/requests", token, content=body)
@@ -212,7 +213,7 @@ async def test_a_request_without_key_or_token_is_refused(provider: Provider) -> 
 
 
 async def test_guessing_tokens_is_slowed_down(provider: Provider) -> None:
-    """After 60 wrong tokens the peer is told to wait; the holder of a token is not kept out."""
+    """After 60 invalid tokens the client gets 429; a valid token is still accepted."""
     _, token = await provider.instance()
     for _ in range(60):
         assert (await provider.raw("GET", f"/requests/{MISSING}", "nonsense")).status_code == 401
@@ -223,7 +224,7 @@ async def test_guessing_tokens_is_slowed_down(provider: Provider) -> None:
 
 
 async def test_no_instance_sees_the_requests_of_another(provider: Provider) -> None:
-    """Nor cancels, starts or reports them."""
+    """It cannot cancel, start or report them either."""
     mine, other = await provider.client(), await provider.client("claude")
     made = await mine.create(CALL, "k1")
     await provider.decide(made.id)
@@ -239,23 +240,23 @@ async def test_no_instance_sees_the_requests_of_another(provider: Provider) -> N
 
 
 async def test_a_poll_ends_with_the_decision(provider: Provider) -> None:
-    """Everybody who waits in this process is answered by the same commit."""
+    """One commit answers every poll that waits in this process."""
     client = await provider.client()
     made = await client.create(CALL, "k1")
     polls = [asyncio.create_task(client.get(made.id, wait=30)) for _ in range(3)]
-    await provider.requests.waiting._reads.wait()
+    await provider.requests.waiting.reads.wait()
     await provider.decide(made.id, "denied", "over budget")
     assert [one.status for one in await asyncio.gather(*polls)] == ["denied"] * 3
-    assert provider.requests.waiting._follower is None
+    assert not provider.requests.waiting.reads.is_set()
 
 
 async def test_a_poll_whose_time_is_over_is_pending(provider: Provider) -> None:
-    """As is one that asks for no wait, or comes while the gateway stops."""
+    """So is a poll without a wait, or one that arrives while the gateway stops."""
     client = await provider.client()
     made = await client.create(CALL, "k1")
     assert (await client.get(made.id, wait=1)).status == "pending"
     poll = asyncio.create_task(client.get(made.id, wait=30))
-    await provider.requests.waiting._reads.wait()
+    await provider.requests.waiting.reads.wait()
     provider.requests.waiting.close()
     assert (await poll).status == "pending"
     _, token = await provider.instance("other")
@@ -264,7 +265,7 @@ async def test_a_poll_whose_time_is_over_is_pending(provider: Provider) -> None:
 
 
 async def test_a_cancelled_request_stays_cancelled(provider: Provider) -> None:
-    """Its approvers are told, a repetition changes nothing, and one that ended is refused."""
+    """Its approvers are notified, a repetition changes nothing, and an ended one is refused."""
     client = await provider.client()
     made = await client.create(CALL, "k1")
     gone = await client.cancel(made.id)
@@ -285,7 +286,7 @@ async def test_a_cancelled_request_stays_cancelled(provider: Provider) -> None:
 async def test_another_value_is_a_denial_that_says_what_would_be_approved(
     provider: Provider,
 ) -> None:
-    """The agent that asks for exactly that gets it without another question."""
+    """If the agent asks for exactly that value, nobody is asked again."""
     client = await provider.client()
     made = await client.create(CALL, "k1")
     await provider.router.drain()
@@ -301,7 +302,7 @@ async def test_another_value_is_a_denial_that_says_what_would_be_approved(
 
 
 async def test_a_frozen_tool_is_not_started(provider: Provider) -> None:
-    """The program hears why; after the thaw it starts it."""
+    """The program gets the reason; after the freeze ends, it starts the call."""
     client = await provider.client()
     made = await client.create(CALL, "k1")
     await provider.decide(made.id)
@@ -315,7 +316,7 @@ async def test_a_frozen_tool_is_not_started(provider: Provider) -> None:
 
 
 async def test_a_tool_of_an_mcp_server_has_a_name_of_its_own(provider: Provider) -> None:
-    """A policy for `read_*` does not allow what a server calls so."""
+    """A policy for `read_*` does not allow a server's tool with that name."""
     client = await provider.client()
     made = await client.create({**CALL, "tool": "read_mail", "server": "gmail"}, "k1")
     assert (made.status, made.tool, made.server) == ("pending", "read_mail", "gmail")
@@ -323,7 +324,7 @@ async def test_a_tool_of_an_mcp_server_has_a_name_of_its_own(provider: Provider)
 
 
 async def test_the_owner_of_an_instance_never_decides(provider: Provider) -> None:
-    """The requester of an instance's calls is the person for whom it works."""
+    """The requester of an instance's calls is the person that it works for."""
     token = (await provider.instance("codex", "mara"))[1]
     client = provider.client_of(token)
     made = await client.create(CALL, "k1")
@@ -334,10 +335,19 @@ async def test_the_owner_of_an_instance_never_decides(provider: Provider) -> Non
 
 
 async def test_a_revoked_credential_asks_nothing(provider: Provider) -> None:
-    """Rotated, the earlier token is worth nothing from then on."""
+    """After a rotation, the earlier token is invalid."""
     made, token = await provider.instance()
     fresh = await instances.rotate(provider.decider.ledger, made, by="test")
     with pytest.raises(CredentialRefused):
         await provider.client_of(token).create(CALL, "k1")
     client: AsyncClient = provider.client_of(fresh)
     assert (await client.create(CALL, "k1")).status == "pending"
+
+
+async def test_what_a_policy_hides_is_hidden_before_anybody_is_asked(provider: Provider) -> None:
+    """Rules of reloaded settings count too, because the matching policy is not known yet."""
+    hiding = Policy(name="refunds", ask=("mara",), hide=("currency",))
+    provider.router.follow((hiding,), Fallback(ask=(CLEO.id,)))
+    made = await (await provider.client()).create(CALL, "k1")
+    approval = await provider.approval(made.id)
+    assert (approval.terms, masked(approval).call.args["currency"]) == (None, HIDDEN)

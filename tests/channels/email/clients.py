@@ -1,4 +1,4 @@
-"""How mail programmes of many languages quote the mail that is answered: a table, and no tests."""
+"""How mail programs of many languages quote a mail: a table without tests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WROTE = {
     "hu": f"{WHO} ezt írta (időpont: 2026. márc. 2., H, 10:00):",
     "ro": f"În lun., 2 mar. 2026 la 10:00, {WHO} a scris:",
 }
-"""What Gmail puts over a quotation, on one line."""
+"""The line that Gmail puts above a quotation."""
 
 APPLE = {
     "en": f"On 2 Mar 2026, at 10:00, {WHO} wrote:",
@@ -46,7 +46,7 @@ APPLE = {
     "ko": f"2026. 3. 2. 오전 10:00, {WHO} 작성:",
     "zh": f"在 2026年3月2日，10:00，{WHO} 写道：",
 }
-"""What Apple Mail and the iPhone put there."""
+"""The line that Apple Mail and the iPhone put above a quotation."""
 
 THUNDERBIRD = {
     "en": f"On 02/03/2026 10:00, {NAME} wrote:",
@@ -60,7 +60,7 @@ THUNDERBIRD = {
     "ko": f"26. 3. 2. 10:00에 {NAME} 이(가) 쓴 글:",
     "zh": f"在 2026/3/2 10:00, {NAME} 写道:",
 }
-"""What Thunderbird puts there, and K-9 in much the same way."""
+"""The line that Thunderbird puts above a quotation; K-9's is much the same."""
 
 LABELS = {
     "en": ("From", "Sent", "To", "Subject"),
@@ -83,7 +83,7 @@ LABELS = {
     "tr": ("Gönderen", "Gönderildi", "Kime", "Konu"),
     "hu": ("Feladó", "Elküldve", "Címzett", "Tárgy"),
 }
-"""What Outlook copies from the header."""
+"""The labels of the header that Outlook copies."""
 
 HEADINGS = {
     "en": "Original Message",
@@ -112,7 +112,7 @@ WORDS = {
     "ko": ("승인합니다.", "거절합니다. 너무 비쌉니다"),
     "zh": ("同意，谢谢", "不同意，太贵了"),
 }
-"""What a person answers: a yes and a no."""
+"""Answers of a person: an approval and a rejection."""
 
 PHONE = {
     "en": "Sent from my iPhone",
@@ -129,7 +129,7 @@ PHONE = {
 
 
 class Style(NamedTuple):
-    """A way to quote a mail; below a ``marked`` quotation one may answer too."""
+    """A way to quote a mail; a person may also answer below a ``marked`` quotation."""
 
     client: str
     language: str
@@ -143,7 +143,7 @@ def marked(text: str, mark: str = "> ") -> str:
 
 
 def folded(attribution: str) -> str:
-    """Break an attribution where Gmail does: behind the "<", or before the last word."""
+    """Break an attribution as Gmail does: after the "<" or before the last word."""
     head, found, tail = attribution.partition(f"<{ADDRESS}")
     return f"{head}<\n{ADDRESS}{tail}" if found and len(attribution) > 60 else attribution
 
@@ -156,14 +156,14 @@ def block(language: str, star: str = "") -> str:
 
 
 def styles() -> Iterator[Style]:
-    """Yield every client in every language it is known to quote in."""
+    """Yield every mail program in every language in which its quotations are known."""
     yield from _attributed()
     yield from _copied()
     yield from _others()
 
 
 def below(head: str, mark: Callable[[str], str] = str) -> Callable[[str], str]:
-    """Return what puts a text below a head, marked or as it is."""
+    """Return a function that puts a text below a head, marked or unchanged."""
     return lambda text: head + mark(text)
 
 
@@ -202,7 +202,7 @@ def _copied() -> Iterator[Style]:
 
 
 def _others() -> Iterator[Style]:
-    """Yield the programmes with a way of their own."""
+    """Yield the mail programs with a style of their own."""
     lines = {
         "yahoo": f"On Monday, March 2, 2026 at 10:00:00 AM GMT+1, {WHO} wrote:",
         "proton": f"On Monday, March 2nd, 2026 at 10:00 AM, {WHO} wrote:",

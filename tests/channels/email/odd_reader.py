@@ -1,7 +1,13 @@
-"""A reader of mails that does what stands in them: hangs, eats memory, dies, prints."""
+"""A reader of mails that follows their instructions: it hangs, uses memory, dies or prints.
+
+Usage: python odd_reader.py FIFO SECONDS BYTES
+
+Before it hangs, it waits until another process opens the FIFO for writing.
+"""
 
 import os
 import sys
+from pathlib import Path
 
 from signoff.channels.email.inbound import reader
 from signoff.channels.email.parsing import reading
@@ -9,9 +15,11 @@ from signoff.channels.email.parsing.reading import IncomingMail, SentLines, read
 
 
 def odd(raw: bytes, sent_lines: SentLines = ()) -> IncomingMail:
-    """Read a mail, unless it says otherwise."""
-    while b"!hang" in raw:
-        pass
+    """Read a mail, unless it has an instruction."""
+    if b"!hang" in raw:
+        Path(sys.argv[1]).read_bytes()
+        while True:
+            pass
     if b"!sleep" in raw:
         sys.stdin.buffer.read()
     if b"!eat" in raw:
@@ -26,4 +34,4 @@ def odd(raw: bytes, sent_lines: SentLines = ()) -> IncomingMail:
 
 reading.__dict__["read_mail"] = odd
 if __name__ == "__main__":
-    reader.main(int(sys.argv[1]), int(sys.argv[2]))
+    reader.main(int(sys.argv[2]), int(sys.argv[3]))

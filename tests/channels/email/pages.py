@@ -1,6 +1,6 @@
-"""How mail programs of the world send a reply, as a plain text and as a page: a table, no tests.
+"""Replies of common mail programs, each as a plain text and as a page: a table without tests.
 
-Written after mails that these programs have sent: the style sheets, wrappers, signatures and
+They follow mails that these programs have sent: the style sheets, wrappers, signatures and
 comments are theirs, shortened.
 """
 
@@ -24,8 +24,8 @@ class Program(NamedTuple):
 
     Attributes:
         plain: Makes the plain text of a reply from the person's lines and the mail it answers; ""
-            where it sends none.
-        page: Makes the page of it.
+            if it sends none.
+        page: Makes the page of the reply.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Lines over quotations and copied headers as programs write them in many languages: data."""
+"""Attribution lines and copied headers of programs in many languages: data."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ GMAIL = {
     "zh-cn": f"{WHO} 于2026年3月2日周一 10:00写道：",
     "zh-tw": f"{WHO} 於 2026年3月2日 週一 上午10:00寫道：",
 }
-"""What Gmail puts over a quotation."""
+"""The lines that Gmail puts above a quotation."""
 
 APPLE = {
     "ar": "في ٢ مارس ٢٠٢٦، الساعة ١٠:٠٠ ص، كتب/كتبت Signoff <a@x.example>:",
@@ -108,7 +108,7 @@ APPLE = {
     "zh": f"在 2026年3月2日，10:00，{WHO} 写道：",
     "zh-tw": f"{WHO} 於 2026年3月2日 上午10:00 寫道：",
 }
-"""What Apple Mail puts there."""
+"""The lines that Apple Mail puts above a quotation."""
 
 OTHERS = {
     "yahoo de": f"Am Montag, 2. März 2026 um 10:00:00 MEZ hat {WHO} Folgendes geschrieben:",
@@ -143,7 +143,7 @@ OTHERS = {
     "hey": f"On March 2, 2026, {WHO} wrote:",
     "zoho": f"---- On Mon, 02 Mar 2026 10:00:00 +0100 {WHO} wrote ---",
 }
-"""What other programs put there."""
+"""The lines that other programs put above a quotation."""
 
 HEADERS = {
     "pl": "Temat: Approval needed\nData: 2026-03-02 10:00\nNadawca: Signoff <a@x.example>\nAdresat: mara@example.com",

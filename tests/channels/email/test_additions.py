@@ -1,4 +1,4 @@
-"""What mail systems write into a mail is not the person's; what resembles it is."""
+"""Text that mail systems add is not the person's; similar text of the person is."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ SENTENCES = (
 
 @pytest.mark.parametrize("banner", BANNERS)
 def test_a_warning_on_top_is_not_the_persons(banner: str) -> None:
-    """In each language, in one line or wrapped, and also without a blank line below."""
+    """This holds in each language, wrapped or not, and with or without a blank line below."""
     for between in ("\n\n", "\n"):
         reply = read_reply(f"{banner}{between}Approve\n\nMara")
         assert (reply.answer.strip(), reply.shown, reply.doubt) == ("Approve\n\nMara",) * 2 + ("",)
@@ -172,13 +172,13 @@ def test_a_warning_on_top_is_not_the_persons(banner: str) -> None:
 
 @pytest.mark.parametrize("tag", ["[EXTERN]", "[EXTERNAL]:", "【外部】", "*EXTERN*"])
 def test_a_tag_before_the_text_goes(tag: str) -> None:
-    """The text behind it is the person's."""
+    """The text after the tag is the person's."""
     assert read_reply(f"{tag} Approve\nthanks").answer == "Approve\nthanks"
 
 
 @pytest.mark.parametrize("notice", NOTICES)
 def test_a_notice_below_is_not_the_persons(notice: str) -> None:
-    """What scanners and lawyers put under a mail, and what stands below that again."""
+    """Scanner notices and legal notices at the end are dropped, with the text below them."""
     for between in ("\n\n", "\n"):
         reply = read_reply(f"Approve{between}{notice}")
         assert (reply.answer, reply.shown, reply.doubt) == ("Approve", "Approve", "")
@@ -188,21 +188,21 @@ def test_a_notice_below_is_not_the_persons(notice: str) -> None:
 
 @pytest.mark.parametrize("line", DEVICES)
 def test_a_phones_line_is_not_the_persons(line: str) -> None:
-    """In every language that phones speak."""
+    """This holds in every language of the phones."""
     assert is_device_line(line)
     assert read_reply(f"Approve\n\n{line}").answer == "Approve"
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
 def test_a_sentence_stays(sentence: str) -> None:
-    """What only begins like one of these is the person's, on top and below."""
+    """A sentence that only begins like an addition is the person's, at the top and below."""
     for text in (f"{sentence}\napprove", f"approve\n{sentence}", f"approve\n\n{sentence}"):
         reply = read_reply(text)
         assert (reply.answer, reply.doubt) == (text, "")
 
 
 def test_the_data_is_made_of_phrases() -> None:
-    """A pair of brackets too few turns a phrase into its letters."""
+    """Each entry is a phrase: a missing pair of brackets would turn a phrase into its letters."""
     public = {name: value for name, value in vars(additions).items() if name[0] != "_"}
     tables = {name: value for name, value in public.items() if name.isupper()}
     assert tables

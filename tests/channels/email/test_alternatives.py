@@ -1,4 +1,4 @@
-"""A mail in several forms: they have to say the same, or nobody knows what its author saw."""
+"""The parts of a mail have to agree, because it is unknown which one its author saw."""
 
 from __future__ import annotations
 
@@ -109,13 +109,13 @@ OTHER = [
 
 @pytest.mark.parametrize("parts", SAME)
 def test_forms_that_say_the_same_are_an_answer(parts: tuple[tuple[str, str], ...]) -> None:
-    """Layout, links, pictures, marks around words, and the person's name make no difference."""
+    """Layout, links, pictures, emphasis and the person's name do not matter."""
     assert read(*parts).doubt == ""
 
 
 @pytest.mark.parametrize("parts", OTHER)
 def test_forms_that_differ_are_none(parts: tuple[tuple[str, str], ...]) -> None:
-    """Whichever of them a program shows, another one shows another."""
+    """Programs may show different parts."""
     assert read(*parts).doubt == DIFFERENT
 
 
@@ -124,14 +124,14 @@ def test_forms_that_differ_are_none(parts: tuple[tuple[str, str], ...]) -> None:
     [("application/rtf", "garbage"), ("text/rtf", "{\\rtf1" + "{" * 300), ("text/x-odd", "reject")],
 )
 def test_a_form_that_cannot_be_read_puts_the_mail_in_doubt(part: tuple[str, str]) -> None:
-    """Its author may have seen that one, also where it stands beside the text."""
+    """Its author may have seen that part, even if there is a plain text too."""
     for kind in ("alternative", "mixed"):
         assert read((PLAIN, "approve"), part, kind=kind).doubt == UNREADABLE
     assert read(part).doubt == UNREADABLE
 
 
 def test_what_is_in_doubt_in_one_form_may_be_told_by_another() -> None:
-    """Words below a rule are quoted for certain where the plain text marks them, and only then."""
+    """Text below a rule counts as quoted if the plain text marks it."""
     page = "<p>approve</p><hr><p>only half</p>"
     assert read((PLAIN, "approve\r\n\r\n> only half"), (HTML, page)).doubt == ""
     for plain in ("approve", "approve\r\nonly half", f"approve\r\n{'_' * 30}\r\nonly half"):
@@ -142,7 +142,7 @@ def test_what_is_in_doubt_in_one_form_may_be_told_by_another() -> None:
 
 
 def test_parts_beside_each_other_are_one_text() -> None:
-    """Of a mixed mail all texts are shown, one below the other, and a vCard is none of them."""
+    """All texts of a mixed mail are read, one below the other; a vCard is not a text."""
     both = read((PLAIN, "approve"), ("text/enriched", "but only half"), kind="mixed")
     assert (both.own_text, both.doubt) == ("approve\nbut only half", "")
     card = read((PLAIN, "approve"), ("text/x-vcard", "FN:reject"), kind="mixed")
@@ -150,7 +150,7 @@ def test_parts_beside_each_other_are_one_text() -> None:
 
 
 def test_alternatives_inside_of_each_other_are_all_compared() -> None:
-    """However deep they are wrapped."""
+    """They are compared at every depth."""
     for page, doubt in (("approve", ""), ("reject", DIFFERENT)):
         inner = (
             "multipart/related; boundary=YY",
@@ -173,7 +173,7 @@ def test_alternatives_inside_of_each_other_are_all_compared() -> None:
     ],
 )
 def test_enriched_text_is_read(enriched: str, text: str) -> None:
-    """As RFC 1896 has it."""
+    """It is read as RFC 1896 says."""
     assert text_of_enriched(enriched) == text
 
 
@@ -190,7 +190,7 @@ def test_enriched_text_is_read(enriched: str, text: str) -> None:
     ],
 )
 def test_rich_text_is_read(rtf: str, text: str | None) -> None:
-    """Its text, without what is hidden in it."""
+    """Its visible text is read, and its hidden text is not."""
     assert text_of_rtf(rtf) == text
 
 
@@ -202,7 +202,7 @@ words = st.text(st.characters(categories=["L", "Nd"]) | st.sampled_from(" ,.?!:-
     st.sampled_from(["<div>{}</div>", "{}<br>", "<p>{}</p>"]),
 )
 def test_a_page_made_from_a_text_agrees_with_it(lines: list[str], way: str) -> None:
-    """Whatever is written, its two forms say the same."""
+    """Any text agrees with the page that is made from it."""
     plain = "\r\n".join(lines)
     page = "".join(way.format(escape(line)) for line in lines)
     assert read((PLAIN, plain), (HTML, page)).doubt != DIFFERENT
@@ -210,7 +210,7 @@ def test_a_page_made_from_a_text_agrees_with_it(lines: list[str], way: str) -> N
 
 @given(words, words)
 def test_two_texts_agree_only_if_they_say_the_same(one: str, other: str) -> None:
-    """No two different texts without doubt."""
+    """Two different texts never agree."""
     said = read_mail(mail(f"approve {one}", f"<p>approve {escape(other)}</p>"))
     alike = essence(f"approve {one}") == essence(f"approve {other}")
     assert said.doubt or alike

@@ -1,4 +1,4 @@
-"""Automatic mail by its title and words, in many languages, and people's mail like it."""
+"""Automatic mail by its subject and words in many languages, and similar mail by people."""
 
 from collections import Counter
 from pathlib import Path
@@ -19,7 +19,7 @@ CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpora" / "email" / 
 def mail(
     subject: str, text: str = "I am back on Monday.", sender: str = "mara@example.com"
 ) -> IncomingMail:
-    """Read a mail with this subject that has no other sign."""
+    """Read a mail with this subject and no other sign."""
     return read_mail(f"From: {sender}\r\nSubject: {subject}\r\n\r\n{text}\r\n".encode())
 
 
@@ -61,7 +61,7 @@ def mail(
     ],
 )
 def test_a_title_of_an_absent_persons_programme(subject: str) -> None:
-    """What Exchange, Gmail and their like call an out-of-office reply is one."""
+    """A title that Exchange, Gmail and others use for an out-of-office reply is one."""
     read = mail(subject)
     assert read.automatic
     assert read.sort is Sort.AWAY
@@ -97,12 +97,12 @@ def test_a_title_of_an_absent_persons_programme(subject: str) -> None:
     ],
 )
 def test_a_title_of_a_person(subject: str) -> None:
-    """Words of absence and of delivery in a person's own title are no sign."""
+    """Words of absence and delivery in a person's own subject are not a sign."""
     assert mail(subject, "approve").automatic == ""
 
 
 def test_exchange_says_what_wrote_an_absence() -> None:
-    """Its replies are auto-generated, whatever their title; the field beside it says by what."""
+    """Its replies are auto-generated, whatever their subject; another field names the program."""
     head = (
         "From: mara@example.com\r\nSubject: Puissa\r\nAuto-Submitted: auto-generated\r\n"
         "X-MS-Exchange-Generated-Message-Source: Mailbox Rules Agent\r\n"
@@ -118,7 +118,7 @@ def test_exchange_says_what_wrote_an_absence() -> None:
     )
 )
 def test_a_reply_to_a_notice_is_a_persons(title: str) -> None:
-    """A person who answers such a notice begins their title with a mark of reply."""
+    """A person's reply to such a notice has a reply prefix in its subject."""
     assert mail(f"Re: {title}", "approve").automatic == ""
 
 
@@ -133,12 +133,12 @@ def test_a_reply_to_a_notice_is_a_persons(title: str) -> None:
     ],
 )
 def test_only_how_the_text_begins_is_a_sign(text: str, found: bool) -> None:
-    """A programme says so first; below a person's words it is something they quote."""
+    """A program says it first; below a person's words it is a quotation."""
     assert bool(mail("Re: Approval needed", text).automatic) is found
 
 
 def test_the_corpus_is_sorted() -> None:
-    """Of real reports nearly all are returned mail; none is taken for an absence but the three."""
+    """Nearly all real reports are returned mail; only the three known ones are absences."""
     if not CORPUS.is_dir():
         pytest.skip("the corpus is not beside this project")
     mails = [read_mail(path.read_bytes()) for path in sorted(CORPUS.glob("*.eml"))]
@@ -149,7 +149,7 @@ def test_the_corpus_is_sorted() -> None:
 
 
 def status(*fields: str) -> bytes:
-    """Return a delivery status with these fields of one recipient."""
+    """Return a delivery status of one recipient with these fields."""
     block = "\r\n".join(fields)
     return (
         "Content-Type: message/delivery-status\r\n\r\n"
@@ -172,12 +172,12 @@ def status(*fields: str) -> bytes:
     ],
 )
 def test_a_delivery_status_decides_by_its_action(fields: tuple[str, ...], sort: Sort) -> None:
-    """RFC 3464: what was given up is returned, what is tried on is delayed."""
+    """RFC 3464: a failed action means returned, and a delayed one means delayed."""
     assert sort_of(parse_mail(status(*fields)), "", "") is sort
 
 
 @given(st.binary(max_size=400))
 def test_any_bytes_can_be_sorted(raw: bytes) -> None:
-    """Whatever a report says, it is of one of the sorts."""
+    """Any report belongs to one of the kinds."""
     part = parse_mail(b"Content-Type: message/delivery-status\r\n\r\n" + raw)
     assert sort_of(part, "", "") in Sort

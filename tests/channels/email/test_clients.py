@@ -1,4 +1,4 @@
-"""Our own mail, quoted as the programmes of the world do: never an answer, never in its way."""
+"""Our own mail, quoted by common mail programs, is never an answer and never hides one."""
 
 from __future__ import annotations
 
@@ -58,14 +58,15 @@ MAILS = {
 }
 
 
-def spread(style: Style) -> list[str]:
-    """Return two of the ten languages, so that all of them meet many of the styles."""
+def spread(style: Style, number: int) -> list[str]:
+    """Return one or two of the ten languages, so that each meets many styles."""
     languages, at = list(WORDS), STYLES.index(style)
-    return [languages[at % len(languages)], languages[at // len(languages) % len(languages)]]
+    two = languages[at % len(languages)], languages[at // len(languages) % len(languages)]
+    return list(two[:number])
 
 
 def said(text: str) -> Verdict:
-    """Return what an answer with a filled-in number says."""
+    """Return the parsed decision and number of an answer."""
     return verdict_of(read_reply(text).answer)
 
 
@@ -75,13 +76,13 @@ AROUND = list(
         ("", "\n\n-- \nMara Lind\n"),
     )
 )
-"""What programs put above and below a quotation."""
+"""Text that programs put above and below a quotation."""
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("style", STYLES, ids=NAMES)
 def test_a_quotation_alone_decides_nothing(style: Style, every: int) -> None:
-    """Without a word of a person no quotation of ours is a yes or a no, however it is wrapped."""
+    """A quotation without a person's words never approves or rejects, in any style."""
     for mail, width in product(MAILS.values(), (0, 72)):
         text = "\n".join(textwrap.fill(one, width) for one in mail.split("\n")) if width else mail
         quote = style.quote(text)
@@ -91,11 +92,12 @@ def test_a_quotation_alone_decides_nothing(style: Style, every: int) -> None:
                 assert verdict_of(reply.answer, template) is Verdict.UNCLEAR, reply
 
 
+@pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("style", STYLES, ids=NAMES)
-def test_an_answer_above_is_understood_and_is_all(style: Style) -> None:
-    """A person's words above the quotation are read, in ten languages, and nothing else is."""
+def test_an_answer_above_is_understood_and_is_all(style: Style, number: int) -> None:
+    """The person's words above the quotation are read, in ten languages, and nothing else."""
     quote = style.quote(MAILS["number"])
-    for language in spread(style):
+    for language in spread(style, number):
         yes, no = WORDS[language]
         for end in ("\n\n", f"\n\n{PHONE[language]}\n\n", "\n\n-- \nMara Lind\n\n"):
             assert said(yes + end + quote) is Verdict.APPROVE, yes
@@ -103,11 +105,12 @@ def test_an_answer_above_is_understood_and_is_all(style: Style) -> None:
             assert read_reply(yes + end + quote).shown == yes
 
 
+@pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("style", MARKED, ids=lambda one: f"{one.client}-{one.language}")
-def test_an_answer_below_is_understood(style: Style) -> None:
-    """Who answers below a marked quotation, or within it, is understood too."""
+def test_an_answer_below_is_understood(style: Style, number: int) -> None:
+    """An answer below or within a marked quotation is understood too."""
     quote = style.quote(MAILS["number"])
-    for yes, no in (WORDS[language] for language in spread(style)):
+    for yes, no in (WORDS[language] for language in spread(style, number)):
         assert said(f"{quote}\n{yes}\n") is Verdict.APPROVE
         assert said(f"{quote}\n{no}\n\n-- \nMara") is Verdict.REJECT
         lines = quote.splitlines()
@@ -117,13 +120,13 @@ def test_an_answer_below_is_understood(style: Style) -> None:
 
 @pytest.mark.parametrize("style", MARKED, ids=lambda one: f"{one.client}-{one.language}")
 def test_a_yes_above_and_a_no_below_is_asked_again(style: Style) -> None:
-    """Two answers of one person never make a decision, wherever they stand."""
+    """Two different answers of one person never make a decision, wherever they are."""
     quote = style.quote(MAILS["card"])
     assert said(f"approve\n\n{quote}\nno\n") is Verdict.UNCLEAR
 
 
 def test_our_lines_are_ours_without_any_mark() -> None:
-    """A programme that drops every mark and our marker leaves nothing that decides."""
+    """If a program drops every quotation mark and our marker, no remaining line decides."""
     for mail in MAILS.values():
         lines = [line for line in mail.splitlines() if "reply above" not in line]
         bare = "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Where it cannot be told whose words they are, the mail is in doubt; where it can, it is not."""
+"""A mail is in doubt if it is unclear which words its author wrote, and only then."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ TOLD_PAGES = {
 
 @pytest.mark.parametrize("text", UNTOLD_TEXTS.values(), ids=UNTOLD_TEXTS)
 def test_a_text_that_cannot_be_told_is_in_doubt(text: str) -> None:
-    """A part of it may be quoted, or may not."""
+    """A part of the text may be quoted."""
     assert read_reply(text).doubt in (UNTOLD, HIDDEN)
     assert read_mail(mail(text)).doubt in (UNTOLD, HIDDEN)
 
 
 @pytest.mark.parametrize("page", UNTOLD_PAGES.values(), ids=UNTOLD_PAGES)
 def test_a_page_that_cannot_be_told_is_in_doubt(page: str) -> None:
-    """Programs quote by rules and borders, and people draw them."""
+    """Programs quote with rules and borders, and people draw them too."""
     for below in ("", "<p>Thanks</p>", "<blockquote type=cite>x</blockquote>"):
         assert read_mail(mail(page=page + below)).doubt == UNTOLD
     assert "half" not in read_mail(mail(page=page)).own_text
@@ -88,13 +88,13 @@ def test_a_page_that_cannot_be_told_is_in_doubt(page: str) -> None:
 
 @pytest.mark.parametrize("page", TOLD_PAGES.values(), ids=TOLD_PAGES)
 def test_a_page_that_can_be_told_is_not(page: str) -> None:
-    """What stands below a rule, or beside a border, is told by what it begins with."""
+    """Text below a rule or beside a border is recognised by its beginning."""
     read = read_mail(mail(page=page))
     assert (read.own_text.split("\n")[0], read.doubt) == ("approve", "")
 
 
 def test_a_line_that_we_sent_is_told_where_it_was_wrapped() -> None:
-    """Who knows what was sent knows that a line is the rest of it."""
+    """A wrapped rest of a line is recognised by comparing it with the sent mail."""
     text = f"approve\n\n{LONG}\nin the middle\n> of it.\n"
     sent = [f"{LONG} in the middle".removeprefix("> "), "of it."]
     assert read_reply(text).doubt == UNTOLD
@@ -104,7 +104,7 @@ def test_a_line_that_we_sent_is_told_where_it_was_wrapped() -> None:
 
 @pytest.mark.parametrize("quote", QUOTES.values(), ids=QUOTES)
 def test_what_programs_quote_is_told(quote: str) -> None:
-    """The ways of quoting that are known leave no doubt, above them and below."""
+    """Known ways of quoting leave no doubt, with words above or below."""
     for text in (f"approve\n\n{quote}", f"approve\n{quote}", f"approve\n\nMara\n\n{quote}"):
         assert read_reply(text).doubt == ""
 
@@ -118,7 +118,7 @@ BELOW = "but only half"
     ids=["blank lines", "a long quotation", "much white space"],
 )
 def test_words_below_the_cap_put_the_mail_in_doubt(gap: str) -> None:
-    """Nothing that a reader sees is left out without a word."""
+    """Visible text is never left out silently."""
     assert read_reply(f"approve\n{gap}{BELOW}").doubt == TOO_LONG
     assert read_reply(f"approve\n{gap}").doubt == ""
     assert read_reply(f"approve\n{gap}> {BELOW}").doubt == ""
@@ -138,14 +138,14 @@ def test_words_below_the_cap_put_the_mail_in_doubt(gap: str) -> None:
     ids=["breaks", "paragraphs", "elements", "depth", "a picture", "a comment", "lines"],
 )
 def test_words_below_the_caps_of_a_page_put_it_in_doubt(gap: str) -> None:
-    """What is over a cap on size, elements or depth may say anything."""
+    """Text beyond a limit on size, elements or depth could say anything."""
     assert read_reply(lines_of_html(f"<p>approve</p>{gap}<p>{BELOW}</p>")).doubt == TOO_LONG
     header = "<p>From: a@x.example<br>Sent: Monday<br>To: Mara<br>Subject: x</p>"
     assert read_reply(lines_of_html(f"<p>approve</p>{header}{gap}{BELOW}")).doubt == ""
 
 
 def test_a_long_thread_is_no_reason_for_doubt() -> None:
-    """Marked or copied, what is quoted may be as long as it likes."""
+    """A marked or copied quotation may have any length."""
     thread = OUR_MAIL * 200
     for below in (marked(thread), f"On 2 Mar 2026 at 10:00, Ada wrote:\n{thread}"):
         reply = read_reply(f"approve\n\n{below}")
@@ -159,7 +159,7 @@ def test_a_long_thread_is_no_reason_for_doubt() -> None:
     )
 )
 def test_every_line_is_the_persons_or_not_or_in_doubt(below: list[str]) -> None:
-    """No words of a text get lost without a doubt, but in what is marked or introduced."""
+    """Each line outside marked or introduced text is the person's or makes the mail doubtful."""
     text = "\n".join(["approve", *below])
     reply = read_reply(text)
     introduced = any("wrote:" in line for line in below)
@@ -168,7 +168,7 @@ def test_every_line_is_the_persons_or_not_or_in_doubt(below: list[str]) -> None:
 
 
 async def test_a_mail_in_doubt_decides_nothing_and_is_asked_about(channels: Channels) -> None:
-    """The person is told why, in a sentence that says what to do."""
+    """The reply explains the doubt, and what to do."""
     approval, token = await channels.ask()
     told = await take(channels, reply_to(token, f"approve\n{RULE}\nonly half"))
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
@@ -195,6 +195,6 @@ async def test_a_mail_in_doubt_decides_nothing_and_is_asked_about(channels: Chan
     ],
 )
 def test_frames_and_far_places_and_inserted_words_cannot_be_told(page: str) -> None:
-    """A frame may be around a quotation; far down a page, or put in by a style, words are unseen."""
+    """A frame may surround a quotation; distant or style-inserted words may be invisible."""
     head = b"Content-Type: text/html; charset=utf-8\r\n\r\n"
     assert read_mail(head + page.encode()).doubt

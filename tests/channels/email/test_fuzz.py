@@ -1,7 +1,7 @@
-"""Mail that was damaged in every way: read or refused, and never taken for a yes.
+"""Damaged mail is read or refused, and is never taken for an approval.
 
-Some hundred messages at every run, half of them with `make soak`; ``SIGNOFF_FUZZ=100000`` reads
-that many. The same number gives the same messages again.
+A run reads a part of some hundred messages, and `make soak` reads the rest; with
+``SIGNOFF_FUZZ=100000`` there are that many. The same number gives the same messages again.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def written(text: str, kind: str = "plain", encoding: str = "8bit") -> bytes:
 
 
 def seeds(above: str) -> list[bytes]:
-    """Return messages of many shapes that begin with these words and quote our mail."""
+    """Return messages of many forms that begin with these words and quote our mail."""
     attribution = "On Mon, Mar 2, 2026 at 10:00 AM Signoff <approvals@signoff.example> wrote:"
     text = f"{above}\n\n{attribution}\n\n{marked(MAILS['number'])}"
     page = (
@@ -102,7 +102,7 @@ def seeds(above: str) -> list[bytes]:
 def changes(
     dice: random.Random, other: bytes, *, words: bool
 ) -> Iterator[Callable[[bytearray], object]]:
-    """Yield ways to damage a message; some may leave other ``words`` than were written."""
+    """Yield ways to damage a message; some may leave other ``words`` than the original."""
 
     def place(raw: bytearray) -> int:
         return dice.randrange(len(raw) + 1)
@@ -140,7 +140,7 @@ def changes(
 
     yield from (flip, insert, splice, truncate)
     if words:
-        # Who takes the first half of "To say yes: approve" away has written "approve".
+        # Cutting the first half of "To say yes: approve" leaves "approve".
         yield from (cut, insert, repeat, shuffle)
 
 
@@ -160,7 +160,7 @@ SILENT = [
     *seeds("Sent from my iPhone"),
     *(render(one, SETTINGS).as_bytes() for one in (NUMBER, NOTICE)),
 ]
-"""Messages in which nobody says anything."""
+"""Messages without any words of a person."""
 
 SPOKEN = [seed for pair in WORDS.values() for words in pair for seed in seeds(words)]
 """Messages that are answers."""
@@ -171,7 +171,7 @@ SPOKEN = [seed for pair in WORDS.values() for words in pair for seed in seeds(wo
     "shard", [0, 1, *(pytest.param(one, marks=pytest.mark.soak) for one in range(2, SHARDS))]
 )
 def test_damaged_mail_is_read_or_refused(shard: int) -> None:
-    """No message raises anything but what the border promises, and silence is never a yes."""
+    """Only declared errors are raised, and a message without words never approves."""
     for number in range(shard, MESSAGES, SHARDS):
         dice = random.Random(number)
         silent = number % 2 == 0

@@ -1,4 +1,4 @@
-"""Mail in, over real connections: stored before it is acknowledged, or not acknowledged."""
+"""Incoming mail over real connections: it is acknowledged only after it is stored."""
 
 import asyncio
 import json
@@ -16,10 +16,10 @@ from structlog.testing import LogCapture
 
 from builders import present
 from channels.conftest import write_certificate
+from ports import free_port
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
-from signoff.broker.server.embedded import free_port
 from signoff.channels.email.inbound.server import MailServer
 from signoff.channels.email.inbound.stored import load, mail_id, mail_key
 from signoff.channels.email.settings import EmailSettings, InboundSettings
@@ -37,7 +37,7 @@ def settings(**inbound: Any) -> EmailSettings:
 
 @pytest.fixture
 async def server(ledger: Ledger) -> AsyncIterator[MailServer]:
-    """A running mail server."""
+    """Return a running mail server."""
     running = MailServer(settings(), ledger)
     await running.start()
     yield running
@@ -46,7 +46,7 @@ async def server(ledger: Ledger) -> AsyncIterator[MailServer]:
 
 @pytest.fixture
 async def address(ledger: Ledger) -> str:
-    """An address whose token was issued."""
+    """Return an address with an issued token."""
     change = Change()
     token = issue(change, Holder("ap_1", "mara", "email"), within=timedelta(hours=1))
     await ledger.commit(change)
@@ -60,7 +60,7 @@ async def send(
     sender: str = "mara@example.com",
     **options: Any,
 ) -> Any:
-    """Send a mail as a mail server would."""
+    """Send a mail as a mail server does."""
     client = aiosmtplib.SMTP(
         hostname="127.0.0.1", port=server.port, local_hostname="mx.example", start_tls=False
     )
@@ -71,7 +71,7 @@ async def send(
 async def test_a_mail_is_stored_with_its_envelope(
     server: MailServer, ledger: Ledger, address: str
 ) -> None:
-    """What is acknowledged is in the ledger, byte for byte, with work for the intake."""
+    """An acknowledged mail is in the ledger, byte for byte, with work for the intake."""
     _, answer = await send(server, [address])
 
     (item,) = (await ledger.claim("intake")).items
@@ -87,7 +87,7 @@ async def test_a_mail_is_stored_with_its_envelope(
 async def test_the_same_bytes_again_are_acknowledged_and_not_stored(
     server: MailServer, ledger: Ledger, address: str
 ) -> None:
-    """A sender whose connection broke before our answer sends again, and is content."""
+    """A sender whose connection broke before the answer sends again and gets it."""
     await send(server, [address])
     _, answer = await send(server, [address])
     assert "already have it" in answer
@@ -106,7 +106,7 @@ async def test_the_same_bytes_again_are_acknowledged_and_not_stored(
     ],
 )
 async def test_nobody_else_gets_mail_here(server: MailServer, recipient: str) -> None:
-    """An unknown token, another mailbox and another domain get one and the same answer."""
+    """An unknown token, another mailbox and another domain get the same answer."""
     with pytest.raises(aiosmtplib.SMTPRecipientsRefused) as caught:
         await send(server, [recipient])
     (refused,) = caught.value.recipients
@@ -116,7 +116,7 @@ async def test_nobody_else_gets_mail_here(server: MailServer, recipient: str) ->
 async def test_a_report_to_the_plain_mailbox_is_taken_where_no_token_was_sent(
     ledger: Ledger,
 ) -> None:
-    """With `bounces` off a report comes back to the sender's address; nothing else does."""
+    """With `bounces` off, a report comes back to the sender's address; other mail does not."""
     plain = settings().model_copy(update={"bounces": False, "sender": f"Signoff <{MAILBOX}>"})
     server = MailServer(plain, ledger)
     await server.start()
@@ -130,7 +130,7 @@ async def test_a_report_to_the_plain_mailbox_is_taken_where_no_token_was_sent(
 async def test_an_unknown_recipient_beside_a_known_one(
     server: MailServer, ledger: Ledger, address: str
 ) -> None:
-    """One wrong recipient does not keep the mail from the right one."""
+    """A wrong recipient does not prevent delivery to the right one."""
     errors, _ = await send(server, ["nobody@signoff.example", address])
     assert list(errors) == ["nobody@signoff.example"]
     assert len((await ledger.claim("intake")).items) == 1
@@ -147,7 +147,7 @@ async def test_case_does_not_matter_in_the_address(
 async def test_the_empty_sender_of_a_bounce(
     server: MailServer, ledger: Ledger, address: str
 ) -> None:
-    """A bounce comes in like any other mail, and is known by its empty sender."""
+    """A bounce is accepted like any other mail, and recognised by its empty sender."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     commands = [
         b"HELO mx.example",
@@ -168,7 +168,7 @@ async def test_the_empty_sender_of_a_bounce(
 
 
 async def test_a_mail_that_is_too_large(ledger: Ledger, address: str) -> None:
-    """What is over the limit is turned away, announced or not, and is not stored."""
+    """A mail over the limit is refused, announced or not, and is not stored."""
     server = MailServer(settings(max_bytes=16 << 10), ledger)
     await server.start()
     try:
@@ -198,7 +198,7 @@ async def test_a_mail_that_is_too_large(ledger: Ledger, address: str) -> None:
 async def test_lines_longer_than_the_standard_allows_are_taken(
     server: MailServer, ledger: Ledger, address: str
 ) -> None:
-    """A manager's answer is not turned away because a mail program wrote a long line."""
+    """An answer is accepted although a mail program wrote a long line."""
     await send(server, [address], MAIL + b"x" * 5000 + b"\r\n")
     assert len((await ledger.claim("intake")).items) == 1
 
@@ -206,7 +206,7 @@ async def test_lines_longer_than_the_standard_allows_are_taken(
 async def test_utf8_addresses_and_eight_bit_text(
     server: MailServer, ledger: Ledger, address: str
 ) -> None:
-    """SMTPUTF8 is spoken (RFC 6531)."""
+    """SMTPUTF8 is supported (RFC 6531)."""
     await send(
         server,
         [address],
@@ -221,7 +221,7 @@ async def test_utf8_addresses_and_eight_bit_text(
 
 
 async def test_lmtp_answers_for_each_recipient(ledger: Ledger, address: str) -> None:
-    """Behind Postfix each recipient gets an answer of its own (RFC 2033)."""
+    """After Postfix, each recipient gets its own answer (RFC 2033)."""
     change = Change()
     token = issue(change, Holder("ap_1", "cleo", "email"), within=timedelta(hours=1))
     await ledger.commit(change)
@@ -255,7 +255,7 @@ async def test_lmtp_answers_for_each_recipient(ledger: Ledger, address: str) -> 
 
 
 async def test_without_the_ledger_nothing_is_acknowledged() -> None:
-    """While Redis is away, senders are told to come again, so nothing is lost."""
+    """While Redis is unavailable, senders are asked to retry, so nothing is lost."""
     ledger = Ledger(Store.open(f"redis://127.0.0.1:{free_port()}/0"))
     server = MailServer(settings(), ledger)
     await server.start()
@@ -271,7 +271,7 @@ async def test_without_the_ledger_nothing_is_acknowledged() -> None:
 async def test_a_ledger_that_fails_at_the_end_is_not_hidden(
     server: MailServer, ledger: Ledger, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the mail cannot be stored, the answer to its data is that it may come again."""
+    """If the mail cannot be stored, the answer to its data asks the sender to retry."""
     from signoff.core.base.errors import LedgerUnavailable
 
     async def commit(change: Change) -> None:
@@ -286,7 +286,7 @@ async def test_a_ledger_that_fails_at_the_end_is_not_hidden(
 async def test_a_bug_of_ours_is_the_senders_to_try_again(
     server: MailServer, ledger: Ledger, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An unexpected error tells the sender nothing about us, and to come again."""
+    """An unexpected error asks the sender to retry, and tells nothing about the gateway."""
 
     async def commit(change: Change) -> None:
         raise KeyError("secret detail")
@@ -300,7 +300,7 @@ async def test_a_bug_of_ours_is_the_senders_to_try_again(
 async def test_too_many_recipients_at_once(
     server: MailServer, ledger: Ledger, address: str
 ) -> None:
-    """A mail with dozens of recipients is nobody's answer."""
+    """A mail with dozens of recipients is not an answer of a person."""
     errors, _ = await send(server, [address] * 25)
     assert {one.code for one in errors.values()} == {452}
 
@@ -316,7 +316,7 @@ async def test_an_address_that_is_taken_names_the_setting(
 
 
 async def test_it_starts_and_stops_and_starts(ledger: Ledger) -> None:
-    """A server that was stopped listens again, and stopping twice does no harm."""
+    """A stopped server can listen again, and stopping twice does no harm."""
     server = MailServer(settings(), ledger)
     with pytest.raises(RuntimeError, match="not started"):
         _ = server.port
@@ -329,7 +329,7 @@ async def test_it_starts_and_stops_and_starts(ledger: Ledger) -> None:
 
 
 async def test_stopping_closes_what_is_open(server: MailServer) -> None:
-    """A connection that is open when the server stops is closed, not waited for."""
+    """An open connection is closed, without waiting for it."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     await reader.readline()
     await server.stop()
@@ -345,7 +345,7 @@ async def test_tokens_are_not_logged(
     caplog: pytest.LogCaptureFixture,
     log_output: LogCapture,
 ) -> None:
-    """Neither we nor the libraries below us write a token into a log."""
+    """Neither Signoff nor a library writes a token into a log."""
     caplog.set_level(logging.DEBUG)
     await send(server, [address])
     token = address.partition("+")[2].partition("@")[0]
@@ -354,7 +354,7 @@ async def test_tokens_are_not_logged(
 
 
 async def test_garbage_is_survived(server: MailServer, ledger: Ledger, address: str) -> None:
-    """Whatever is sent instead of SMTP, the next mail is taken."""
+    """After any other bytes than SMTP, the next mail is accepted."""
     for garbage in (b"\x00" * 5000 + b"\r\n", b"MAIL FROM:<" + b"(" * 400 + b"\r\n", b"\r\n" * 50):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         await reader.readline()
@@ -371,7 +371,7 @@ Start = Callable[..., Awaitable[MailServer]]
 
 @pytest.fixture
 async def encrypted(ledger: Ledger, certificate: Path) -> AsyncIterator[Start]:
-    """Starts servers that offer STARTTLS."""
+    """Return a function that starts servers with STARTTLS."""
     running = []
 
     async def start(**inbound: Any) -> MailServer:
@@ -386,14 +386,14 @@ async def encrypted(ledger: Ledger, certificate: Path) -> AsyncIterator[Start]:
 
 
 def trusting(certificate: Path) -> ssl.SSLContext:
-    """Return the TLS of a client that trusts this certificate alone."""
+    """Return TLS for a client that trusts only this certificate."""
     return ssl.create_default_context(cafile=certificate)
 
 
 async def connected(
     server: MailServer, context: ssl.SSLContext | None, *, start_tls: bool = True
 ) -> aiosmtplib.SMTP:
-    """Return a client that has said hello, encrypted or not."""
+    """Return a client after its greeting, encrypted or not."""
     client = aiosmtplib.SMTP(
         hostname="localhost",
         port=server.port,
@@ -409,7 +409,7 @@ async def connected(
 async def test_a_mail_comes_in_by_starttls(
     encrypted: Start, ledger: Ledger, address: str, certificate: Path
 ) -> None:
-    """It is offered, the certificate is ours, and what comes after it is stored as ever."""
+    """STARTTLS is offered with our certificate, and the mail is stored as usual."""
     server = await encrypted()
     plain = await connected(server, None, start_tls=False)
     assert plain.supports_extension("starttls")
@@ -423,7 +423,7 @@ async def test_a_mail_comes_in_by_starttls(
 
 
 async def test_lmtp_offers_it_too(encrypted: Start, address: str, certificate: Path) -> None:
-    """A mail server in front of it may be on another machine."""
+    """The mail server before it may be on another machine."""
     server = await encrypted(protocol="lmtp")
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     await reader.readline()
@@ -443,7 +443,7 @@ async def test_lmtp_offers_it_too(encrypted: Start, address: str, certificate: P
 async def test_mail_may_be_taken_encrypted_only(
     encrypted: Start, ledger: Ledger, address: str, certificate: Path
 ) -> None:
-    """Without STARTTLS nothing is taken, and nothing that was sent before it counts behind it."""
+    """Without STARTTLS no mail is accepted; commands sent before it do not count after it."""
     server = await encrypted(require_tls=True)
     plain = await connected(server, None, start_tls=False)
     with pytest.raises(aiosmtplib.SMTPException):
@@ -467,14 +467,14 @@ async def test_mail_may_be_taken_encrypted_only(
 
 
 async def test_without_a_certificate_nothing_is_offered(server: MailServer) -> None:
-    """And the others say what is wrong with them."""
+    """The other settings get an error."""
     plain = await connected(server, None, start_tls=False)
     assert not plain.supports_extension("starttls")
     await plain.quit()
 
 
 async def test_a_certificate_that_is_none_is_told(ledger: Ledger, tmp_path: Path) -> None:
-    """At the start, with the setting."""
+    """It is reported at the start, with the setting."""
     broken = tmp_path / "broken.pem"
     broken.write_text("nothing")
     for path in (broken, tmp_path / "missing.pem"):
@@ -487,7 +487,7 @@ async def test_a_certificate_that_is_none_is_told(ledger: Ledger, tmp_path: Path
 async def test_a_certificate_that_was_renewed_is_used(
     encrypted: Start, address: str, certificate: Path, tmp_path: Path
 ) -> None:
-    """From the next connection on; one that cannot be read is not."""
+    """The next connection uses it, unless it cannot be read."""
     path = tmp_path / "mx.pem"
     shutil.copy(certificate, path)
     server = await encrypted(certificate=path)

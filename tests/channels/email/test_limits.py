@@ -1,4 +1,4 @@
-"""Too much mail: deferred where it can be, noted once where it cannot, and nobody else pays."""
+"""Excess mail is deferred if possible and noted once otherwise; other requests are unaffected."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ FEW = LimitSettings(per_token=3, per_sender=5, unknown_recipients=4)
 
 @pytest.fixture
 async def addresses(ledger: Ledger) -> list[str]:
-    """Three addresses whose tokens were issued."""
+    """Return three addresses with issued tokens."""
     change = Change()
     within = timedelta(hours=1)
     tokens = [issue(change, Holder(f"ap_{n}", "mara", "email"), within=within) for n in range(3)]
@@ -36,7 +36,7 @@ async def addresses(ledger: Ledger) -> list[str]:
 
 @pytest.fixture
 async def server(ledger: Ledger) -> AsyncIterator[MailServer]:
-    """A mail server that takes few mails."""
+    """Return a mail server with low limits."""
     running = MailServer(
         EmailSettings(mailbox=MAILBOX, inbound=InboundSettings(port=0), limits=FEW), ledger
     )
@@ -46,7 +46,7 @@ async def server(ledger: Ledger) -> AsyncIterator[MailServer]:
 
 
 async def send(server: MailServer, address: str, n: int, sender: str = "mara@example.com") -> int:
-    """Send a mail and return the code that it got."""
+    """Send a mail and return the reply code."""
     raw = f"From: {sender}\r\nSubject: {n}\r\n\r\nx\r\n"
     try:
         await aiosmtplib.send(
@@ -65,14 +65,14 @@ async def send(server: MailServer, address: str, n: int, sender: str = "mara@exa
 async def test_one_request_gets_so_many_and_the_others_go_on(
     server: MailServer, addresses: list[str]
 ) -> None:
-    """The sender is asked to come again; another request is not touched."""
+    """The sender is asked to retry; another request is not affected."""
     codes = [await send(server, addresses[0], n, f"s{n}@example.com") for n in range(5)]
     assert codes == [250, 250, 250, 451, 451]
     assert await send(server, addresses[1], 9) == 250
 
 
 async def test_one_sender_may_send_so_many(server: MailServer, addresses: list[str]) -> None:
-    """Over all requests together; another sender is not touched."""
+    """The limit counts all requests together; another sender is not affected."""
     codes = [await send(server, addresses[n % 3], n) for n in range(6)]
     assert codes == [250] * 5 + [451]
     assert await send(server, addresses[2], 9, "cleo@example.com") == 250
@@ -81,7 +81,7 @@ async def test_one_sender_may_send_so_many(server: MailServer, addresses: list[s
 async def test_who_tries_unknown_recipients_learns_nothing_more(
     server: MailServer, addresses: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a few, known and unknown ones get one answer; a mail server in front is not counted."""
+    """After a few, known and unknown ones get one answer; a local mail server is not counted."""
     for n in range(6):
         unknown = f"approvals+{new_token()}@signoff.example"
         assert await send(server, unknown, n) == 550
@@ -94,7 +94,7 @@ async def test_who_tries_unknown_recipients_learns_nothing_more(
 
 
 async def test_the_count_ends_with_its_span(ledger: Ledger) -> None:
-    """It is counted in Redis, for all processes, and forgotten by its clock."""
+    """Redis counts it for all processes, and the count expires by Redis's clock."""
     one, two = Limits(ledger, FEW), Limits(ledger, FEW)
     assert [await limits.allow_recipient("t", "") for limits in (one, two, one, two)] == [
         True,
@@ -106,13 +106,13 @@ async def test_the_count_ends_with_its_span(ledger: Ledger) -> None:
     client, name = ledger.store.client, ledger.store.prefix + key
     assert 0 < await client.pttl(name) <= SPAN / timedelta(milliseconds=1)
     await client.pexpire(name, 1)
-    while await client.exists(name):  # noqa: ASYNC110 -- no signal for it
+    while await client.exists(name):  # noqa: ASYNC110 -- no signal announces it
         await asyncio.sleep(0.005)
     assert await one.allow_recipient("t", "")
 
 
 async def test_noise_is_noted_so_often_and_answered_once(channels: Channels) -> None:
-    """A stranger with a token, and a robot: over the limit nothing is written or sent."""
+    """Beyond the limit, a stranger with a token or a robot causes no entry and no mail."""
     approval, token = await channels.ask()
     limits = Limits(channels.ledger, FEW)
     intake = Intake(channels.decider, mailbox=MAILBOX, limits=limits)
@@ -134,7 +134,7 @@ async def test_noise_is_noted_so_often_and_answered_once(channels: Channels) -> 
 
 
 async def test_mails_without_a_token_are_counted_by_author(channels: Channels) -> None:
-    """Mail that nobody asked for does not fill the audit."""
+    """Unsolicited mail does not fill the audit."""
     from signoff.broker.ledger import audit
 
     intake = Intake(channels.decider, mailbox=MAILBOX, limits=Limits(channels.ledger, FEW))

@@ -1,4 +1,4 @@
-"""LMTP (RFC 2033), spoken by swaks and by hand: an answer for each recipient, whatever happens."""
+"""LMTP (RFC 2033) by swaks and by hand: each recipient always gets an answer."""
 
 import asyncio
 import shutil
@@ -23,7 +23,7 @@ MAIL = b"From: mara@example.com\r\nSubject: Re: x\r\n\r\napprove\r\n"
 
 @pytest.fixture
 async def addresses(ledger: Ledger) -> list[str]:
-    """Two addresses whose tokens were issued."""
+    """Return two addresses with issued tokens."""
     change = Change()
     within = timedelta(hours=1)
     tokens = [
@@ -35,7 +35,7 @@ async def addresses(ledger: Ledger) -> list[str]:
 
 @pytest.fixture
 async def server(ledger: Ledger) -> AsyncIterator[MailServer]:
-    """A server that speaks LMTP."""
+    """Return an LMTP server."""
     inbound = InboundSettings(protocol="lmtp", port=0, max_bytes=16 << 10)
     running = MailServer(
         EmailSettings(mailbox="approvals@signoff.example", inbound=inbound), ledger
@@ -48,7 +48,7 @@ async def server(ledger: Ledger) -> AsyncIterator[MailServer]:
 async def swaks(
     server: MailServer, *recipients: str, body: str = "approve"
 ) -> tuple[int | None, str]:
-    """Send a mail by LMTP with swaks; return its exit code and what was said."""
+    """Send a mail by LMTP with swaks; return its exit code and the conversation."""
     if shutil.which("swaks") is None:
         missing("swaks", "apt-get install swaks")
     process = await asyncio.create_subprocess_exec(
@@ -66,7 +66,7 @@ async def swaks(
 async def talk(
     server: MailServer, *lines: bytes
 ) -> tuple[list[bytes], asyncio.StreamReader, asyncio.StreamWriter]:
-    """Send lines one after the other, and return the first line of each answer."""
+    """Send lines one by one, and return the first line of each reply."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     answers = [await reader.readline()]
     for line in lines:
@@ -78,7 +78,7 @@ async def talk(
 
 
 def opening(addresses: Iterable[str]) -> tuple[bytes, ...]:
-    """Return the commands up to the mail."""
+    """Return the commands before the mail."""
     recipients = [b"RCPT TO:<" + one.encode() + b">" for one in addresses]
     return (b"LHLO mx.example", b"MAIL FROM:<mara@example.com>", *recipients, b"DATA")
 
@@ -86,7 +86,7 @@ def opening(addresses: Iterable[str]) -> tuple[bytes, ...]:
 async def test_swaks_delivers_and_each_recipient_has_an_answer(
     server: MailServer, ledger: Ledger, addresses: list[str]
 ) -> None:
-    """One mail is stored, and said to be for each."""
+    """One mail is stored, and the reply is repeated for each recipient."""
     code, said = await swaks(server, *addresses)
     assert code == 0, said
     assert said.count("250 2.0.0 OK, stored") == 2
@@ -99,7 +99,7 @@ async def test_swaks_delivers_and_each_recipient_has_an_answer(
 async def test_swaks_reads_a_5xx_for_an_unknown_token(
     server: MailServer, ledger: Ledger, addresses: list[str]
 ) -> None:
-    """At RCPT; the mail still goes to the recipient that is known."""
+    """RCPT returns it; the known recipient still gets the mail."""
     code, said = await swaks(server, f"approvals+{new_token()}@signoff.example")
     assert code == 24, said
     assert "550 5.1.1" in said
@@ -111,7 +111,7 @@ async def test_swaks_reads_a_5xx_for_an_unknown_token(
 async def test_a_size_that_is_announced_is_refused_at_once(
     server: MailServer, addresses: list[str]
 ) -> None:
-    """MAIL FROM with SIZE over the limit has a 552; within it a 250 (RFC 1870)."""
+    """MAIL FROM with a larger SIZE gets 552, and otherwise 250 (RFC 1870)."""
     answers, _, writer = await talk(
         server,
         b"LHLO mx.example",
@@ -128,7 +128,7 @@ async def test_a_size_that_is_announced_is_refused_at_once(
 async def test_what_is_too_large_is_refused_for_each_recipient(
     server: MailServer, ledger: Ledger, addresses: list[str], body: bytes, code: bytes
 ) -> None:
-    """A client that waits for two answers gets two, and can go on in the same connection."""
+    """A client that expects two replies gets two, and can continue in the same connection."""
     _, reader, writer = await talk(server, *opening(addresses))
     writer.write(MAIL + body + b".\r\n")
     refused = [(await reader.readline())[:3] for _ in addresses]
@@ -147,7 +147,7 @@ async def test_what_fails_here_is_deferred_for_each_recipient(
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
 ) -> None:
-    """Redis that goes away in between, and a bug of ours, lose nothing."""
+    """If Redis fails in between, or Signoff has a bug, nothing is lost."""
 
     async def commit(change: Change) -> None:
         raise error
@@ -165,7 +165,7 @@ async def test_what_fails_here_is_deferred_for_each_recipient(
 async def test_an_endless_line_is_hung_up_on(
     server: MailServer, ledger: Ledger, addresses: list[str]
 ) -> None:
-    """A client that sends on far above the size does not fill the memory."""
+    """A client that keeps sending beyond the size does not fill the memory."""
     _, _, writer = await talk(server, *opening(addresses))
 
     async def go_on() -> None:
@@ -180,7 +180,7 @@ async def test_an_endless_line_is_hung_up_on(
 
 
 async def test_too_many_recipients(server: MailServer, addresses: list[str]) -> None:
-    """The twenty-first is asked to come in another mail; the others are taken."""
+    """The twenty-first is deferred to another mail; the others are accepted."""
     commands = opening(addresses[:1] * 21)
     answers, _, writer = await talk(server, *commands)
     writer.close()

@@ -1,4 +1,4 @@
-"""What mail programs make of our mail: they drop style sheets, clip, reorder and rewrite."""
+"""How mail programs show our mail: they drop style sheets, clip, reorder and rewrite."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ END = make_notice(
 
 
 class Seen(HTMLParser):
-    """Collects the attributes of every tag, and what style sheets are left."""
+    """Collects the attributes of every tag, and the remaining style sheets."""
 
     def __init__(self, markup: str) -> None:
         super().__init__()
@@ -45,28 +45,28 @@ class Seen(HTMLParser):
         self.feed(markup)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep it."""
+        """Keep the attributes."""
         self.tags.append((tag, dict(attrs)))
         self._in_sheet = tag == "style"
 
     def handle_data(self, data: str) -> None:
-        """Keep what a style sheet consists of."""
+        """Keep the content of a style sheet."""
         if self._in_sheet:
             self.sheets += data
 
     def handle_endtag(self, tag: str) -> None:
-        """Leave the sheet."""
+        """Leave the style sheet."""
         self._in_sheet = False
 
 
 def words(text: str) -> set[str]:
-    """Return what a text consists of, layout aside."""
+    """Return the words of a text without its layout."""
     return set(re.findall(r"[\w€:@.{}\"-]*\w", text))
 
 
 @pytest.mark.parametrize("message", [CARD, END, make_notice()], ids=["card", "end", "notice"])
 def test_both_parts_say_the_same(message: Message) -> None:
-    """What is a word in one part is one in the other; only the buttons are in the HTML alone."""
+    """Both parts have the same words; only the buttons are in the HTML alone."""
     text = words(plain_text(message, SETTINGS))
     markup = words(text_of_html(html(message, SETTINGS)))
     values = {row.value for row in message.card.rows}
@@ -88,7 +88,7 @@ def test_both_parts_say_the_same(message: Message) -> None:
 
 
 def test_every_element_has_its_own_style() -> None:
-    """Gmail and Outlook drop style sheets: only what depends on the screen is left in one."""
+    """Gmail and Outlook drop style sheets, so only screen-dependent styles are in one."""
     seen = Seen(html(CARD, SETTINGS))
     assert "@media (prefers-color-scheme: dark)" in seen.sheets
     outside = re.sub(r"@media[^{]*\{(?:[^{}]*\{[^}]*\})*\s*\}", "", seen.sheets)
@@ -101,14 +101,14 @@ def test_every_element_has_its_own_style() -> None:
 
 
 def test_outlook_gets_a_table_of_a_fixed_width() -> None:
-    """Its renderer knows no max-width; the comments that only it reads have come through."""
+    """Its renderer ignores max-width; the comments for Outlook are still there."""
     markup = html(CARD, SETTINGS)
     assert '<!--[if mso]><table role="presentation" width="600"' in markup
     assert markup.count("[if mso]") == markup.count("[endif]") == 3
 
 
 def test_nothing_is_fetched() -> None:
-    """No image, no font, no sheet from elsewhere: opening a mail tells nobody."""
+    """No image, font or sheet comes from elsewhere, so opening a mail is not observable."""
     for message in (CARD, END):
         markup = html(message, SETTINGS)
         assert Links(markup).fetched == []
@@ -118,7 +118,7 @@ def test_nothing_is_fetched() -> None:
 
 
 def test_the_list_of_mails_shows_who_asks_and_for_what() -> None:
-    """The hidden line stands before everything else, and is no text of the mail."""
+    """The hidden line comes first, and does not belong to the text of the mail."""
     markup = html(CARD, SETTINGS)
     hidden = markup[markup.index('class="preheader"') :].partition("</div>")[0]
     assert "display: none" in hidden
@@ -128,7 +128,7 @@ def test_the_list_of_mails_shows_who_asks_and_for_what() -> None:
 
 @pytest.mark.parametrize("value", ["כנס בתל אביב (3 ימים)", "مؤتمر 250 EUR", "a\u202egnp.exe"])
 def test_text_from_right_to_left_reorders_nothing_else(value: str) -> None:
-    """Each value has a direction of its own, and what overrides directions is written out."""
+    """Each value has its own direction, and direction overrides are written out."""
     markup = html(make_message(hint=value, call=make_call(purpose=value)), SETTINGS)
     seen = Seen(markup)
     shown = [one for tag, one in seen.tags if "value" in (one.get("class") or "").split()]
@@ -139,7 +139,7 @@ def test_text_from_right_to_left_reorders_nothing_else(value: str) -> None:
 
 
 def test_a_button_is_written_as_every_phone_reads_it() -> None:
-    """RFC 6068: a space is %20 and never a plus, a line break is %0D%0A, an ampersand is %26."""
+    """RFC 6068: a space is %20 and not a plus, a line break is %0D%0A, an ampersand is %26."""
     link = mailto("a+b@c.example", "Re: x & y", "approve\r\ndays: 3 + 4")
     assert link == (
         "mailto:a+b@c.example?subject=Re%3A%20x%20%26%20y&body=approve%0D%0Adays%3A%203%20%2B%204"
@@ -149,7 +149,7 @@ def test_a_button_is_written_as_every_phone_reads_it() -> None:
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=80))
 def test_no_text_of_others_ever_makes_a_header(tool: str, name: str, reason: str) -> None:
-    """CVE-2024-6923: whatever stands in a name, a call or a reason, the fields are the same."""
+    """CVE-2024-6923: any text in a name, a call or a reason leaves the header fields the same."""
     usual = parsed(make_notice()).keys()
     message = make_notice(
         name=name,
@@ -168,6 +168,6 @@ def test_no_text_of_others_ever_makes_a_header(tool: str, name: str, reason: str
 
 
 def test_many_small_arguments_stay_below_what_gmail_shows() -> None:
-    """Styles on each element make a mail longer: forty arguments still fit."""
+    """Inline styles make a mail longer; forty arguments still fit."""
     call = make_call(**{f"argument_{n}": "word " * 100 for n in range(40)})
     assert len(html(make_message(call=call), SETTINGS).encode()) < 102_000

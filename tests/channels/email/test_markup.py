@@ -1,4 +1,4 @@
-"""HTML as the text that a person sees: what is quoted, hidden or hostile is not theirs."""
+"""HTML is read as a person sees it: quoted, hidden and hostile text is left out."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ WAYS = {
 
 
 def answered(markup: str) -> Verdict:
-    """Return what an HTML mail says."""
+    """Return the answer of an HTML mail."""
     return verdict_of(read_reply(text_of_html(markup)).answer)
 
 
 @pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
 def test_our_own_page_decides_nothing(container: str) -> None:
-    """However a programme wraps the HTML that we sent, it is no answer of anybody."""
+    """The HTML that we sent is never an answer, however a program wraps it."""
     for above in ("", "<div><br></div>", "<div>Sent from my iPhone</div>"):
         for document in (BODY, OURS):
             reply = read_reply(text_of_html(above + container.format(document)))
@@ -76,9 +76,9 @@ def test_our_own_page_decides_nothing(container: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_an_answer_above_is_understood(name: str, way: str) -> None:
-    """What the person wrote above the quotation is read, in ten languages."""
+    """The person's words above the quotation are read, in ten languages."""
     container, words = CONTAINERS[name], WAYS[way]
-    # Three of the languages for each pair, so that each meets many of them.
+    # Three languages for each pair, so that each language meets many pairs.
     first = list(CONTAINERS).index(name) + list(WAYS).index(way)
     for language in [*WORDS, *WORDS][first % len(WORDS) :][:3]:
         yes, no = WORDS[language]
@@ -90,7 +90,7 @@ def test_an_answer_above_is_understood(name: str, way: str) -> None:
 
 @pytest.mark.parametrize("name", ["gmail", "apple", "thunderbird", "yahoo", "proton"])
 def test_an_answer_below_is_understood(name: str) -> None:
-    """Below a quotation that is closed the person writes again."""
+    """Text after a closed quotation is the person's again."""
     assert answered(CONTAINERS[name].format(BODY) + "<div>approve</div>") is Verdict.APPROVE
 
 
@@ -127,14 +127,14 @@ def test_an_answer_below_is_understood(name: str) -> None:
     ],
 )
 def test_what_nobody_sees_is_not_read(hidden: str) -> None:
-    """Hidden text is neither an answer nor part of one."""
+    """Hidden text is neither an answer nor a part of one."""
     assert answered(hidden.format("approve")) is Verdict.UNCLEAR
     assert text_of_html(f"{hidden.format('no')}<p>approve</p>").strip() == "approve"
     assert answered(f"<p>reject{hidden.format('ed')}</p>") is Verdict.REJECT
 
 
 def test_white_text_on_a_dark_page_is_seen() -> None:
-    """Dark mode writes in white on a background of its own."""
+    """Dark mode writes white text on a background of its own."""
     page = '<div style="background-color:#000"><p style="color:#fff">approve</p></div>'
     assert answered(page) is Verdict.APPROVE
 
@@ -179,15 +179,16 @@ HOSTILE = {
 
 @pytest.mark.parametrize("markup", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_markup_says_no_yes(markup: str) -> None:
-    """A megabyte made to keep a parser busy ends, and says no yes; benchmarks/layouts.py times it."""
+    """Reading ends and finds no approval; benchmarks/layouts.py measures the time."""
     reply = read_reply(lines_of_html(markup))
     assert reply.doubt or verdict_of(reply.answer) is Verdict.UNCLEAR
 
 
+@pytest.mark.soak
 def test_deep_and_long_pages_keep_their_top() -> None:
-    """What is over a cap is cut off from there on; what stands above is read.
+    """Text above a limit is read, and the rest is cut off.
 
-    Style sheets are for the whole page: where one is too long, nothing of it is taken for seen.
+    Style sheets apply to the whole page: if one is too long, no text counts as seen.
     """
     for below in (*HOSTILE.values(), "<div>" * 3_000 + "approve"):
         first, *_ = lines_of_html(f"<p>no, too dear</p>{below}")
@@ -195,13 +196,13 @@ def test_deep_and_long_pages_keep_their_top() -> None:
 
 
 def test_depth_alone_hides_nothing() -> None:
-    """A page of 300 levels, at which lxml stops by default, is read to its end."""
+    """A page of 300 levels, where lxml stops by default, is read completely."""
     page = f"<p>approve</p>{'<div>' * 300}only{'</div>' * 300}<p>half</p>"
     assert text_of_html(page).split() == ["approve", "only", "half"]
 
 
 def test_entities_and_declarations_do_no_harm() -> None:
-    """No entity is defined, no encoding is declared away, nothing is fetched."""
+    """No entity is expanded, no declared encoding is followed, and nothing is fetched."""
     declared = '<?xml version="1.0" encoding="utf-16"?><p>approve</p>'
     assert answered(declared) is Verdict.APPROVE
     outside = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><p>&x; hello</p>'
@@ -224,5 +225,5 @@ def test_entities_and_declarations_do_no_harm() -> None:
     | st.text(max_size=200)
 )
 def test_any_markup_is_read(markup: str) -> None:
-    """No markup raises."""
+    """No markup raises an error."""
     assert isinstance(text_of_html(markup), str)

@@ -1,4 +1,4 @@
-"""A signer and a verifier that are not ours: OpenDKIM, in Postfix, with keys from a real DNS."""
+"""OpenDKIM as another signer and verifier, in Postfix, with keys from a real DNS."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from builders import MARA, NOON, asked_approval, people, present, proof_of
+from builders import MARA, NOON, asked_approval, people, proof_of
 from channels.conftest import MAILBOX, Channels, Sink, SinkFactory
 from channels.writing import subject_of
 from lmtp import deliver
 from postfix import needs_root, opendkim, postfix, swaks
+from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.results import Results, topmost
 from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.inbound.server import MailServer
+from signoff.channels.email.outbound import dkim
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.email.outbound.settings import DkimSettings
 from signoff.channels.email.parsing.mime import parse_headers
@@ -64,7 +66,7 @@ nested_header_checks =
 
 
 def delivering(protocol: str, port: int) -> str:
-    """Return what a Postfix needs to hand all mail for the gateway on to a port."""
+    """Return the Postfix settings that forward all mail for the gateway to a port."""
     hop = f"inet:127.0.0.1:{port}" if protocol == "lmtp" else f"[127.0.0.1]:{port}"
     return (
         f"transport_maps = inline:{{ {{ {MAILBOX} = {protocol}:{hop} }} }}\n"
@@ -74,23 +76,21 @@ def delivering(protocol: str, port: int) -> str:
 
 @dataclass
 class Office:
-    """A gateway that takes mail by LMTP and verifies signatures, and what it has decided."""
+    """A gateway that takes mail by LMTP and verifies signatures, with its decisions."""
 
     channels: Channels
     server: MailServer
     intake: Intake
 
     async def taken(self) -> None:
-        """Return when one more mail has come and was worked on."""
-        # Postfix says that it has the mail before it hands it on.
-        for _ in range(400):
-            if await self.intake.drain():
-                return
-            await asyncio.sleep(0.05)
-        raise AssertionError("nothing came")
+        """Wait until one more mail has arrived and was processed."""
+        # Postfix acknowledges a mail before it passes it on.
+        async with asyncio.timeout(300):
+            while not await self.intake.drain():  # noqa: ASYNC110 -- no signal announces it
+                await asyncio.sleep(0.05)
 
     async def state(self, approval: Approval) -> tuple[State, What, str]:
-        """Return the state of a request, and the last thing that has happened to it."""
+        """Return the state of a request and its last event."""
         last = (await self.channels.events(approval))[-1]
         return (await self.channels.ledger.approval(approval.id)).state, last.what, last.why
 
@@ -107,7 +107,7 @@ async def office(channels: Channels, **authentication: Any) -> AsyncIterator[Off
     intake = Intake(
         channels.decider,
         mailbox=MAILBOX,
-        authenticator=settings.authenticator(),
+        authenticator=Authenticator.of(settings.authentication, dkim=settings.verifies_dkim),
         required=settings.required,
     )
     await server.start()
@@ -119,7 +119,7 @@ async def office(channels: Channels, **authentication: Any) -> AsyncIterator[Off
 
 @dataclass
 class Relays:
-    """What is run beside the gateway, and what tests send."""
+    """The services beside the gateway, and the test's ways to send."""
 
     zone: Zone
     folder: Path
@@ -141,7 +141,7 @@ class Relays:
 
 @pytest.fixture
 async def relays(tmp_path: Path) -> AsyncIterator[Relays]:
-    """What is needed to run an OpenDKIM."""
+    """Return everything that an OpenDKIM needs."""
     async with serving(Zone()) as zone:
         yield Relays(zone, tmp_path)
 
@@ -152,30 +152,29 @@ async def say(port: int, token: str, text: str) -> None:
 
 
 async def send(port: int, token: str, *options: str) -> None:
-    """Send a mail of the manager's to the address of a card."""
+    """Send a mail from the manager to the address of a card."""
     to = f"approvals+{token}@signoff.example"
     sent = await swaks(port, "--from", MARA.email, "--to", to, *options)
     assert sent.returncode == 0, sent.stdout
 
 
 async def hand_on(raw: bytes, token: str, port: int) -> None:
-    """Deliver by LMTP what has come by another way."""
+    """Deliver by LMTP a mail that arrived in another way."""
     await deliver(port, f"approvals+{token}@signoff.example", raw, sender=MARA.email)
 
 
 async def arrival(sink: Sink) -> bytes:
-    """Return the next mail that a server takes."""
-    for _ in range(400):
-        if sink.envelopes:
-            content = sink.envelopes.pop().content
-            assert isinstance(content, bytes)
-            return content
-        await asyncio.sleep(0.05)
-    raise AssertionError("nothing came")
+    """Return the next mail that a server accepts."""
+    async with asyncio.timeout(300):
+        while not sink.envelopes:  # noqa: ASYNC110 -- the server gives no signal
+            await asyncio.sleep(0.05)
+    content = sink.envelopes.pop().content
+    assert isinstance(content, bytes)
+    return content
 
 
 def a_card() -> Message:
-    """Return a card with what is hard to sign: letters, blank lines, dots, trailing spaces."""
+    """Return a card that is hard to sign: letters, blank lines, dots, trailing spaces."""
     return Message(
         id="card:1",
         kind=Kind.CARD,
@@ -189,14 +188,14 @@ def a_card() -> Message:
 
 
 def said(raw: bytes) -> Results:
-    """Return the results on top of a mail."""
+    """Return the results in the top field of a mail."""
     found = topmost(parse_headers(raw), SERVER)
     assert found is not None, raw
     return found
 
 
 async def test_what_another_program_has_signed_decides(channels: Channels, relays: Relays) -> None:
-    """The manager's server signs, in the strict form, and the signature is verified here."""
+    """The manager's server signs with strict canonicalisation, and Signoff verifies it."""
     approval, token = await channels.ask()
     async with (
         office(channels, nameservers=[relays.zone.server]) as here,
@@ -214,7 +213,7 @@ async def test_what_another_program_has_signed_decides(channels: Channels, relay
 async def test_what_was_changed_on_the_way_decides_nothing(
     channels: Channels, relays: Relays, start_sink: SinkFactory
 ) -> None:
-    """A second hop changes the text after the signature; left alone, the same mail decides."""
+    """A second hop changes the text after the signature; unchanged, the same mail decides."""
     approval, token = await channels.ask()
     sink = await start_sink()
     async with (
@@ -244,7 +243,7 @@ async def test_what_was_changed_on_the_way_decides_nothing(
 async def test_another_program_verifies_our_signatures(
     relays: Relays, start_sink: SinkFactory, tmp_path: Path
 ) -> None:
-    """What we sign has dkim=pass in the results of OpenDKIM, and changed on the way no more."""
+    """Our mail has dkim=pass in the results of OpenDKIM; a changed mail does not."""
     sink = await start_sink()
     async with (
         opendkim(relays.verifies()) as milter,
@@ -255,7 +254,7 @@ async def test_another_program_verifies_our_signatures(
             pem = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
             path.write_bytes(key.private_bytes(*pem, serialization.NoEncryption()))
             ours = DkimSettings(domain="signoff.example", selector=path.stem, key=path)
-            signer = present(ours.signer())
+            signer = dkim.Signer(ours, path)
             relays.zone.records[signer.name] = [signer.record]
             settings = EmailSettings(
                 mailbox=MAILBOX,
@@ -279,7 +278,7 @@ async def test_another_program_verifies_our_signatures(
 async def test_results_of_the_server_in_front_decide_and_forged_ones_do_not(
     channels: Channels, relays: Relays
 ) -> None:
-    """Set up as documented, nothing that a sender writes there gets through; OpenDKIM's does."""
+    """With the documented setup, a sender's forged results do not count; OpenDKIM's do."""
     assert STRIPS in HOW_TO.read_text()
     approval, token = await channels.ask()
     evil = Signer("evil.example")

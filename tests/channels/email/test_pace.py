@@ -1,4 +1,4 @@
-"""How fast mail goes out: as fast as the settings and the server allow, and nothing is given up."""
+"""Outgoing mail keeps to the rates of the settings and the server, and no mail is lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from signoff.testing import FakeChannel, VirtualClock
 
 
 def messages(count: int) -> list[Message]:
-    """Return so many cards for Mara."""
+    """Return this number of cards for Mara."""
     shown = card(asked_approval(), people())
     return [
         Message(
@@ -39,12 +39,12 @@ def messages(count: int) -> list[Message]:
 
 
 def always(result: Result) -> Callable[[Message], Result]:
-    """Return what answers every message with this."""
+    """Return a handler that gives every message this reply."""
     return lambda _: result
 
 
 def channel(ledger: Ledger, sink: Sink, **smtp: Any) -> EmailChannel:
-    """Return a channel that sends there, at a pace held in the ledger."""
+    """Return a channel that sends to the sink with a shared rate limit."""
     settings = sink.settings(**smtp)
     return EmailChannel(settings, pace=Pace(ledger, settings.smtp))
 
@@ -52,7 +52,7 @@ def channel(ledger: Ledger, sink: Sink, **smtp: Any) -> EmailChannel:
 async def test_the_rate_holds_for_all_processes_together(
     start_sink: SinkFactory, ledger: Ledger
 ) -> None:
-    """Two senders share what a minute allows; the rest waits, uncounted, and was not offered."""
+    """Two senders share the minute's limit; the rest waits without an attempt."""
     sink = await start_sink()
     first, second = (channel(ledger, sink, per_minute=3) for _ in range(2))
     results = [*await first.deliver(messages(2)), *await second.deliver(messages(3))]
@@ -65,7 +65,7 @@ async def test_the_rate_holds_for_all_processes_together(
 
 
 async def test_connections_are_limited(start_sink: SinkFactory, ledger: Ledger) -> None:
-    """While the only connection is in use, the others wait; then it is free again."""
+    """While the only connection is in use, the others wait for it."""
     sink = await start_sink()
     email = channel(ledger, sink, connections=1)
     async with Pace(ledger, sink.settings(connections=1).smtp).connection() as free:
@@ -89,7 +89,7 @@ async def test_connections_are_limited(start_sink: SinkFactory, ledger: Ledger) 
 async def test_a_server_that_asks_for_less_gets_less(
     start_sink: SinkFactory, ledger: Ledger, command: str, answer: str
 ) -> None:
-    """One mail finds out; the others are not offered, and for a minute no process sends any."""
+    """One mail learns it; the others are not tried, and no process sends for a minute."""
     sink = await start_sink(answers={command: answer})
     email = channel(ledger, sink)
     first, *others = await email.deliver(messages(3))
@@ -106,7 +106,7 @@ async def test_a_server_that_asks_for_less_gets_less(
 async def test_a_login_that_is_asked_for_late_is_no_refusal_of_the_person(
     start_sink: SinkFactory, ledger: Ledger, code: int
 ) -> None:
-    """A server that wants a login at MAIL or RCPT says nothing about the recipient."""
+    """A server that wants a login at MAIL or RCPT has not refused the recipient."""
     sink = await start_sink(answers={f"RCPT {MARA.email}": f"{code} 5.7.0 Authenticate first"})
     for result in await channel(ledger, sink).deliver(messages(2)):
         assert isinstance(result, Retry)
@@ -116,7 +116,7 @@ async def test_a_login_that_is_asked_for_late_is_no_refusal_of_the_person(
 async def test_waiting_for_ones_turn_is_never_given_up(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """However often a card had to wait, it has all its attempts when its turn comes."""
+    """A card that has waited keeps all its attempts."""
     channels, waits = still_channels, 2 * MOST_ATTEMPTS
     results: list[Result] = [
         *[Retry(10, "not yet", counted=False)] * waits,
@@ -135,7 +135,7 @@ async def test_waiting_for_ones_turn_is_never_given_up(
 async def test_an_outage_is_told_apart_from_a_refusal(
     still_channels: Channels, clock: VirtualClock, log_output: LogCapture
 ) -> None:
-    """What is given up because of the way there is an error in the log; a refusal is not."""
+    """Mail that is given up after an outage is logged as an error; a refusal is not."""
     channels = still_channels
     channels.policies = (Policy(name="patient", ask=("mara",), within="2d"),)
     for result in (Retry(0, "the server is away"), Refused("no such user")):

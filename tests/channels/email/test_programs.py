@@ -1,8 +1,6 @@
-"""Replies as many mail programs send them: the person's own words, without doubt."""
+"""Replies of common mail programs: the person's own words are found without doubt."""
 
 from __future__ import annotations
-
-from itertools import product
 
 import pytest
 
@@ -50,10 +48,12 @@ def forms(program: Program, own: list[str], card: str) -> dict[str, IncomingMail
     return {name: read_mail(raw) for name, raw in made.items()}
 
 
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
-def test_the_persons_words_are_found(program: Program) -> None:
-    """All of them and no others, from the text, the page and both, and nothing is in doubt."""
-    for own, card in product(ANSWERS, CARDS):
+def test_the_persons_words_are_found(program: Program, every: int) -> None:
+    """All of them and no others are read, from the text, the page and both."""
+    pairs = [(own, card) for card in CARDS for own in ANSWERS]
+    for own, card in pairs[PROGRAMS.index(program) % every :: every]:
         signature = own.index("--") if "--" in own else len(own)
         words = essence("\n".join(own[:signature]))
         for form, read in forms(program, own, card).items():
@@ -64,7 +64,7 @@ def test_the_persons_words_are_found(program: Program) -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
 def test_an_empty_reply_says_nothing(program: Program) -> None:
-    """Whatever of our mail is quoted below it, there is no word of the person's."""
+    """Whatever quotation of our mail follows, no word is the person's."""
     for card in CARDS:
         for form, read in forms(program, [""], card).items():
             assert read.own_text == "", (form, card)
@@ -72,7 +72,7 @@ def test_an_empty_reply_says_nothing(program: Program) -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
 def test_the_first_line_stays_the_first(program: Program) -> None:
-    """An answer of several lines keeps its lines."""
+    """An answer with several lines keeps its lines."""
     own = ["approve", "amount: 900", "day: 21 Nov 2026"]
     for read in forms(program, own, "card").values():
         assert [line for line in read.own_text.splitlines() if line] == own

@@ -1,4 +1,4 @@
-"""Who wrote a mail is found out in processes of their own, as mails are read in some."""
+"""Authors are verified in separate processes, as mails are read in separate processes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import dkim
-import psutil
 import pytest
 
 from channels.conftest import MAILBOX, Channels
+from channels.email.test_readers import children
 from channels.test_who_wrote_it import COMPANY, answer
 from signoff.channels.email.authentication.authenticator import Authenticator
-from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.authentication.proof import Proof, Proven
 from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.inbound.readers import Provers, Readers
@@ -31,7 +30,7 @@ TOKEN = "a" * 26
 
 @pytest.fixture
 async def zone() -> AsyncIterator[Zone]:
-    """A DNS server that publishes the company's key."""
+    """Return a DNS server that publishes the company's key."""
     async with serving(Zone()) as running:
         running.publish(COMPANY)
         yield running
@@ -39,18 +38,18 @@ async def zone() -> AsyncIterator[Zone]:
 
 @pytest.fixture
 def here(zone: Zone) -> Authenticator:
-    """An authenticator that verifies signatures and knows a mail server."""
+    """Return an authenticator that verifies signatures and knows a mail server."""
     return Authenticator(
         authserv_id=SERVER,
         relays=["127.0.0.0/8"],
         dkim=True,
-        txt=Txt([zone.server], timeout=0.5),
+        txt=zone.txt(),
     )
 
 
 @pytest.fixture
 async def provers(here: Authenticator) -> AsyncIterator[Provers]:
-    """The same, in processes of its own."""
+    """Return the same authenticator in separate processes."""
     made = Provers(here)
     yield made
     await made.close()
@@ -71,7 +70,7 @@ async def provers(here: Authenticator) -> AsyncIterator[Provers]:
 async def test_the_proof_is_the_same_as_in_this_process(
     here: Authenticator, provers: Provers, raw: bytes, peer: str, proven: Proven
 ) -> None:
-    """Settings, peer and DNS answers reach the process, and every field of the proof comes back."""
+    """The process gets settings, peer and DNS answers, and returns every field of the proof."""
     now = datetime.now(UTC)
     sender = "mara@example.com"
     found = await provers.prove(raw, sender, peer=peer, now=now)
@@ -80,25 +79,25 @@ async def test_the_proof_is_the_same_as_in_this_process(
 
 
 async def test_a_mail_without_a_sender_proves_nothing(provers: Provers) -> None:
-    """No address stays no address."""
+    """A missing address stays missing."""
     found = await provers.prove(answer(TOKEN), None, peer="", now=datetime.now(UTC))
     assert (found.proven, found.address) == (Proven.NONE, "")
 
 
 async def test_the_dns_is_asked_from_here_and_may_be_away(provers: Provers, zone: Zone) -> None:
-    """What cannot be asked now is proven later; the process opens no connection itself."""
+    """A failed lookup is retried later; the process itself opens no connection."""
     name = f"{COMPANY.selector}._domainkey.{COMPANY.domain}"
     zone.broken.add(name)
     raw, now = COMPANY.sign(answer(TOKEN)), datetime.now(UTC)
     found = await provers.prove(raw, "mara@example.com", peer="", now=now)
     assert (found.proven, found.temporary) == (Proven.FROM, True)
     assert zone.asked == [name]
-    (process,) = provers._all
-    assert psutil.Process(process._process.pid).net_connections() == []
+    (process,) = children("signoff.channels.email.inbound.prover")
+    assert process.net_connections() == []
 
 
 async def test_a_cap_is_the_same_error(provers: Provers) -> None:
-    """A header over a cap is refused over there as it is here."""
+    """A header over a limit is refused there as in this process."""
     raw = b"X: " + b"y" * (1 << 20) + b"\r\n" + answer(TOKEN)
     with pytest.raises(MailTooLarge):
         await provers.prove(raw, "mara@example.com", peer="", now=datetime.now(UTC))
@@ -107,7 +106,7 @@ async def test_a_cap_is_the_same_error(provers: Provers) -> None:
 async def test_a_process_that_asks_without_end_is_broken_off(
     here: Authenticator, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """An attacker who breaks it cannot keep this process busy with questions."""
+    """A broken process cannot keep this process busy with lookups."""
     program = tmp_path_factory.mktemp("odd") / "asks.py"
     program.write_text(
         "import sys\n"
@@ -119,9 +118,9 @@ async def test_a_process_that_asks_without_end_is_broken_off(
     )
     provers = Provers(here, program=(str(program),))
     try:
-        with pytest.raises(MailTooCostly):
+        with pytest.raises(MailTooCostly, match="more than 100 look-ups"):
             await provers.prove(b"", None, peer="", now=datetime.now(UTC))
-        assert not provers._all
+        assert children(str(program)) == []
     finally:
         await provers.close()
 
@@ -129,7 +128,7 @@ async def test_a_process_that_asks_without_end_is_broken_off(
 async def test_an_answer_by_mail_is_parsed_in_no_process_of_ours(
     channels: Channels, provers: Provers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where each parser of foreign bytes is broken here, a signed answer decides all the same."""
+    """A signed answer decides although each parser in this process would fail."""
     approval, token = await channels.ask()
     raw = COMPANY.sign(answer(token))
     await store(channels.ledger, raw, sender="mara@example.com", recipients=[], peer="203.0.113.9")
@@ -159,7 +158,7 @@ async def test_an_answer_by_mail_is_parsed_in_no_process_of_ours(
 
 
 def test_a_proof_has_no_field_that_a_process_could_not_send() -> None:
-    """All of them are JSON."""
+    """All fields can be written as JSON."""
     assert {str(kind) for kind in Proof.__annotations__.values()} <= {
         "str",
         "bool",

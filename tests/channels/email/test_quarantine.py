@@ -1,4 +1,4 @@
-"""Mail that could not be read: listed, tried again or deleted, and never lost."""
+"""Unreadable mail: listed, tried again or deleted, and never lost."""
 
 from datetime import timedelta
 from typing import Any
@@ -21,7 +21,7 @@ from signoff.testing import VirtualClock
 
 
 class Stubborn:
-    """Reads no mail until it is told to."""
+    """A reader that fails until it is released."""
 
     works = False
 
@@ -33,13 +33,13 @@ class Stubborn:
 
 
 async def take_in(channels: Channels, raw: bytes, read: Read, **envelope: Any) -> None:
-    """Store a mail and work through the intake."""
+    """Store a mail and run the intake."""
     await store(channels.ledger, raw, **({"sender": None, "recipients": []} | envelope))
     await Intake(channels.decider, mailbox="approvals@signoff.example", read=read).drain()
 
 
 async def audited(ledger: Ledger) -> list[Event]:
-    """Return what stands in the audit about mails."""
+    """Return the audit entries about mails."""
     from signoff.broker.ledger import audit
 
     events = [Event.model_validate_json(text) async for _, text, _ in audit.entries(ledger.store)]
@@ -47,7 +47,7 @@ async def audited(ledger: Ledger) -> list[Event]:
 
 
 async def test_a_mail_goes_in_and_comes_out_as_it_was(channels: Channels) -> None:
-    """Tried again after its reader works, the mail decides; both times stand in the audit."""
+    """After its reader works, the mail decides; the audit has both attempts."""
     approval, token = await channels.ask()
     read, raw = Stubborn(), reply(token, "approve")
     to = [f"approvals+{token}@signoff.example"]
@@ -71,7 +71,7 @@ async def test_a_mail_goes_in_and_comes_out_as_it_was(channels: Channels) -> Non
 
 
 async def test_what_fails_again_is_there_again(channels: Channels) -> None:
-    """A mail may go round as often as somebody likes, also after its memory has expired."""
+    """A mail can be retried any number of times, also after its guard has expired."""
     _, token = await channels.ask()
     read = Stubborn()
     await take_in(channels, reply(token, "approve"), read)
@@ -87,7 +87,7 @@ async def test_what_fails_again_is_there_again(channels: Channels) -> None:
 
 
 async def test_what_is_dropped_is_gone_and_who_did_it_is_known(channels: Channels) -> None:
-    """Of two who do something about one mail, one does it."""
+    """If two people act on one mail, only one succeeds."""
     _, token = await channels.ask()
     await take_in(channels, reply(token, "approve"), Stubborn())
     (one,) = await quarantine.list_quarantine(channels.ledger, limit=10)
@@ -103,7 +103,7 @@ async def test_what_is_dropped_is_gone_and_who_did_it_is_known(channels: Channel
 async def test_the_list_begins_with_the_latest(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """It has an index of its own, and what has expired is not in it."""
+    """It has its own index, without expired mails."""
     channels = still_channels
     _, token = await channels.ask()
     for n in range(3):
@@ -121,7 +121,7 @@ async def test_the_list_begins_with_the_latest(
 
 
 async def test_the_index_can_be_made_anew(channels: Channels) -> None:
-    """From the records, strays dropped; a record that cannot be read stops nothing."""
+    """The index is made from the records without strays; an unreadable record is skipped."""
     _, token = await channels.ask()
     for n in range(2):
         await take_in(channels, reply(token, f"mail {n}"), Stubborn())
@@ -137,7 +137,7 @@ async def test_the_index_can_be_made_anew(channels: Channels) -> None:
 
 
 async def test_an_id_is_named_by_its_beginning(channels: Channels) -> None:
-    """As long as it says which; anything else is refused with what to do."""
+    """An unambiguous prefix works; otherwise the error says what to do."""
     _, token = await channels.ask()
     await take_in(channels, reply(token, "x"), Stubborn())
     (one,) = await quarantine.list_quarantine(channels.ledger, limit=1)
@@ -148,7 +148,7 @@ async def test_an_id_is_named_by_its_beginning(channels: Channels) -> None:
 
 
 async def test_the_header_is_shown_as_it_stands_and_without_tokens(channels: Channels) -> None:
-    """Nothing is decoded, and what is no header is not in it."""
+    """Nothing is decoded, and text outside the header is left out."""
     _, token = await channels.ask()
     raw = b"Subject: =?utf-8?q?x?=\r\n" + reply(token, "body", X_Odd="\\")
     await take_in(channels, raw, Stubborn())

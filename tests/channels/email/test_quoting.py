@@ -1,4 +1,4 @@
-"""Which lines of a reply its author wrote."""
+"""The lines of a reply that its author wrote."""
 
 import pathlib
 
@@ -60,7 +60,7 @@ def first_line_of(text: str) -> str:
 
 @pytest.mark.parametrize("quote", QUOTES.values(), ids=QUOTES)
 def test_what_was_quoted_is_cut(quote: str) -> None:
-    """Whatever the programme puts around our mail, the person's lines are left and nothing else."""
+    """Whatever a program adds around our mail, exactly the person's lines are left."""
     assert own_text(f"Approve\nHave a good trip\n\n{quote}") == "Approve\nHave a good trip"
     assert own_text(f"Approve\n{quote}") == "Approve"
 
@@ -68,18 +68,18 @@ def test_what_was_quoted_is_cut(quote: str) -> None:
 @pytest.mark.parametrize("quote", QUOTES.values(), ids=QUOTES)
 @pytest.mark.parametrize("above", ["", "\n\n", "Sent from my iPhone\n\n", "-- \nAda\n"])
 def test_an_empty_reply_says_nothing(quote: str, above: str) -> None:
-    """With the person's words removed, no reply approves or rejects."""
+    """Without the person's words, no reply approves or rejects."""
     assert verdict_of(own_text(above + quote), {"amount": 0}) is Verdict.UNCLEAR
 
 
 @pytest.mark.parametrize("name", ["gmail", "folded", "german", "japanese", "marker quoted"])
 def test_answers_below_the_quote_are_read(name: str) -> None:
-    """Who answers at the bottom, below lines marked with ">", is heard."""
+    """An answer below lines marked with ">" is read."""
     assert own_text(f"{QUOTES[name]}\nApprove\n") == "Approve"
 
 
 def test_the_tail_of_a_wrapped_quote_is_not_an_answer() -> None:
-    """A quoted line broken on its way leaves its tail unmarked; it is not the person's."""
+    """Wrapping leaves the end of a quoted line unmarked; it is not the person's."""
     long = "> To answer this request write a line that says nothing else but\napprove\n"
     assert own_text(long + "> or reject it.\n") == ""
     assert own_text(long) == ""
@@ -87,7 +87,7 @@ def test_the_tail_of_a_wrapped_quote_is_not_an_answer() -> None:
 
 
 def test_our_own_lines_are_subtracted() -> None:
-    """Lines we sent are ours, marked as quoted or not."""
+    """Lines that we sent are removed, marked or not."""
     lines = OUR_MAIL.splitlines()
     assert own_text(
         "Some text\n  The agent travel-bot asks whether it may  book a trip.", lines
@@ -106,7 +106,7 @@ def test_our_own_lines_are_subtracted() -> None:
     ],
 )
 def test_what_only_resembles_a_quote_stays(text: str) -> None:
-    """The person's own lines are not cut for beginning like an attribution or a header."""
+    """A person's line that begins like an attribution or a header is kept."""
     assert own_text(text) == text
 
 
@@ -115,7 +115,7 @@ def test_what_only_resembles_a_quote_stays(text: str) -> None:
     st.sampled_from(sorted(QUOTES)),
 )
 def test_quoting_changes_no_answer(words: str, name: str) -> None:
-    """The answer read from a reply is the answer read from the person's words alone."""
+    """A reply is read like the person's words alone."""
     assert own_text(f"{words}\n\n{QUOTES[name]}") == own_text(words)
 
 
@@ -142,7 +142,7 @@ def test_quoting_changes_no_answer(words: str, name: str) -> None:
     ],
 )
 def test_what_is_shown_and_what_is_read(text: str, shown: str | None, answer: str | None) -> None:
-    """What a person meant to be read keeps their own quotations; an answer has none of them."""
+    """The displayed text keeps the person's own quotations; the answer leaves them out."""
     reply = read_reply(text)
     assert reply.shown == (text if shown is None else shown)
     assert answer is None or reply.answer == answer
@@ -151,7 +151,7 @@ def test_what_is_shown_and_what_is_read(text: str, shown: str | None, answer: st
 
 @needs_corpus
 def test_replies_of_the_corpus_are_told_exactly() -> None:
-    """Of 100 real replies at least 95 are what their author wrote, to the letter."""
+    """At least 95 of 100 real replies give exactly the author's text."""
     mails = sorted((CORPUS / "replies" / "mail").glob("*.txt"))
     exact = 0
     for path in mails:
@@ -165,9 +165,9 @@ def test_replies_of_the_corpus_are_told_exactly() -> None:
 
 @needs_corpus
 def test_replies_of_the_corpus() -> None:
-    """At least 95 of 100 real replies begin with the line that their author wrote.
+    """At least 95 of 100 real replies begin with the author's first line.
 
-    The rest are cut to nothing, which asks again: bare text below an attribution, a forwarded mail.
+    The rest become empty and get a question back: text below an attribution, a forwarded mail.
     """
     mails = sorted((CORPUS / "replies" / "mail").glob("*.txt"))
     wrong = []
@@ -189,7 +189,7 @@ def test_replies_of_the_corpus() -> None:
 def test_replies_of_the_corpus_with_other_words(
     words: str, verdict: Verdict | None, share: float
 ) -> None:
-    """In real replies, the words put for the author's decide; with none put, none decides."""
+    """In real replies, a replaced text decides as it says; an empty one decides nothing."""
     decided = []
     for path in sorted((CORPUS / "replies" / "mail").glob("*.txt")):
         mail = path.read_text(encoding="utf-8").strip()
@@ -210,7 +210,7 @@ def test_replies_of_the_corpus_with_other_words(
     ],
 )
 def test_a_postscript_below_a_signature_is_text(line: str) -> None:
-    """What a person adds below their signature reaches the parser, up to the next blank line."""
+    """Text below a signature is read, up to the next blank line."""
     reply = read_reply(f"approve\n\n-- \nMara Lind\nAcme Ltd\n{line}\nof it\n\nAcme Ltd")
     assert not reply.doubt
     assert [one for one in reply.answer.split("\n") if one] == ["approve", line, "of it"]
@@ -220,13 +220,13 @@ def test_a_postscript_below_a_signature_is_text(line: str) -> None:
     "line", ["PD Dr. Anna Weber", "NB Consulting", "Edith Weber", "P.O. Box 12", "PSA Group"]
 )
 def test_a_line_of_a_signature_is_no_postscript(line: str) -> None:
-    """Titles, firms and addresses that begin like a postscript are left out."""
+    """Titles, companies and addresses that begin like a postscript are left out."""
     reply = read_reply(f"approve\n\n-- \nMara Lind\n{line}")
     assert (reply.answer, reply.doubt) == ("approve", "")
 
 
 @pytest.mark.parametrize("line", ["reject", "Reject!", "Nein", "approve"])
 def test_an_answer_below_a_signature_cannot_be_told(line: str) -> None:
-    """It may be the person's, or of an older mail that nothing marks."""
+    """It may be the person's, or from an older mail without marks."""
     assert read_reply(f"approve\n\n-- \nMara Lind\n{line}").doubt == UNTOLD
     assert not read_reply(f"-- \nMara Lind\n{line}").answer

@@ -1,4 +1,4 @@
-"""Lines over quotations in many languages: neither they nor what is below is the person's."""
+"""Attribution lines in many languages: neither they nor the quotation is the person's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINES = {
 
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES)
 def test_an_attribution_is_not_the_persons(line: str) -> None:
-    """With the quotation marked or not, and whether or not blank lines stand around it."""
+    """This holds for marked and unmarked quotations, with or without blank lines."""
     for own in ANSWERS:
         for below in (f"\n\n{line}\n\n{marked(CARD)}", f"\n\n{line}\n{CARD}", f"\n{line}\n> a"):
             reply = read_reply(f"{own}{below}")
@@ -28,7 +28,7 @@ def test_an_attribution_is_not_the_persons(line: str) -> None:
 
 @pytest.mark.parametrize("line", HEADERS.values(), ids=HEADERS)
 def test_a_copied_header_ends_the_persons_text(line: str) -> None:
-    """What stands below it is not marked, and not the person's."""
+    """The text below it is unmarked, but not the person's."""
     for own in ANSWERS:
         reply = read_reply(f"{own}\n\n{line}\n\n{CARD}")
         assert (reply.answer, reply.doubt) == (own, "")
@@ -36,7 +36,7 @@ def test_a_copied_header_ends_the_persons_text(line: str) -> None:
 
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES)
 def test_an_answer_below_a_marked_quotation_is_read(line: str) -> None:
-    """Who answers at the bottom is heard in every language."""
+    """An answer at the bottom is read in every language."""
     reply = read_reply(f"{line}\n\n{marked(CARD)}\nApprove\n")
     assert (reply.answer, reply.doubt) == ("Approve", "")
 
@@ -55,6 +55,6 @@ def test_an_answer_below_a_marked_quotation_is_read(line: str) -> None:
     ],
 )
 def test_what_only_resembles_one_stays(text: str) -> None:
-    """Names that begin like a day, values and marks of the person's own are kept."""
+    """Names that begin like a weekday, values and the person's own marks are kept."""
     reply = read_reply(text)
     assert (reply.answer, reply.doubt) == (text, "")

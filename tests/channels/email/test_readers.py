@@ -1,7 +1,7 @@
-"""Mails are read in processes of their own: what one of them costs, the others do not pay."""
+"""Mails are read in separate processes: a costly mail does not hold up the others."""
 
 import asyncio
-import signal
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -14,7 +14,6 @@ from builders import present
 from channels.conftest import Channels
 from channels.test_intake import reply
 from signoff.broker import stages
-from signoff.channels.email.inbound import readers as module
 from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.inbound.quarantine import quarantine_key
 from signoff.channels.email.inbound.readers import ReaderDied, Readers
@@ -24,28 +23,46 @@ from signoff.channels.email.parsing.reading import read_mail
 from signoff.core.approvals.approval import State
 from signoff.core.base.errors import MailTooCostly, MailTooLarge, UnreadableMail
 
-ODD = (str(Path(__file__).with_name("odd_reader.py")),)
+ODD = str(Path(__file__).with_name("odd_reader.py"))
+READER = "signoff.channels.email.inbound.reader"
 PLAIN = reply("a" * 26, "approve\n\n> quoted\nmine", Date="Sat, 01 Aug 2026 10:00:00 +0000")
 
 
 @pytest.fixture
 async def readers() -> AsyncIterator[Readers]:
-    """Two processes that read mails."""
+    """Return two processes that read mails."""
     made = Readers()
     yield made
     await made.close()
 
 
 @pytest.fixture
-async def odd() -> AsyncIterator[Readers]:
-    """Two that misbehave where a mail says so, with one second for each mail."""
-    made = Readers(seconds=1, program=ODD)
+def gate(tmp_path: Path) -> Path:
+    """Return a FIFO: a mail that hangs does so only after `opened`."""
+    os.mkfifo(tmp_path / "gate")
+    return tmp_path / "gate"
+
+
+def children(program: str) -> list[psutil.Process]:
+    """Return the processes of this one that run a program."""
+    return [one for one in psutil.Process().children() if program in one.cmdline()]
+
+
+async def opened(gate: Path) -> None:
+    """Wait until a reader is at a gate, and let it continue."""
+    await asyncio.to_thread(gate.write_bytes, b"")
+
+
+@pytest.fixture
+async def odd(gate: Path) -> AsyncIterator[Readers]:
+    """Return two readers that follow a mail's instructions, with a second of CPU per mail."""
+    made = Readers(seconds=1, wall=600, program=(ODD, str(gate)))
     yield made
     await made.close()
 
 
 async def test_it_reads_as_in_this_process(readers: Readers) -> None:
-    """The same value comes out, our own lines are known, and one process serves many mails."""
+    """The result is the same, our lines are recognised, and a process reads many mails."""
 
     async def mine(recipients: Sequence[str]) -> list[str]:
         assert recipients == read_mail(PLAIN).recipients
@@ -54,52 +71,57 @@ async def test_it_reads_as_in_this_process(readers: Readers) -> None:
     for _ in range(3):
         assert await readers.read(PLAIN) == read_mail(PLAIN)
         assert await readers.read(PLAIN, mine) == read_mail(PLAIN, ["mine"])
-    assert len(readers._all) == 1
+    assert len(children(READER)) == 1
 
 
 async def test_it_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An attacker who breaks a parser finds none in the environment of its process."""
+    """An attacker who breaks a parser finds no secrets in the process's environment."""
     monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PASSWORD", "hunter2")
     monkeypatch.setenv("GOOGLE_API_KEY", "hunter2")
     readers = Readers()
     try:
         await readers.read(PLAIN)
-        (reader,) = readers._all
-        assert "hunter2" not in psutil.Process(reader._process.pid).environ().values()
+        (reader,) = children(READER)
+        assert "hunter2" not in reader.environ().values()
     finally:
         await readers.close()
 
 
 async def test_what_cannot_be_read_is_the_same_error(readers: Readers) -> None:
-    """A cap that is broken over there is a cap that is broken."""
+    """A mail that is too large there is too large in this process."""
     with pytest.raises(MailTooLarge, match="bytes"):
         await readers.read(b"x" * (LARGEST_MAIL + 1))
     assert await readers.read(PLAIN) == read_mail(PLAIN)
 
 
-async def test_a_mail_that_hangs_is_broken_off_and_the_others_go_on(odd: Readers) -> None:
-    """The process is killed; mails beside it are read meanwhile, and after it."""
+async def test_a_mail_that_hangs_is_broken_off_and_the_others_go_on(
+    odd: Readers, gate: Path
+) -> None:
+    """Its process is killed; other mails are read meanwhile and afterwards."""
     hanging = asyncio.create_task(odd.read(b"!hang"))
     await asyncio.sleep(0)
     for _ in range(20):
         await odd.read(PLAIN)
     assert not hanging.done()
+    await opened(gate)
     with pytest.raises(MailTooCostly, match="1 seconds"):
         await hanging
     await asyncio.gather(*(odd.read(PLAIN) for _ in range(4)))
 
 
-async def test_one_that_waits_is_broken_off_too(
-    odd: Readers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Time runs also where nothing is computed."""
-    monkeypatch.setattr(module, "_WALL", 0.2)
-    with pytest.raises(MailTooCostly):
-        await odd.read(b"!sleep")
+async def test_one_that_stands_still_is_broken_off_and_may_be_tried_again(gate: Path) -> None:
+    """The time on the clock is limited too, but a busy machine may be the reason."""
+    hasty = Readers(seconds=1, wall=0.2, program=(ODD, str(gate)))
+    try:
+        with pytest.raises(ReaderDied, match="stood still"):
+            await hasty.read(b"!sleep")
+        assert children(ODD) == []
+    finally:
+        await hasty.close()
 
 
 async def test_memory_is_limited(odd: Readers) -> None:
-    """A mail that blows up is refused, and the process reads on."""
+    """A mail that needs too much memory is refused, and the process reads the next one."""
     with pytest.raises(MailTooCostly, match="memory"):
         await odd.read(b"!eat")
     assert await odd.read(PLAIN) == read_mail(PLAIN)
@@ -107,25 +129,26 @@ async def test_memory_is_limited(odd: Readers) -> None:
 
 @pytest.mark.parametrize(("mail", "words"), [(b"!die", "status 3"), (b"!bug", "KeyError")])
 async def test_other_deaths_are_no_fault_of_the_mail(odd: Readers, mail: bytes, words: str) -> None:
-    """What is not the limits' doing may be tried again."""
+    """If its process died of another cause than its limits, the mail may be tried again."""
     with pytest.raises(ReaderDied, match=words):
         await odd.read(mail)
     await odd.read(PLAIN)
 
 
 async def test_a_process_that_was_killed_idle_is_replaced(readers: Readers) -> None:
-    """The next mail does not meet a dead one."""
+    """The next mail does not get a dead process."""
     await readers.read(PLAIN)
-    (one,) = readers._all
-    one._process.send_signal(signal.SIGKILL)
-    await one._process.wait()
+    (one,) = children(READER)
+    one.kill()
+    while readers.alive:  # noqa: ASYNC110 -- no signal announces it
+        await asyncio.sleep(0.01)
     await readers.read(PLAIN)
 
 
-async def test_who_gives_up_leaves_no_answer_behind(odd: Readers) -> None:
-    """A reading that is cancelled does not become the next mail's."""
+async def test_a_cancelled_reading_leaves_no_answer_behind(odd: Readers) -> None:
+    """Its answer is not used for the next mail."""
     task = asyncio.create_task(odd.read(b"!hang"))
-    while not odd._all:  # noqa: ASYNC110 -- no signal for it
+    while not children(ODD):  # noqa: ASYNC110 -- no signal announces it
         await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -133,17 +156,16 @@ async def test_who_gives_up_leaves_no_answer_behind(odd: Readers) -> None:
     assert await odd.read(PLAIN) == read_mail(PLAIN)
 
 
-def test_they_end_with_the_process_that_started_them() -> None:
-    """After kill -9 no reader is left, busy or not."""
+def test_they_end_with_the_process_that_started_them(gate: Path) -> None:
+    """After kill -9 of the parent, no reader is left, busy or not."""
     script = (
         "import asyncio, sys\n"
         "from signoff.channels.email.inbound.readers import Readers\n"
         "async def main():\n"
-        f"    readers = Readers(seconds=1, program={ODD!r})\n"
+        f"    readers = Readers(seconds=1, program={(ODD, str(gate))!r})\n"
         "    await readers.read(b'')\n"
         "    busy = asyncio.create_task(readers.read(b'!hang'))\n"
-        "    while readers._idle:\n"
-        "        await asyncio.sleep(0.01)\n"
+        "    await asyncio.sleep(0)\n"
         "    await readers.read(b'')\n"
         "    print('up', flush=True)\n"
         "    await busy\n"
@@ -154,14 +176,15 @@ def test_they_end_with_the_process_that_started_them() -> None:
         children = psutil.Process(process.pid).children(recursive=True)
         process.kill()
     assert len(children) == 2
+    gate.write_bytes(b"")
     _, left = psutil.wait_procs(children, timeout=60)
     assert left == []
 
 
 async def test_a_hanging_mail_is_quarantined_and_holds_up_nobody(
-    channels: Channels, odd: Readers
+    channels: Channels, odd: Readers, gate: Path
 ) -> None:
-    """In one batch, the answer behind it is processed before it is even broken off."""
+    """The next answer of the batch is processed before the hanging mail is stopped."""
     approval, token = await channels.ask()
     bomb = reply(token, "!hang")
     for raw in (bomb, reply(token, "approve", Message_ID="<2@mail.example>")):
@@ -175,6 +198,7 @@ async def test_a_hanging_mail_is_quarantined_and_holds_up_nobody(
         await asyncio.sleep(0.01)
     key = quarantine_key(mail_id(bomb, sender="mara@example.com", recipients=[]))
     assert await channels.ledger.raw(key) is None
+    await opened(gate)
     await working
     assert "seconds of work" in present(await channels.ledger.raw(key))[1]
 
@@ -182,7 +206,7 @@ async def test_a_hanging_mail_is_quarantined_and_holds_up_nobody(
 async def test_mails_are_processed_in_the_order_in_which_they_came(
     channels: Channels, readers: Readers
 ) -> None:
-    """Of a no and forty yeses behind it, the no counts."""
+    """If forty approvals follow a rejection, the rejection counts."""
     approval, token = await channels.ask()
     for n in range(41):
         text = "approve" if n else "reject: too dear\n\n" + "\n".join("> x" * 50 for _ in range(90))
@@ -198,12 +222,12 @@ async def test_mails_are_processed_in_the_order_in_which_they_came(
     ("lines", "read"), [(["x" * 100] * 1000, 20_000), (["y" * 70_000], 65_536)]
 )
 def test_the_scan_is_capped(lines: list[str], read: int) -> None:
-    """Of a body 200 lines and 64 KB are looked at, so a command below them is none."""
+    """Only 200 lines and 64 KB of a body are read; a later command does not count."""
     mail = read_mail(reply("a" * 26, "\n".join([*lines, "approve"])))
     assert "approve" not in mail.own_text
     assert len(mail.own_text.replace("\n", "")) <= read
 
 
 def test_the_errors_are_unreadable_mails() -> None:
-    """A setting that quarantines what cannot be read quarantines these too."""
+    """A setting that quarantines unreadable mail also quarantines these."""
     assert issubclass(MailTooCostly, UnreadableMail)

@@ -1,4 +1,4 @@
-"""What a mail says, who it says it is from, and what in it nobody said."""
+"""The text of a mail, its sender, and the parts that its author did not write."""
 
 import base64
 import pathlib
@@ -31,13 +31,13 @@ def mail_of(
 
 
 def multipart(*parts: str, kind: str = "alternative", boundary: str = "xyz") -> tuple[str, str]:
-    """Return the header and the body of a multipart, from parts as text with their headers."""
+    """Return the header and the body of a multipart of these parts."""
     body = "".join(f"--{boundary}\n{part}\n" for part in parts)
     return f'Content-Type: multipart/{kind}; boundary="{boundary}"\n', f"{body}--{boundary}--\n"
 
 
 def test_a_plain_reply_is_read() -> None:
-    """Every field of an ordinary reply arrives."""
+    """Each field of an ordinary reply is read."""
     mail = read_mail(
         mail_of(
             "Approve\n\nOn Fri, 2 May 2025 at 10:00, Signoff <a@x.example> wrote:\n> A trip.\n",
@@ -73,7 +73,7 @@ def test_a_plain_reply_is_read() -> None:
     ],
 )
 def test_one_author_with_one_address_is_the_sender(sender: str, address: str) -> None:
-    """The usual ways of writing one address are all read."""
+    """All usual forms of one address are read."""
     assert read_mail(mail_of(sender=sender)).sender == address
 
 
@@ -116,35 +116,35 @@ def test_one_author_with_one_address_is_the_sender(sender: str, address: str) ->
     ],
 )
 def test_any_doubt_about_the_author_leaves_no_sender(sender: str) -> None:
-    """No From, two of them, two addresses, or one that can be read in two ways: nobody wrote it."""
+    """Without a From, with two, with two addresses or an ambiguous one, there is no author."""
     assert read_mail(mail_of(sender=sender)).sender is None
 
 
 def test_a_look_alike_domain_is_another_domain() -> None:
-    """A Cyrillic letter in the domain shows in the address that is compared."""
+    """A Cyrillic letter in the domain stays visible in the compared address."""
     assert read_mail(mail_of(sender="From: ada@cоrp.example\n")).sender == "ada@xn--crp-sed.example"
 
 
 def test_lines_we_sent_are_not_the_persons() -> None:
-    """Lines of ours are taken out of the mail's own text when the caller names them."""
+    """Lines that the caller names are removed from the mail's own text."""
     assert read_mail(mail_of("amount: 900\nApprove"), ["amount: 900"]).own_text == "Approve"
 
 
 def test_all_authors_are_named() -> None:
-    """Who looks for an approver among several authors sees all of them."""
+    """The search for an approver among several authors sees all of them."""
     mail = read_mail(mail_of(sender="From: a@x.example, B <b@y.example>\nFrom: c@z.example\n"))
     assert mail.from_addresses == ("a@x.example", "b@y.example", "c@z.example")
 
 
 @pytest.mark.parametrize("field", ["To", "Cc", "Delivered-To", "X-Original-To", "Envelope-To"])
 def test_tokens_are_found_in_every_recipient_field(field: str) -> None:
-    """Wherever the server put the envelope address, its token is found, in lower case."""
+    """A token is found in any field of the envelope address, in lower case."""
     raw = f"{field}: Signoff <Approvals+{TOKEN.upper()}@Signoff.Example>\n\napprove".encode()
     assert tokens_in(read_mail(raw).recipients, "approvals@signoff.example") == (TOKEN,)
 
 
 def test_only_our_own_tokens_are_found() -> None:
-    """Another mailbox, another domain, another alphabet or another length is no token."""
+    """Another mailbox, domain, alphabet or length does not give a token."""
     other = "b" * 26
     recipients = ", ".join(
         [
@@ -173,7 +173,7 @@ def test_only_our_own_tokens_are_found() -> None:
     ],
 )
 def test_headers_that_only_robots_send(headers: str) -> None:
-    """One such header makes a mail automatic, and is named."""
+    """One such header makes a mail automatic and is named."""
     assert read_mail(mail_of(headers=headers)).automatic
 
 
@@ -187,7 +187,7 @@ def test_headers_that_only_robots_send(headers: str) -> None:
     ],
 )
 def test_headers_that_people_send_too(headers: str) -> None:
-    """What ordinary mail programmes add does not make a person a robot."""
+    """Headers of ordinary mail programs do not make a person a robot."""
     assert read_mail(mail_of(headers=headers)).automatic == ""
 
 
@@ -205,12 +205,12 @@ def test_headers_that_people_send_too(headers: str) -> None:
     ],
 )
 def test_senders_and_subjects_of_robots(head: str) -> None:
-    """Robots that set no header are known by their name or their subject, in many languages."""
+    """Robots without a header are recognised by name or subject, in many languages."""
     assert read_mail(f"{head}\napprove".encode()).automatic
 
 
 def test_a_report_anywhere_inside_is_automatic() -> None:
-    """A delivery report is one also as a part of another mail."""
+    """A delivery report as a part of another mail counts too."""
     head, body = multipart(
         "Content-Type: text/plain\n\nSorry",
         "Content-Type: message/delivery-status\n\nAction: failed",
@@ -224,7 +224,7 @@ def test_a_report_anywhere_inside_is_automatic() -> None:
     [("utf-8", "utf-8"), ("iso-8859-1", "latin-1"), ("windows-1252", "cp1252"), ("", "utf-8")],
 )
 def test_text_is_decoded(encoding: str, charset: str, codec: str) -> None:
-    """Transfer encodings and charsets are undone."""
+    """Transfer encodings and charsets are decoded."""
     body = "Genehmigt: schöne Grüße".encode(codec)
     coded = {
         "base64": base64.encodebytes(body),
@@ -238,7 +238,7 @@ def test_text_is_decoded(encoding: str, charset: str, codec: str) -> None:
 
 @pytest.mark.parametrize("charset", ["x-unknown", "punycode", "rot13", "zlib", "utf-8\x00", "idna"])
 def test_odd_charsets_are_survived(charset: str) -> None:
-    """A charset that is unknown, or no charset at all, is read as UTF-8."""
+    """An unknown or missing charset is read as UTF-8."""
     raw = mail_of("approve", headers=f"Content-Type: text/plain; charset={charset}\n")
     assert read_mail(raw).own_text == "approve"
 
@@ -259,7 +259,7 @@ def test_odd_charsets_are_survived(charset: str) -> None:
 def test_one_bad_byte_does_not_turn_a_text_into_another(
     body: bytes, text: str, charset: str
 ) -> None:
-    """What is mostly valid UTF-8 is that, with a mark where it is not; the rest is cp1252."""
+    """Mostly valid UTF-8 is read as UTF-8 with replacement marks; other text as cp1252."""
     head = f"Content-Type: text/plain{'; charset=' + charset if charset else ''}\n\n"
     assert read_mail(head.encode() + body).own_text == text
 
@@ -275,19 +275,19 @@ def test_one_bad_byte_does_not_turn_a_text_into_another(
     ],
 )
 def test_charsets_are_what_programs_mean_by_them(charset: str, codec: str, text: str) -> None:
-    """Each of these names is used for a larger set of letters."""
+    """Programs use each of these names for a larger character set."""
     raw = f"Content-Type: text/plain; charset={charset}\n\n".encode() + text.encode(codec)
     assert read_mail(raw).own_text == text
 
 
 def test_japanese_mail_is_decoded() -> None:
-    """Charsets that switch their meaning half-way are decoded as well."""
+    """Charsets with shift sequences are decoded too."""
     raw = b"Content-Type: text/plain; charset=ISO-2022-JP\n\n" + "承認します".encode("iso2022_jp")
     assert read_mail(raw).own_text == "承認します"
 
 
 def test_the_plain_alternative_counts() -> None:
-    """Where text and HTML say the same, the text is read."""
+    """If text and HTML agree, the text is read."""
     head, body = multipart(
         "Content-Type: text/plain\n\napprove\n", "Content-Type: text/html\n\n<p>reject</p>"
     )
@@ -296,14 +296,14 @@ def test_the_plain_alternative_counts() -> None:
 
 
 def test_an_empty_plain_alternative_does_not_hide_the_html() -> None:
-    """Some phones send an empty text beside the HTML."""
+    """Some phones send an empty text with the HTML."""
     head, body = multipart("Content-Type: text/plain\n\n \n", "Content-Type: text/html\n\nApprove")
     mail = read_mail(mail_of(body, headers=head))
     assert mail.own_text == "Approve"
 
 
 def test_attachments_and_inner_mails_are_not_read() -> None:
-    """Files and forwarded mails are not the person's words."""
+    """Files and forwarded mails are not the person's own words."""
     head, body = multipart(
         "Content-Type: text/plain\n\nsee below",
         "Content-Type: text/plain; name=a.txt\nContent-Disposition: attachment\n\napprove",
@@ -342,26 +342,26 @@ def test_attachments_and_inner_mails_are_not_read() -> None:
     ],
 )
 def test_html_is_read_as_it_is_seen(markup: str, text: str) -> None:
-    """Of an HTML mail the visible text counts that the person's programme does not quote."""
+    """The visible text of an HTML mail counts, without its quotation."""
     mail = read_mail(mail_of(markup, headers="Content-Type: text/html; charset=utf-8\n"))
     assert mail.own_text == text
 
 
 def test_subjects_are_one_line() -> None:
-    """Encoded words are decoded, and a subject cannot smuggle a line."""
+    """Encoded words are decoded, and a line break cannot get into a subject."""
     raw = b"Subject: =?utf-8?b?" + base64.b64encode("a\r\nBcc: ü".encode()) + b"?=\n\nx"
     assert read_mail(raw).subject == "a Bcc: ü"
     assert read_mail(b"Subject: =?utf-8?b?a?=\n\nx").subject
 
 
 def test_unreadable_dates_are_none() -> None:
-    """A date is a claim of the sender; nonsense is no error."""
+    """A date is a claim of the sender; an invalid date is not an error."""
     for date in ("yesterday", "Fri, 99 May 2025", "Fri, 2 May 99999999 10:00:00 +9999", ""):
         assert read_mail(mail_of(headers=f"Date: {date}\n")).date is None
 
 
 def nested(depth: int) -> bytes:
-    """Return a mail of multiparts inside each other."""
+    """Return a mail of nested multiparts."""
     text = "Content-Type: text/plain\n\napprove"
     for level in range(depth):
         head, body = multipart(text, boundary=f"b{level}b")
@@ -385,13 +385,13 @@ def nested(depth: int) -> bytes:
     ],
 )
 def test_mail_over_a_cap_is_refused(raw: bytes) -> None:
-    """Size, headers, parts and depth are bounded before anything is parsed."""
+    """Size, headers, parts and depth are checked before parsing."""
     with pytest.raises(MailTooLarge):
         read_mail(raw)
 
 
 def test_mail_at_the_caps_is_read() -> None:
-    """The caps are not felt below them."""
+    """A mail at each limit is read."""
     assert read_mail(nested(DEEPEST - 1)).own_text == "approve"
     assert read_mail("\n".join(multipart(*["\nx"] * (MOST_PARTS - 1))).encode()).subject == ""
 
@@ -425,7 +425,7 @@ def test_mail_at_the_caps_is_read() -> None:
     ],
 )
 def test_hostile_mail_is_read_quickly(raw: bytes) -> None:
-    """Mail made to keep a parser busy is read within the test's time limit."""
+    """Mail that is made to slow down a parser is read within the time limit."""
     assert read_mail(raw).own_text is not None
 
 
@@ -478,7 +478,7 @@ bodies = st.lists(FRAGMENTS, max_size=40).map("".join).map(lambda text: text.enc
 
 @given(bodies | st.binary(max_size=400))
 def test_any_bytes_are_a_mail_or_unreadable(raw: bytes) -> None:
-    """Whatever comes in, nothing but the declared error goes out."""
+    """Any bytes give a mail or the declared error."""
     try:
         mail = read_mail(raw)
     except UnreadableMail:
@@ -487,7 +487,7 @@ def test_any_bytes_are_a_mail_or_unreadable(raw: bytes) -> None:
 
 
 def test_foreign_errors_are_translated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a parser may raise leaves as UnreadableMail, with the cause kept."""
+    """Any error of a parser becomes UnreadableMail and keeps its cause."""
     for error in (IndexError, AttributeError, LookupError, ValueError, RecursionError, TypeError):
 
         def broken(*_: object, error: type[Exception] = error) -> None:
@@ -501,7 +501,7 @@ def test_foreign_errors_are_translated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_corpus
 def test_automatic_mail_of_the_corpus() -> None:
-    """At least 98 of 100 real bounces and auto-replies are known as such, and none approves."""
+    """At least 98 of 100 real bounces and auto-replies are recognised, and none approves."""
     paths = sorted((CORPUS / "automatic").glob("*.eml"))
     missed = []
     for path in paths:

@@ -1,4 +1,4 @@
-"""What our mails look like, and that nothing of others gets where it does not belong."""
+"""The content of our mails; foreign text stays where it belongs."""
 
 import email
 import email.policy
@@ -52,7 +52,7 @@ def make_message(
     call: ToolCall | None = None,
     **parts: Any,
 ) -> Message:
-    """Return a card for Mara, or something else about it."""
+    """Return a card for Mara, or a related message."""
     approval = asked_approval(template=template, hint=hint, call=call or make_call(tool))
     usual = Message(
         id=f"card:{approval.id}:mara",
@@ -88,7 +88,7 @@ def parsed(message: Message) -> EmailMessage:
 
 
 class Links(HTMLParser):
-    """The targets of all links, and everything that is fetched from elsewhere."""
+    """Collects the targets of all links, and everything that would be fetched."""
 
     def __init__(self, text: str) -> None:
         """Read a document."""
@@ -99,14 +99,14 @@ class Links(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        """Collect."""
+        """Collect links and sources."""
         self.tags.add(tag)
         self.links += [value or "" for name, value in attributes if name == "href"]
         self.fetched += [value or "" for name, value in attributes if name in {"src", "background"}]
 
 
 def test_the_headers_are_what_a_mail_of_a_program_needs() -> None:
-    """Who sends, who is asked, where the answer goes, and that no robot shall answer."""
+    """They have the sender, the recipient and the reply address, and stop automatic replies."""
     mail = parsed(make_message())
     assert mail["From"] == f"Signoff <{MAILBOX}>"
     assert mail["To"] == "Mara Lind <mara@example.com>"
@@ -123,7 +123,7 @@ def test_the_headers_are_what_a_mail_of_a_program_needs() -> None:
 
 
 def test_no_line_of_the_body_is_longer_than_its_encoding_allows() -> None:
-    """Quoted-printable has 76 characters a line (RFC 2045); a long Message-ID stays whole."""
+    """Quoted-printable has 76 characters a line (RFC 2045); a long Message-ID is not broken."""
     message = make_message(hint="für Jörg " * 40)
     head, _, body = render(message, SETTINGS).as_bytes().partition(b"\r\n\r\n")
     assert max(map(len, body.split(b"\r\n"))) <= 76
@@ -131,7 +131,7 @@ def test_no_line_of_the_body_is_longer_than_its_encoding_allows() -> None:
 
 
 def test_a_resend_is_the_same_mail() -> None:
-    """The Message-ID follows from the cause alone, under our own domain."""
+    """The Message-ID is computed from the cause, under our own domain."""
     first = parsed(make_message())["Message-ID"]
     again = parsed(make_message(at=NOON + timedelta(hours=1), token=new_token()))["Message-ID"]
     other = parsed(make_message(id="card:x:cleo"))["Message-ID"]
@@ -140,7 +140,7 @@ def test_a_resend_is_the_same_mail() -> None:
 
 
 def test_what_follows_stands_in_the_thread_of_the_card() -> None:
-    """The same subject behind "Re:", and references to the card and to the person's own mail."""
+    """They have the subject with "Re:", and references to the card and the person's own mail."""
     card_mail = parsed(make_message())
     receipt = card_mail["Message-ID"]
     notice = parsed(make_notice(thread=receipt, reply_to="<own@mail.example>"))
@@ -156,7 +156,7 @@ def test_what_follows_stands_in_the_thread_of_the_card() -> None:
     "bad", ["<a@b>\r\nBcc: x@y.example", "<a@b c>", "a@b", "<>", "<" + "a" * 500 + "@b>", "<a@b@c>"]
 )
 def test_a_foreign_message_id_is_checked_before_it_becomes_a_header(bad: str) -> None:
-    """What the person's mail called itself is used only where it is a plain Message-ID."""
+    """The Message-ID of the person's mail is used only if it is a plain Message-ID."""
     mail = parsed(make_notice(reply_to=bad))
     assert mail["References"] == CARD_ID
     assert mail["Bcc"] is None
@@ -179,7 +179,7 @@ HOSTILE = [
 @pytest.mark.parametrize("bad", HOSTILE)
 @pytest.mark.parametrize("where", ["tool", "argument", "value", "hint", "name", "headline"])
 def test_nothing_of_others_gets_into_a_header_or_the_markup(bad: str, where: str) -> None:
-    """A value stays a value wherever it stands: no header, no tag, no template of its own."""
+    """A value never becomes a header, a tag or a template."""
     if where == "tool":
         message = make_message(call=make_call(bad))
     elif where == "argument":
@@ -206,7 +206,7 @@ def test_nothing_of_others_gets_into_a_header_or_the_markup(bad: str, where: str
 
 
 def test_the_card_says_all_there_is_to_know() -> None:
-    """Both parts show the call, who asked, until when, and how to answer; nothing is fetched."""
+    """Both parts show the call, requester, deadline and how to answer; nothing is fetched."""
     message = make_message(hint="Is this in the budget?")
     text, markup = plain_text(message, SETTINGS), text_of_html(html(message, SETTINGS))
     for part in (text, markup):
@@ -239,7 +239,7 @@ def test_the_card_says_all_there_is_to_know() -> None:
     ],
 )
 def test_the_buttons_write_the_answer(template: JsonValue, body: str, verdict: Verdict) -> None:
-    """A button opens a mail to the token's address; one that needs a value decides nothing yet."""
+    """A button opens a mail to the token's address; a required value still has to be entered."""
     links = Links(html(make_message(template=template), SETTINGS)).links
     yes, no = (urlsplit(link) for link in links)
     assert yes.scheme == no.scheme == "mailto"
@@ -253,14 +253,14 @@ def test_the_buttons_write_the_answer(template: JsonValue, body: str, verdict: V
 
 
 def test_a_reply_to_the_card_finds_its_token() -> None:
-    """The Reply-To of our mail is what the reading of answers looks for."""
+    """The reader of answers finds the Reply-To of our mail."""
     mail = parsed(make_message())
     answer = f"From: mara@example.com\r\nTo: {mail['Reply-To']}\r\n\r\napprove\r\n".encode()
     assert tokens_in(read_mail(answer).recipients, MAILBOX) == (TOKEN,)
 
 
 def test_a_notice_shows_an_answer_that_works() -> None:
-    """The example is there in full, and both parts say it the same way."""
+    """Both parts have the full example in the same form."""
     text = plain_text(make_notice(), SETTINGS)
     assert "For example, write: approve" in text
     assert "approved_days: 3" in text
@@ -268,7 +268,7 @@ def test_a_notice_shows_an_answer_that_works() -> None:
 
 
 def test_an_outcome_asks_for_nothing() -> None:
-    """A mail without a token has no buttons and says that nobody reads answers to it."""
+    """Such a mail has no buttons and says that replies are not read."""
     message = make_notice(kind=Kind.OUTCOME, token="", example="", good=True)
     assert Links(html(message, SETTINGS)).links == []
     assert "Replies to this mail are not read." in plain_text(message, SETTINGS)
@@ -291,7 +291,7 @@ WORDS = [
 @pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("where", ["value", "second line", "argument", "hint", "text", "name"])
 def test_no_line_of_ours_decides_when_it_is_quoted(word: str, where: str) -> None:
-    """Whatever a call consists of, no line of either part reads as an answer."""
+    """Whatever the call contains, no line of either part reads as an answer."""
     if where == "value":
         message = make_message(call=make_call(note=word))
     elif where == "second line":
@@ -307,12 +307,12 @@ def test_no_line_of_ours_decides_when_it_is_quoted(word: str, where: str) -> Non
     _nothing_decides(message)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 @given(
     st.text(max_size=60), st.dictionaries(st.text(max_size=20), st.text(max_size=60), max_size=4)
 )
 def test_no_line_of_ours_ever_decides(text: str, args: dict[str, str]) -> None:
-    """The same for any text."""
+    """The same holds for any text."""
     _nothing_decides(make_message(hint=text, call=make_call(**(args or {"x": "y"}))))
 
 
@@ -324,7 +324,7 @@ def _nothing_decides(message: Message) -> None:
 
 @cache
 def _decides(line: str) -> bool:
-    """Say whether a line is a yes or a no; most lines are the same on every card."""
+    """Return whether a line decides; cached, because most lines are the same on every card."""
     templates: tuple[JsonValue, ...] = (None, {"days": 0})
     return any(verdict_of(line, one) is not Verdict.UNCLEAR for one in templates)
 
@@ -347,12 +347,12 @@ def _decides(line: str) -> bool:
     ],
 )
 def test_what_would_be_an_answer_by_itself(line: str, expected: bool) -> None:
-    """A line that decides if it is quoted, however it is decorated."""
+    """A line that would decide if quoted, with any decoration."""
     assert is_reply(line) is expected
 
 
 def test_a_huge_argument_does_not_hide_the_small_ones() -> None:
-    """Mail programs cut long mails off: what is too long is cut here, and says so."""
+    """Mail programs clip long mails, so long values are cut here with a notice."""
     rows = [Row(name="big", value="x" * 100_000), Row(name="amount", value="2500")]
     big, amount = fit(rows)
     assert amount.value == "2500"
@@ -362,7 +362,7 @@ def test_a_huge_argument_does_not_hide_the_small_ones() -> None:
 
 
 def test_many_large_arguments_stay_below_what_mail_programs_show() -> None:
-    """The HTML of the largest card is smaller than the 102 KB that Gmail shows."""
+    """The HTML of the largest card is below the 102 KB that Gmail shows."""
     call = make_call(**{f"a{n}": "word " * 2000 for n in range(20)})
     assert len(html(make_message(call=call), SETTINGS).encode()) < 102_000
 
@@ -382,17 +382,17 @@ def test_many_large_arguments_stay_below_what_mail_programs_show() -> None:
     ],
 )
 def test_how_long_is_left(duration: timedelta, words: str) -> None:
-    """A span is written as people would say it."""
+    """A span is written in words."""
     assert span(duration) == words
 
 
 @pytest.mark.parametrize("address", ["", "x", "a@b@c", "ümlaut@example.com", "a\r\nb@example.com"])
 def test_an_address_that_cannot_be_written_to_is_refused(address: str) -> None:
-    """There is no use in trying again, and the setting to look at is named."""
+    """It is refused without a retry, and the error names the setting."""
     with pytest.raises(MailRefused, match="people"):
         recipient(make_message(address=address))
 
 
 def test_a_domain_beyond_ascii_is_written_as_dns_has_it() -> None:
-    """An internationalised domain goes into the envelope in its ASCII form."""
+    """The envelope has the ASCII form of an internationalised domain."""
     assert recipient(make_message(address="a@bücher.example")) == "a@xn--bcher-kva.example"

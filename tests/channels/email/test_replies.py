@@ -1,4 +1,4 @@
-"""Whole replies as programmes send them: charsets, encodings, parts, threads."""
+"""Whole replies of mail programs: charsets, encodings, parts and threads."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def mail(body: bytes, head: str = "Content-Type: text/plain; charset=utf-8\r\n")
 
 
 def said(read: IncomingMail) -> Verdict:
-    """Return what the reply says."""
+    """Return the decision of the reply."""
     return verdict_of(read.own_text)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("language", WORDS)
 def test_every_charset_of_a_language_is_read(language: str, encoding: str) -> None:
-    """A yes and a no in ten languages, in the charsets their programmes send."""
+    """Answers in ten languages are read in the usual charsets."""
     for charset in CHARSETS[language]:
         head = (
             f"Content-Type: text/plain; charset={charset}\r\n"
@@ -79,7 +79,7 @@ def test_every_charset_of_a_language_is_read(language: str, encoding: str) -> No
     ],
 )
 def test_broken_encodings_are_read_as_far_as_they_go(encoding: str, body: bytes, text: str) -> None:
-    """Whatever was lost on the way, what is left is never another word."""
+    """After any damage, the remaining text never becomes another word."""
     head = f"Content-Type: text/plain\r\nContent-Transfer-Encoding: {encoding}\r\n"
     assert mail(body, head).own_text == text
 
@@ -99,7 +99,7 @@ def test_broken_encodings_are_read_as_far_as_they_go(encoding: str, body: bytes,
     ],
 )
 def test_flowed_text_is_read(body: str, verdict: str) -> None:
-    """Lines that flow (RFC 3676) make one answer with what follows them."""
+    """Flowed lines (RFC 3676) are joined before they are read."""
     head = "Content-Type: text/plain; charset=utf-8; format=flowed; delsp=yes\r\n"
     assert said(mail(body.encode(), head)).value == verdict
 
@@ -118,7 +118,7 @@ def test_flowed_text_is_read(body: str, verdict: str) -> None:
     ],
 )
 def test_what_is_attached_says_nothing(part: str) -> None:
-    """Calendar parts, cards, files, pictures and mails inside a mail are no answers."""
+    """Calendar parts, vCards, files, pictures and inner mails are not answers."""
     head = "Content-Type: multipart/mixed; boundary=x\r\n"
     alone = f"--x\r\n{part}\r\n--x--\r\n".encode()
     assert mail(alone, head).own_text == ""
@@ -141,7 +141,7 @@ def test_what_is_attached_says_nothing(part: str) -> None:
     ],
 )
 def test_the_token_leads_to_the_request_and_no_subject_does(message: Message, subject: str) -> None:
-    """A reply to a card or a reminder is found in whatever thread, and its quotation is none."""
+    """A reply to a card or a reminder is found in any thread; its quotation is ignored."""
     ours = render(message, SETTINGS)
     head = f"From: mara@example.com\r\nTo: {ours['Reply-To']}\r\nSubject: {subject}\r\n\r\n"
     quote = f"On Mon, 2 Mar 2026 at 10:00, Signoff wrote:\r\n{marked(MAILS['notice'])}"
@@ -152,7 +152,7 @@ def test_the_token_leads_to_the_request_and_no_subject_does(message: Message, su
 
 
 def test_what_was_forwarded_to_a_delegate_is_their_own_answer() -> None:
-    """An escalated copy that quotes the first approver's mail and answer is not answered by it."""
+    """The quoted mail and answer of the first approver do not answer the escalated copy."""
     first = f"approve\n\nOn Mon, 2 Mar 2026, Signoff wrote:\n{marked(MAILS['card'])}"
     for quote in (
         f"-----Original Message-----\nFrom: Mara\nSent: Monday\nTo: Cleo\n\n{first}",

@@ -1,16 +1,17 @@
-"""The settings of the email channel, and what they refuse."""
+"""The settings of the email channel, and the invalid ones."""
 
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.settings import EmailSettings, SmtpSettings
 from signoff.core.base.networks import is_loopback
 
 
 def test_the_defaults_send_to_this_machine() -> None:
-    """Without any setting, mail goes to a server on this machine, and answers come in here."""
+    """Without settings, mail goes to a local server, and answers arrive on this machine."""
     settings = EmailSettings()
     assert (settings.smtp.host, settings.smtp.real_port) == ("127.0.0.1", 25)
     assert (settings.inbound.protocol, settings.inbound.host) == ("smtp", "127.0.0.1")
@@ -24,14 +25,14 @@ def test_the_defaults_send_to_this_machine() -> None:
 
 @pytest.mark.parametrize(("security", "port"), [("starttls", 587), ("tls", 465), ("none", 25)])
 def test_the_usual_ports(security: str, port: int) -> None:
-    """The port follows from the security where none is set."""
+    """If no port is set, it follows from the security."""
     smtp = SmtpSettings(host="mx.example.com", security=security, insecure=True)
     assert smtp.real_port == port
     assert smtp.model_copy(update={"port": 2525}).real_port == 2525
 
 
 def test_no_security_only_to_this_machine() -> None:
-    """Tokens do not leave the machine in the clear, unless somebody insists."""
+    """Tokens leave the machine unencrypted only if the settings insist."""
     with pytest.raises(ValidationError, match="unencrypted"):
         SmtpSettings(host="mx.example.com")
     assert SmtpSettings(host="mx.example.com", insecure=True).insecure
@@ -39,14 +40,14 @@ def test_no_security_only_to_this_machine() -> None:
 
 
 def test_half_a_login_is_none() -> None:
-    """A password without a name is a mistake; the password may be in another environment."""
+    """A password needs a name; the password may be in the environment of another process."""
     with pytest.raises(ValidationError, match="needs a username"):
         SmtpSettings(password="x")
     assert SmtpSettings(username="x").username
 
 
 def test_a_password_is_not_printed() -> None:
-    """Settings can be printed without giving the password away."""
+    """Printed settings do not contain the password."""
     smtp = SmtpSettings(username="x", password="hunter2")
     assert "hunter2" not in repr(smtp)
     assert "hunter2" not in smtp.model_dump_json()
@@ -70,7 +71,7 @@ def test_a_password_is_not_printed() -> None:
     ],
 )
 def test_what_is_refused(key: str, value: str | dict[str, int] | dict[str, str]) -> None:
-    """A setting that cannot work is refused where it is read, not when the first mail is sent."""
+    """An invalid setting is refused when it is read, not at the first mail."""
     with pytest.raises(ValidationError, match=key):
         EmailSettings(**{key: value})
 
@@ -84,10 +85,12 @@ def test_what_is_refused(key: str, value: str | dict[str, int] | dict[str, str])
         ("mail.localhost", True),
         ("localhost.evil.example", False),
         ("10.0.0.1", False),
+        ("::ffff:127.0.0.1", True),
+        ("::ffff:10.0.0.1", False),
     ],
 )
 def test_what_is_this_machine(host: str, expected: bool) -> None:
-    """Only loopback counts."""
+    """Only loopback counts as this machine."""
     assert is_loopback(host) is expected
 
 
@@ -103,7 +106,7 @@ def test_what_is_this_machine(host: str, expected: bool) -> None:
     ],
 )
 def test_the_most_is_required_that_can_be_proven(parts: dict[str, Any], required: str) -> None:
-    """A mailbox of this machine alone is development; any other asks for an aligned pass."""
+    """A local mailbox is for development; any other requires an aligned pass."""
     assert EmailSettings(**parts).required == required
 
 
@@ -121,9 +124,10 @@ def test_the_most_is_required_that_can_be_proven(parts: dict[str, Any], required
     ],
 )
 def test_what_proves_nothing_is_refused(key: str, value: str | list[str]) -> None:
-    """Names, networks and servers are held to their form when the settings are read."""
+    """Names, networks and servers have to be valid when the settings are read."""
     with pytest.raises(ValidationError):
         EmailSettings(authentication={key: value})
     good = {"relays": ["10.0.0.0/8", "2001:db8::/32", "192.0.2.1"]}
     good["nameservers"] = ["192.0.2.1", "192.0.2.1:5353", "2001:db8::1", "[2001:db8::1]:5353"]
-    assert EmailSettings(authentication=good).authenticator()
+    settings = EmailSettings(authentication=good)
+    assert Authenticator.of(settings.authentication, dkim=settings.verifies_dkim)

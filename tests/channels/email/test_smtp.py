@@ -1,4 +1,4 @@
-"""Mail out, to real SMTP servers that do not always want it."""
+"""Outgoing mail to real SMTP servers that may refuse it."""
 
 import asyncio
 import inspect
@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from structlog.testing import LogCapture
 
 from channels.conftest import Sink, SinkFactory
-from signoff.broker.server.embedded import free_port
+from ports import free_port
 from signoff.channels.email.outbound.smtp import FAULTS, Envelope, SmtpSender, translate
 from signoff.channels.email.settings import SmtpSettings
 from signoff.channels.pipeline.reply_tokens import new_token
@@ -28,7 +28,7 @@ def mail(recipient: str = "mara@example.com", sender: str = "a@signoff.example")
 
 
 def sender(sink: Sink, **settings: Any) -> SmtpSender:
-    """Return a sender that sends to a sink."""
+    """Return a sender for a sink."""
     return SmtpSender(sink.settings(**settings).smtp, hostname="signoff.example")
 
 
@@ -40,7 +40,7 @@ async def test_a_batch_takes_one_connection(start_sink: SinkFactory) -> None:
 
 
 async def test_a_dropped_connection_is_made_anew(start_sink: SinkFactory) -> None:
-    """When the server hangs up between two mails, the rest goes over a new connection."""
+    """If the server hangs up between two mails, the rest uses a new connection."""
     sink = await start_sink(drop_after=2)
     assert await sender(sink).send([mail() for _ in range(4)]) == [None] * 4
     assert (len(sink.mails), sink.connections) == (4, 2)
@@ -49,7 +49,7 @@ async def test_a_dropped_connection_is_made_anew(start_sink: SinkFactory) -> Non
 async def test_starttls_with_login(
     start_sink: SinkFactory, server_tls: ssl.SSLContext, certificate: Path
 ) -> None:
-    """The login goes over a connection that STARTTLS has made safe."""
+    """The login uses a connection that is encrypted by STARTTLS."""
     sink = await start_sink(tls=server_tls, auth=True)
     smtp = sender(
         sink,
@@ -66,7 +66,7 @@ async def test_starttls_with_login(
 async def test_tls_from_the_start(
     start_sink: SinkFactory, server_tls: ssl.SSLContext, certificate: Path
 ) -> None:
-    """A server that speaks nothing but TLS is spoken to in TLS."""
+    """A server with implicit TLS is contacted with TLS."""
     sink = await start_sink(tls=server_tls, implicit=True)
     smtp = sender(sink, host="localhost", security="tls", ca_file=certificate)
     assert await smtp.send([mail()]) == [None]
@@ -76,7 +76,7 @@ async def test_tls_from_the_start(
 async def test_a_certificate_that_nobody_vouches_for(
     start_sink: SinkFactory, server_tls: ssl.SSLContext, security: str, implicit: bool
 ) -> None:
-    """Mail is not sent to a server that cannot prove who it is; the settings are named."""
+    """A server without a trusted certificate gets no mail; the error names the settings."""
     sink = await start_sink(tls=server_tls, implicit=implicit)
     (error,) = await sender(sink, host="localhost", security=security).send([mail()])
     assert isinstance(error, MailDeferred)
@@ -91,7 +91,7 @@ async def test_a_certificate_for_another_name(
     certificate: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A certificate that does not bear the host's name is none."""
+    """A certificate for another host does not count."""
     sink = await start_sink(tls=server_tls, implicit=True)
     smtp = sender(sink, host="ip6-localhost.localhost", security="tls", ca_file=certificate)
 
@@ -107,7 +107,7 @@ async def test_a_certificate_for_another_name(
 
 
 async def test_a_server_without_starttls_gets_no_mail(start_sink: SinkFactory) -> None:
-    """Nothing is sent in the clear because a server, or somebody in between, does not offer TLS."""
+    """Mail is never sent unencrypted because the server does not offer TLS."""
     sink = await start_sink()
     (error,) = await sender(sink, security="starttls").send([mail()])
     assert isinstance(error, MailDeferred)
@@ -117,7 +117,7 @@ async def test_a_server_without_starttls_gets_no_mail(start_sink: SinkFactory) -
 async def test_a_wrong_password_is_ours_to_mend(
     start_sink: SinkFactory, server_tls: ssl.SSLContext, certificate: Path
 ) -> None:
-    """A refused login defers every mail; no recipient counts as unreachable because of it."""
+    """A refused login defers every mail, and no recipient becomes unreachable."""
     sink = await start_sink(tls=server_tls, auth=True)
     smtp = sender(
         sink,
@@ -135,9 +135,9 @@ async def test_a_wrong_password_is_ours_to_mend(
 
 
 async def test_nobody_listens(log_output: LogCapture) -> None:
-    """A server that is not there defers the batch after one try, and names the settings."""
+    """A missing server defers the batch after one attempt; the error names the settings."""
     port = free_port()
-    smtp = SmtpSender(SmtpSettings(port=port, timeout=5), hostname="signoff.example")
+    smtp = SmtpSender(SmtpSettings(port=port, timeout=60), hostname="signoff.example")
     errors = await smtp.send([mail() for _ in range(3)])
     assert all(isinstance(error, MailDeferred) for error in errors)
     assert f"127.0.0.1:{port}" in str(errors[0])
@@ -147,19 +147,18 @@ async def test_nobody_listens(log_output: LogCapture) -> None:
 
 
 async def test_a_server_that_says_nothing_times_out() -> None:
-    """A server that accepts and then is silent costs one timeout, not one for each mail."""
-    connections = []
+    """A server that accepts and stays silent costs one timeout per batch."""
+    connections: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
     server = await asyncio.start_server(
-        lambda reader, writer: connections.append(writer), "127.0.0.1", 0
+        lambda reader, writer: connections.put_nowait(writer), "127.0.0.1", 0
     )
     port = server.sockets[0].getsockname()[1]
     smtp = SmtpSender(SmtpSettings(port=port, timeout=0.2), hostname="signoff.example")
     errors = await smtp.send([mail() for _ in range(3)])
+    (await connections.get()).close()
     server.close()
-    for writer in connections:
-        writer.close()
     assert all(isinstance(error, MailDeferred) for error in errors)
-    assert len(connections) == 1
+    assert connections.empty()
 
 
 @pytest.mark.parametrize(
@@ -178,7 +177,7 @@ async def test_a_server_that_says_nothing_times_out() -> None:
 async def test_what_the_server_says_decides(
     start_sink: SinkFactory, command: str, answer: str, expected: type[Exception]
 ) -> None:
-    """4yz is for later and 5yz for ever; a refused sender is our fault, not the person's."""
+    """4yz is temporary and 5yz permanent; a refused sender is our error, not the person's."""
     sink = await start_sink(answers={command: answer})
     (error,) = await sender(sink).send([mail()])
     assert type(error) is expected
@@ -186,7 +185,7 @@ async def test_what_the_server_says_decides(
 
 
 async def test_after_a_421_the_others_get_a_new_connection(start_sink: SinkFactory) -> None:
-    """A server that closes the connection over one mail still gets the others."""
+    """A server that closes the connection after one mail still gets the others."""
     sink = await start_sink(answers={"RCPT busy@example.com": "421 4.7.0 Closing"})
     errors = await sender(sink).send([mail("busy@example.com"), mail(), mail()])
     assert [type(error) for error in errors] == [MailDeferred, type(None), type(None)]
@@ -216,7 +215,7 @@ def _classes() -> list[type[Exception]]:
 
 @pytest.mark.parametrize("kind", _classes())
 def test_every_exception_of_the_library_is_translated(kind: type[Exception]) -> None:
-    """The map has every class that aiosmtplib raises, and a word for it."""
+    """Each class that aiosmtplib raises has a translation."""
     assert kind in FAULTS
     error: Exception
     if issubclass(kind, aiosmtplib.SMTPRecipientsRefused):
@@ -243,12 +242,12 @@ def test_every_exception_of_the_library_is_translated(kind: type[Exception]) -> 
     ],
 )
 def test_what_others_raise_is_translated_too(error: Exception, expected: type[Exception]) -> None:
-    """The network and the standard library have a word as well, and what is unknown may pass."""
+    """Network and library errors have a translation too; unknown ones count as temporary."""
     assert type(translate(error).error) is expected
 
 
 def test_a_file_of_certificates_that_is_not_there(tmp_path: Path) -> None:
-    """The setting is named when its file cannot be read."""
+    """The error names the setting of an unreadable file."""
     settings = SmtpSettings(host="mx.example.com", security="tls", ca_file=tmp_path / "none.pem")
     with pytest.raises(ConfigError, match=r"email\.smtp\.ca_file"):
         SmtpSender(settings, hostname="signoff.example")

@@ -1,4 +1,4 @@
-"""Mail out by a token instead of a password (XOAUTH2)."""
+"""Outgoing mail with a token instead of a password (XOAUTH2)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAIL = Envelope("a@signoff.example", "mara@example.com", b"Subject: x\r\n\r\ny\r
 
 
 class Server:
-    """A real SMTP server that takes one token."""
+    """A real SMTP server that accepts one token."""
 
     def __init__(self, token: str) -> None:
         self.token = token
@@ -31,13 +31,13 @@ class Server:
         self.mails = 0
 
     async def auth_XOAUTH2(self, server: SMTP, args: list[str]) -> AuthResult:  # noqa: N802 -- aiosmtpd's name
-        """Take ``user=…^Aauth=Bearer …^A^A``."""
+        """Accept ``user=…^Aauth=Bearer …^A^A``."""
         said = base64.b64decode(args[1]).decode()
         self.logins.append(said.split("\x01")[0])
         return AuthResult(success=f"auth=Bearer {self.token}" in said, handled=False)
 
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802 -- aiosmtpd's name
-        """Take the mail."""
+        """Accept the mail."""
         self.mails += 1
         return "250 OK"
 
@@ -70,15 +70,15 @@ def settings(made: Issuer, port: int) -> SmtpSettings:
 
 
 async def send(made: Issuer, port: int, ledger: Ledger) -> Exception | None:
-    """Send one mail, and return what went wrong."""
+    """Send one mail, and return the error."""
     smtp = settings(made, port)
-    tokens = Tokens.of(smtp.oauth, ledger, timeout=5)
+    tokens = Tokens.of(smtp.oauth, ledger, timeout=60)
     (error,) = await SmtpSender(smtp, hostname="signoff.example", tokens=tokens).send([MAIL])
     return error
 
 
 async def test_a_token_logs_in(ledger: Ledger) -> None:
-    """The token of the issuer is what the server gets, under the name of the account."""
+    """The server gets the issuer's token and the name of the account."""
     handler = Server("good")
     with issuer("approvals") as made:
         made.answer = lambda _: (200, {"access_token": "good", "expires_in": 3600})
@@ -89,7 +89,7 @@ async def test_a_token_logs_in(ledger: Ledger) -> None:
 
 
 async def test_a_token_that_is_not_taken_is_no_refusal_of_the_person(ledger: Ledger) -> None:
-    """The mail waits, the settings are named, and the token stays out of what is said."""
+    """The mail waits, the error names the settings, and the token is not in it."""
     handler = Server("good")
     with issuer("approvals") as made:
         made.answer = lambda _: (200, {"access_token": "stale", "expires_in": 3600})
@@ -103,7 +103,7 @@ async def test_a_token_that_is_not_taken_is_no_refusal_of_the_person(ledger: Led
 async def test_an_issuer_that_refuses_is_an_alarm_of_the_settings(
     ledger: Ledger, log_output: LogCapture
 ) -> None:
-    """No connection is of any use without a token; the log says which table to look at."""
+    """Without a token no connection is useful; the log names the table of the settings."""
     with issuer("approvals") as made:
         made.answer = lambda _: (400, {"error": "invalid_client"})
         async with serving(Server("good")) as port:
@@ -115,7 +115,7 @@ async def test_an_issuer_that_refuses_is_an_alarm_of_the_settings(
 
 
 def test_a_password_and_a_token_exclude_each_other() -> None:
-    """There is one login."""
+    """Only one kind of login can be set."""
     oauth = {"token_url": "https://i.example/t", "client_id": "c", "client_secret": "s"}
     with pytest.raises(ValidationError, match="not both"):
         SmtpSettings(username="a", password="b", oauth=oauth)

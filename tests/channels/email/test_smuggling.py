@@ -1,4 +1,4 @@
-"""SMTP smuggling: a mail that other servers hand on as one stays one here."""
+"""SMTP smuggling: a mail that other servers pass on as one stays one mail."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ ENDS = [
     b"\n.\r",
     b"\r\n\x00.\r\n",
 ]
-"""What some servers take for the end of a mail, and RFC 5321, section 4.1.1.4 does not."""
+"""Endings that some servers accept and RFC 5321, section 4.1.1.4 does not."""
 
 
 @pytest.fixture
 async def server(ledger: Ledger) -> AsyncIterator[MailServer]:
-    """A running mail server."""
+    """Return a running mail server."""
     mailbox = EmailSettings(mailbox="approvals@signoff.example", inbound=InboundSettings(port=0))
     running = MailServer(mailbox, ledger)
     await running.start()
@@ -43,7 +43,7 @@ async def server(ledger: Ledger) -> AsyncIterator[MailServer]:
 async def test_a_mail_inside_of_a_mail_is_text(
     server: MailServer, ledger: Ledger, end: bytes
 ) -> None:
-    """The sender of the inner envelope is never the sender of a mail, and nothing of it is run."""
+    """The inner envelope's sender is never a mail's sender, and its commands are not run."""
     change = Change()
     token = issue(change, Holder("ap_1", "mara", "email"), within=timedelta(hours=1))
     await ledger.commit(change)

@@ -1,4 +1,4 @@
-"""Mail that was written as one thing and is to be read as another."""
+"""Mail that different programs read in different ways."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from answered import Verdict
 from signoff.channels.email.authentication.authenticator import Authenticator
-from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.authentication.proof import Proof
 from signoff.channels.email.explain import explain_mail
 from signoff.channels.email.parsing.alternatives import DIFFERENT
@@ -24,8 +23,8 @@ MOST = ("from", "to", "subject", "date", "message-id")
 
 
 async def proof_of(raw: bytes, zone: Zone | None = None, head: bytes = b"") -> Proof:
-    """Return what is proven about a mail, by its signature or by our server's results."""
-    txt = Txt([zone.server], timeout=0.5) if zone is not None else None
+    """Return the proof of a mail's author, by its signature or by our server's results."""
+    txt = zone.txt() if zone is not None else None
     looking = Authenticator(authserv_id="" if zone else SERVER, dkim=zone is not None, txt=txt)
     mail = read_mail(head + raw)
     return await looking.prove(head + raw, mail.sender, peer="", now=datetime.now(UTC))
@@ -39,7 +38,7 @@ def bare(raw: bytes) -> bytes:
 
 
 async def test_a_signed_question_is_not_made_an_approval() -> None:
-    """A Content-Type that was not signed turns a quoted line into all that is read; not for us."""
+    """An unsigned Content-Type may hide all but a quoted line; Signoff does not read it so."""
     async with serving(Zone()) as zone:
         zone.publish(COMPANY)
         signed = COMPANY.sign(bare(letter(text=SAID)), fields=MOST)
@@ -50,7 +49,7 @@ async def test_a_signed_question_is_not_made_an_approval() -> None:
 
 
 async def test_nor_by_the_results_of_our_server() -> None:
-    """The same, where our mail server says that the signature holds."""
+    """The same holds if our mail server reports a valid signature."""
     signed = COMPANY.sign(bare(letter(text=SAID)), fields=MOST)
     results = f"Authentication-Results: {SERVER}; dmarc=pass header.from=example.com\r\n".encode()
     assert (await proof_of(signed, head=results)).vouches_for(CARD)
@@ -61,7 +60,7 @@ async def test_nor_by_the_results_of_our_server() -> None:
     "second", [TOP, b"Content-Transfer-Encoding: base64\r\n", b"CONTENT-TYPE : text/html\r\n"]
 )
 def test_a_mail_with_two_types_is_nobodys(second: bytes) -> None:
-    """Some programmes read the first, some the last, and a signature covers only one."""
+    """Programs read the first or the last type, and a signature covers only one."""
     raw = bare(letter(text=SAID))
     first = b"Content-Type: text/plain\r\nContent-Transfer-Encoding: 8bit\r\n"
     assert read_mail(first + raw).sender == "mara@example.com"
@@ -78,21 +77,21 @@ def test_a_mail_with_two_types_is_nobodys(second: bytes) -> None:
     ],
 )
 def test_a_file_is_not_the_persons_word(head: str) -> None:
-    """Also where its name is written as RFC 2231 has it."""
+    """A file name in the form of RFC 2231 counts too."""
     parts = f"--XX\r\n\r\n\r\n--XX\r\n{head}\r\n\r\napprove\r\n--XX--\r\n".encode()
     raw = b"From: mara@example.com\r\n" + TOP + b"\r\n" + parts
     assert read_mail(raw).own_text == ""
 
 
 def test_mails_in_a_digest_are_others() -> None:
-    """What stands in a multipart/digest is mail of others, whatever its parts do not say."""
+    """The parts of a multipart/digest are other mails, whatever their headers say."""
     top = TOP.replace(b"mixed", b"digest")
     raw = b"From: mara@example.com\r\n" + top + b"\r\n--XX\r\n\r\n\r\napprove\r\n--XX--\r\n"
     assert read_mail(raw).own_text == ""
 
 
 def test_an_answer_to_an_invitation_is_automatic() -> None:
-    """A calendar says "Accepted" of a meeting, in the person's name."""
+    """A calendar answers "Accepted" to a meeting in the person's name."""
     top = TOP.replace(b"mixed", b"alternative")
     parts = b"--XX\r\n\r\nAccepted\r\n--XX\r\nContent-Type: text/calendar; method=REPLY\r\n\r\n"
     raw = b"From: mara@example.com\r\n" + top + b"\r\n" + parts + b"BEGIN:VCALENDAR\r\n--XX--\r\n"
@@ -120,7 +119,7 @@ def alternatives(plain: str, page: str) -> bytes:
     ],
 )
 def test_two_texts_that_differ_are_no_answer(plain: str, page: str, *, differ: bool) -> None:
-    """The person saw the page, another programme reads the text: nobody knows what was meant."""
+    """The person may have seen the page while another program reads the text."""
     raw = alternatives(plain, page)
     assert (read_mail(raw).doubt == DIFFERENT) is differ
     read = explain_mail(read_mail(raw))

@@ -1,4 +1,4 @@
-"""What a reader sees of a page: hidden text is not read, and text in doubt is asked about."""
+"""The visible text of a page: hidden text is not read, and uncertain text gets a question."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GONE = (
     "<del>{}</del>",
     '<span style="text-decoration:underline line-through">{}</span>',
 )
-"""Ways to hide or strike text that every program knows."""
+"""Ways to hide or strike text that every program supports."""
 
 UNSURE = (
     # Colors.
@@ -104,7 +104,7 @@ UNSURE = (
     "<span>&#x202e;{}&#x202c;</span>",
     '<div style="display:flex;flex-direction:row-reverse">{}</div>',
     '<div style="writing-mode:vertical-rl">{}</div>',
-    # Written so that programs may not read it alike.
+    # Forms that programs may read differently.
     '<div style="display:n\\6fne">{}</div>',
     '<div style="dis\\70lay:none">{}</div>',
     '<div style="display:/**/none">{}</div>',
@@ -156,7 +156,7 @@ UNSURE = (
     "<xmp>{}</xmp>",
     "<!--[if mso]>{}<![endif]-->",
 )
-"""Ways that depend on the program, or whose effect cannot be told."""
+"""Ways that depend on the program or have an uncertain effect."""
 
 SEEN = (
     "<details open>{}</details>",
@@ -195,7 +195,7 @@ SEEN = (
     "<center><font size=1>{}</font></center>",
     '<div dir="rtl">{}</div>',
 )
-"""What looks like one of these, and is seen."""
+"""Styles that resemble these, and show the text."""
 
 
 def read(page: str) -> Reply:
@@ -205,7 +205,7 @@ def read(page: str) -> Reply:
 
 @pytest.mark.parametrize("way", GONE)
 def test_what_nobody_sees_is_not_read(way: str) -> None:
-    """It is no answer, no part of one, and no reason for doubt."""
+    """Hidden text is not an answer, not a part of one, and does not cause doubt."""
     assert read(way.format("approve")) == Reply("", "")
     page = f"<p>re{way.format('only half')}ject</p>" if way[:2] in ("<s", "<!") else None
     assert read(f"<p>approve</p>{way.format('only half')}").answer == "approve"
@@ -215,7 +215,7 @@ def test_what_nobody_sees_is_not_read(way: str) -> None:
 
 @pytest.mark.parametrize("way", UNSURE)
 def test_what_may_not_be_seen_puts_the_mail_in_doubt(way: str) -> None:
-    """Read as an answer or as a part of one, it could turn a mail into another."""
+    """As an answer or a part of one, it could change the meaning of a mail."""
     for words, page in (
         ("approve", "<p>Thanks</p>{}"),
         ("but only half", "<p>approve</p>{}"),
@@ -227,7 +227,7 @@ def test_what_may_not_be_seen_puts_the_mail_in_doubt(way: str) -> None:
 
 @pytest.mark.parametrize("way", UNSURE)
 def test_below_a_quotation_it_does_no_harm(way: str) -> None:
-    """What stands in the quoted mail is not the person's, seen or not."""
+    """The quoted mail is not the person's, visible or not."""
     for quote in (
         "<blockquote type=cite>{}</blockquote>",
         "<div>On 2 Mar 2026 at 10:00, Signoff wrote:</div><div>{}</div>",
@@ -243,7 +243,7 @@ def test_below_a_quotation_it_does_no_harm(way: str) -> None:
 
 @pytest.mark.parametrize("way", SEEN)
 def test_what_is_seen_is_read(way: str) -> None:
-    """Ordinary styles put nothing in doubt."""
+    """Ordinary styles cause no doubt."""
     reply = read(way.format("approve"))
     assert (reply.answer, reply.doubt) == ("approve", "")
 
@@ -251,12 +251,12 @@ def test_what_is_seen_is_read(way: str) -> None:
 @pytest.mark.parametrize("nothing", ["", " ", "&nbsp;", "&#8203;", "ᐧ", "—", "***", "<br>"])
 @pytest.mark.parametrize("way", ['<p style="font-size:0">{}</p>', "<noscript>{}</noscript>"])
 def test_hidden_marks_say_nothing(way: str, nothing: str) -> None:
-    """Spaces, rules and the signs by which programs track mails are no words."""
+    """Spaces, rules and tracking marks are not words."""
     assert read(f"<p>approve</p>{way.format(nothing)}").doubt == ""
 
 
 def test_too_many_styles_are_not_guessed() -> None:
-    """Over a cap on what is read of style sheets, nothing is taken for seen."""
+    """Beyond the limit for style sheets, no text counts as visible."""
     for sheet in ("p.x{color:red}" * 5_000, "a b c d{color:red}" * 600, "@media{" * 9):
         page = f"<style>{sheet}</style><p>approve</p>"
         assert read(page).doubt == HIDDEN
@@ -276,7 +276,7 @@ styles = st.sampled_from(
 
 @given(st.lists(st.lists(styles, max_size=4).map(";".join), max_size=5), st.booleans())
 def test_hidden_words_never_change_an_answer_silently(ways: list[str], inside: bool) -> None:
-    """Whatever styles are nested, an answer without doubt has exactly the words that are plain."""
+    """With any nested styles, an answer without doubt has exactly the visible words."""
     opened = "".join(f'<div style="{way}">' for way in ways)
     hidden = f"{opened}only half{'</div>' * len(ways)}"
     page = f"<div>approve {hidden}</div>" if inside else f"<p>approve</p>{hidden}"

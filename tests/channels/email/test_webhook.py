@@ -1,4 +1,4 @@
-"""Mail in by HTTP: signed, in time, once, and stored before it is acknowledged."""
+"""Mail by HTTP: signed, recent, accepted once, and stored before the response."""
 
 import asyncio
 import base64
@@ -20,11 +20,11 @@ import uvicorn
 from pydantic import ValidationError
 
 from builders import Snapshot, present
+from ports import free_port
 from services import missing
 from signoff.broker import stages
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
-from signoff.broker.server.embedded import free_port
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.proof import Proven
 from signoff.channels.email.inbound.stored import StoredMail, load
@@ -50,7 +50,7 @@ def client(ledger: Ledger, **settings: Any) -> httpx.AsyncClient:
 
 
 def signature(secret: str, name: str, at: str, body: bytes) -> str:
-    """Sign as the specification of Standard Webhooks has it."""
+    """Sign as the specification of Standard Webhooks says."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
     made = hmac.new(key, f"{name}.{at}.".encode() + body, hashlib.sha256).digest()
     return "v1," + base64.b64encode(made).decode()
@@ -84,7 +84,7 @@ async def waiting(ledger: Ledger) -> list[StoredMail]:
 
 @pytest.mark.parametrize("secret", [OLD, NEW], ids=["old", "new"])
 async def test_a_signed_mail_is_stored(ledger: Ledger, secret: str) -> None:
-    """Byte for byte, without an envelope; while a secret is replaced, both are good."""
+    """It is stored byte for byte without an envelope; during a rotation, both secrets count."""
     async with client(ledger) as http:
         answer = await http.post(PATH, content=MAIL, headers=await signed(ledger, secret=secret))
     assert (answer.status_code, answer.json()) == (200, {"status": "stored"})
@@ -96,7 +96,7 @@ async def test_a_signed_mail_is_stored(ledger: Ledger, secret: str) -> None:
 async def test_what_stands_on_top_is_believed_only_where_it_is_said(
     ledger: Ledger, results: bool
 ) -> None:
-    """A sender can write Authentication-Results himself, and most providers let them through."""
+    """A sender can write Authentication-Results, and most providers do not remove them."""
     raw = b"Authentication-Results: mx.example; dmarc=pass header.from=example.com\r\n" + MAIL
     async with client(ledger, secrets=(OLD, NEW), results=results) as http:
         await http.post(PATH, content=raw, headers=await signed(ledger, raw))
@@ -108,7 +108,7 @@ async def test_what_stands_on_top_is_believed_only_where_it_is_said(
 
 
 async def test_one_of_several_signatures_is_enough(ledger: Ledger) -> None:
-    """A provider that changes its secret signs with both for a while."""
+    """A provider that rotates its secret signs with both for a while."""
     headers = await signed(ledger)
     headers["webhook-signature"] = f"v1a,xx v1,AAAA {headers['webhook-signature']}"
     async with client(ledger) as http:
@@ -136,7 +136,7 @@ async def test_one_of_several_signatures_is_enough(ledger: Ledger) -> None:
 async def test_what_is_not_signed_or_not_in_time_is_refused(
     ledger: Ledger, wrong: dict[str, Any]
 ) -> None:
-    """Nothing of it is stored, and the answer is a problem document."""
+    """Nothing is stored, and the response is a problem document."""
     wrong = dict(wrong)
     content = wrong.pop("body", MAIL)
     headers = await signed(ledger, **wrong)
@@ -149,7 +149,7 @@ async def test_what_is_not_signed_or_not_in_time_is_refused(
 
 
 async def test_a_post_that_comes_again_is_stored_once(ledger: Ledger) -> None:
-    """Sent again or replayed it is acknowledged; under the same id another mail is refused."""
+    """A repeated post is acknowledged; another mail under the same id is refused."""
     headers = await signed(ledger)
     async with client(ledger) as http:
         for _ in range(3):
@@ -166,7 +166,7 @@ async def test_a_post_that_comes_again_is_stored_once(ledger: Ledger) -> None:
 async def test_the_id_is_remembered_in_the_commit_that_stores_the_mail(
     ledger: Ledger, snapshot: Snapshot
 ) -> None:
-    """Both are there or neither, and the memory of the id outlasts its signature."""
+    """Both are stored or neither, and the id is kept longer than its signature is valid."""
     before = await snapshot()
     async with client(ledger) as http:
         await http.post(PATH, content=MAIL, headers=await signed(ledger))
@@ -182,7 +182,7 @@ async def test_the_id_is_remembered_in_the_commit_that_stores_the_mail(
 
 
 async def test_the_size_is_capped_announced_or_not(ledger: Ledger) -> None:
-    """A body over the cap is refused without being held or looked at."""
+    """A larger body is refused before it is kept or checked."""
 
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(20):
@@ -200,7 +200,7 @@ async def test_the_size_is_capped_announced_or_not(ledger: Ledger) -> None:
 
 
 async def test_without_redis_the_provider_is_told_to_come_again() -> None:
-    """What could not be stored is not acknowledged."""
+    """A mail that cannot be stored is not acknowledged."""
     ledger = Ledger(Store.open(f"redis://127.0.0.1:{free_port()}/0"))
     at = "1785578400"
     headers = {
@@ -215,7 +215,7 @@ async def test_without_redis_the_provider_is_told_to_come_again() -> None:
 
 
 async def test_without_a_secret_nothing_is_served(ledger: Ledger) -> None:
-    """Each path is there only with a secret of its own."""
+    """Each path exists only with its own secret."""
     async with client(ledger, mailgun_secrets=(KEY,)) as http:
         assert (await http.post(PATH, content=MAIL)).status_code == 404
     async with client(ledger) as http:
@@ -224,7 +224,7 @@ async def test_without_a_secret_nothing_is_served(ledger: Ledger) -> None:
 
 
 async def form(ledger: Ledger, *, key: str = KEY, late: int = 0, **fields: str) -> dict[str, str]:
-    """Return the form that a Mailgun route posts."""
+    """Return the form of a Mailgun route."""
     at, token = str(int((await ledger.now()).timestamp()) + late), secrets.token_hex(25)
     made = hmac.new(key.encode(), f"{at}{token}".encode(), hashlib.sha256).hexdigest()
     return {
@@ -239,7 +239,7 @@ async def form(ledger: Ledger, *, key: str = KEY, late: int = 0, **fields: str) 
 
 @pytest.mark.parametrize("multipart", [False, True])
 async def test_a_mailgun_route_is_understood(ledger: Ledger, multipart: bool) -> None:
-    """Its form has the raw message and the envelope; both ways of writing a form are read."""
+    """The form has the raw message and the envelope; both encodings of a form are read."""
     fields = await form(ledger)
     parts = {"files": {name: (None, value) for name, value in fields.items()}}
     async with client(ledger, mailgun_secrets=(KEY,)) as http:
@@ -267,7 +267,7 @@ async def test_a_mailgun_route_is_understood(ledger: Ledger, multipart: bool) ->
 async def test_a_wrong_form_is_refused(
     ledger: Ledger, wrong: dict[str, str] | dict[str, int], status: int
 ) -> None:
-    """Nothing of it is stored."""
+    """Nothing is stored."""
     async with client(ledger, mailgun_secrets=(KEY,)) as http:
         answer = await http.post(MAILGUN_PATH, data=await form(ledger, **wrong))
         garbage = await http.post(
@@ -279,7 +279,7 @@ async def test_a_wrong_form_is_refused(
 
 @pytest.mark.parametrize("secret", ["", "short", "whsec_", "whsec_AAAA", "whsec_!" + "A" * 60])
 def test_a_secret_that_is_none_is_refused(secret: str) -> None:
-    """What is wrong is said, and not what the secret is."""
+    """The error says what is wrong without the secret."""
     with pytest.raises(ValidationError, match="openssl rand"):
         WebhookSettings(secrets=(secret,))
     with pytest.raises(ValidationError, match="24 characters"):
@@ -287,7 +287,7 @@ def test_a_secret_that_is_none_is_refused(secret: str) -> None:
 
 
 async def test_the_example_in_the_docs_works(ledger: Ledger, tmp_path: Path) -> None:
-    """The commands with openssl and curl, as they stand there, post a mail to a real server."""
+    """The documented openssl and curl commands post a mail to a real server."""
     for program in ("curl", "openssl", "bash"):
         if shutil.which(program) is None:
             missing(program, f"apt-get install {program}")
@@ -301,7 +301,7 @@ async def test_the_example_in_the_docs_works(ledger: Ledger, tmp_path: Path) -> 
     script = script.replace("https://signoff.example.com", f"http://127.0.0.1:{port}")
     (tmp_path / "reply.eml").write_bytes(MAIL)
     serving = asyncio.create_task(server.serve())
-    while not server.started:  # noqa: ASYNC110 -- no signal for it
+    while not server.started:  # noqa: ASYNC110 -- no signal announces it
         await asyncio.sleep(0.01)
     done = await asyncio.to_thread(
         subprocess.run, ["bash", "-ec", script], cwd=tmp_path, capture_output=True, check=False

@@ -18,7 +18,7 @@ from visitor import ORIGIN, SETTINGS, TWO_STEPS, Browser
 
 @pytest.fixture
 async def office(still_channels: Channels) -> Channels:
-    """The stages of the channels on a still clock; a policy that always wants a second step."""
+    """Return the stages on the virtual clock; the policy always needs a second step."""
     still_channels.policies, still_channels.inbox = (TWO_STEPS,), SETTINGS
     return still_channels
 
@@ -32,7 +32,7 @@ async def apps(office: Channels) -> dict[str, pyotp.OTP]:
 
 @pytest.fixture
 async def browser(office: Channels, apps: dict[str, pyotp.OTP]) -> AsyncIterator[Browser]:
-    """A browser that nobody has signed in with."""
+    """Return a browser without a session."""
     app = make_gateway(office.ledger)
     app.include_router(make_inbox_router(office.decider, SETTINGS))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ORIGIN) as http:

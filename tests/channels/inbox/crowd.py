@@ -1,4 +1,4 @@
-"""People with roles for the tests of the inbox page, and an office of theirs."""
+"""People with roles for the tests of the inbox page, and their office."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOVES = (
 
 
 async def enter(browser: Browser, person: Person) -> Browser:
-    """Sign somebody in, who gets an authenticator app where they have none."""
+    """Sign a person in, who gets an authenticator app if they have none."""
     if person.id not in browser.apps:
         uri = await Factors(browser.ledger, SETTINGS.secret_key).enroll(person, by="test")
         browser.apps[person.id] = pyotp.parse_uri(uri)
@@ -35,7 +35,7 @@ async def enter(browser: Browser, person: Person) -> Browser:
 
 
 async def send(browser: Browser, approval: Approval, move: str, **fields: str) -> Any:
-    """Load the page of an approval and send one of its forms; what there is no button for too."""
+    """Load the page of an approval and send one of its forms, even one that has no button."""
     path = page_of(approval.id)
     forms = forms_of(await browser.get(path))
     action = "approve" if move == "reject" else move
@@ -46,6 +46,6 @@ async def send(browser: Browser, approval: Approval, move: str, **fields: str) -
 
 
 async def hidden(browser: Browser, approval: Approval) -> dict[str, str]:
-    """Return the hidden fields that a form about an approval would have."""
+    """Return the hidden fields of a form about an approval."""
     csrf = forms_of(await browser.get("/inbox/"))["/inbox/sign-out"]["csrf"]
     return {"csrf": csrf, "digest": approval.digest, "once": "A" * 16}

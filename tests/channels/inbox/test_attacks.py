@@ -1,4 +1,4 @@
-"""What others try at the inbox page: each does nothing, and tells nothing."""
+"""Attacks on the inbox page: each of them changes nothing and reveals nothing."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ HTML = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>"
 
 
 async def noted(office: Channels, **parts: Any) -> tuple[Approval, str]:
-    """Open an approval to which Mara has said yes by mail; return it and its path."""
+    """Open an approval with a first step of Mara's by mail; return it and its path."""
     approval, _ = await office.ask(**parts)
     await office.decider.approve(approval.id, MARA, channel="email", reason="fine")
     return approval, page_of(approval.id)
 
 
 async def still_pending(office: Channels, approval: Approval) -> bool:
-    """Say whether nothing was decided."""
+    """Return whether the approval is undecided."""
     return (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
@@ -45,7 +45,7 @@ async def still_pending(office: Channels, approval: Approval) -> bool:
 async def test_a_form_of_another_page(
     browser: Browser, office: Channels, headers: dict[str, str]
 ) -> None:
-    """With the cookie and even the token, a form from elsewhere is refused, signing in too."""
+    """A form from elsewhere is refused, even with the cookie and the token, also at sign-in."""
     approval, path = await noted(office)
     await browser.sign_in()
     form = forms_of(await browser.get(path))[f"{path}/approve"]
@@ -57,7 +57,7 @@ async def test_a_form_of_another_page(
 
 
 async def test_a_form_without_any_origin(browser: Browser, office: Channels) -> None:
-    """No browser sends one; what sends it is a program."""
+    """A browser always sends an origin, so a program sent the form."""
     approval, path = await noted(office)
     await browser.sign_in()
     form = forms_of(await browser.get(path))[f"{path}/approve"]
@@ -69,7 +69,7 @@ async def test_a_form_without_any_origin(browser: Browser, office: Channels) -> 
 async def test_a_form_without_the_session_s_token(
     browser: Browser, office: Channels, token: str | None
 ) -> None:
-    """The token is of the session: none, a wrong one and another session's are refused."""
+    """A missing token, a wrong one and another session's are refused."""
     approval, path = await noted(office)
     await browser.sign_in(CLEO)
     others = forms_of(await browser.get(path))[f"{path}/approve"]["csrf"]
@@ -84,7 +84,7 @@ async def test_a_form_without_the_session_s_token(
 
 
 async def test_a_scanner_without_a_session(browser: Browser, office: Channels) -> None:
-    """It follows every link and presses every button: nothing is decided, nothing is shown."""
+    """It follows every link and presses every button; nothing is decided or shown."""
     approval, path = await noted(office)
     for method in ("GET", "HEAD", "POST"):
         for place in (path, f"{path}/approve", f"{path}/reject", "/inbox/sign-out", "/inbox/"):
@@ -95,7 +95,7 @@ async def test_a_scanner_without_a_session(browser: Browser, office: Channels) -
 
 
 async def test_a_link_never_decides(browser: Browser, office: Channels) -> None:
-    """With a session a GET of the forms' addresses is not even there."""
+    """Even with a session, the addresses of the forms do not accept GET."""
     approval, path = await noted(office)
     await browser.sign_in()
     for button in ("approve", "reject"):
@@ -104,7 +104,7 @@ async def test_a_link_never_decides(browser: Browser, office: Channels) -> None:
 
 
 async def test_a_session_name_that_was_planted(browser: Browser) -> None:
-    """Signing in gives a new name, ends the old session, and takes no name from outside."""
+    """Signing in gives a new name, ends the old session, and accepts no name from outside."""
     browser.session = "A" * 43
     await browser.sign_in()
     first = browser.session
@@ -119,7 +119,7 @@ async def test_a_session_name_that_was_planted(browser: Browser) -> None:
 
 
 async def test_the_cookie_is_kept_from_scripts_and_other_hosts(browser: Browser) -> None:
-    """By its prefix and its attributes; it says nothing about whose it is."""
+    """Its prefix and attributes protect it; it does not reveal the person."""
     cookie = (await browser.sign_in()).headers["Set-Cookie"]
     assert cookie.startswith(f"{COOKIE}=")
     for attribute in ("HttpOnly", "Secure", "SameSite=lax", "Path=/"):
@@ -141,14 +141,14 @@ async def test_the_cookie_is_kept_from_scripts_and_other_hosts(browser: Browser)
     ],
 )
 async def test_a_sign_in_leads_nowhere_else(browser: Browser, to: str) -> None:
-    """Where it goes on to is one of our pages, whatever the link says."""
+    """The next page is always one of the inbox, whatever the link says."""
     page = await browser.http.get("/inbox/sign-in", params={"next": to})
     assert forms_of(page)["/inbox/sign-in"]["next"] == "/inbox/"
     assert (await browser.sign_in(to=to)).headers["Location"] == "/inbox/"
 
 
 async def test_who_is_there_is_not_told(browser: Browser, office: Channels) -> None:
-    """Known and enrolled, known and not enrolled, unknown, no address: one answer, to the byte."""
+    """Enrolled, not enrolled, unknown or without an address: each response has the same bytes."""
     addresses = [MARA.email, RILEY.email, "nobody@example.com", "mara", "", "x" * 300]
     answers = []
     for address in addresses:
@@ -162,7 +162,7 @@ async def test_who_is_there_is_not_told(browser: Browser, office: Channels) -> N
 
 @pytest.mark.parametrize("address", [MARA.email, "nobody@example.com"])
 async def test_codes_cannot_be_guessed(browser: Browser, address: str) -> None:
-    """After five attempts even the right code is not looked at; unknown people count the same."""
+    """After five attempts even the right code is refused; this holds for unknown people too."""
     form = {"address": address, "code": "000000", "next": "/inbox/"}
     codes = [(await browser.post("/inbox/sign-in", form)).status_code for _ in range(6)]
     assert codes == [401] * 5 + [429]
@@ -171,7 +171,7 @@ async def test_codes_cannot_be_guessed(browser: Browser, address: str) -> None:
 
 
 async def test_a_burst_locks_nobody_out_for_a_day(browser: Browser, office: Channels) -> None:
-    """What is refused is not counted: a quarter of an hour later the right code is looked at."""
+    """Refused attempts do not count: a quarter of an hour later the right code works."""
     form = {"address": MARA.email, "code": "000000", "next": "/inbox/"}
     codes = [(await browser.post("/inbox/sign-in", form)).status_code for _ in range(52)]
     assert codes == [401] * 5 + [429] * 47
@@ -184,7 +184,7 @@ async def test_a_burst_locks_nobody_out_for_a_day(browser: Browser, office: Chan
 
 
 async def test_codes_that_are_right_use_up_nothing(browser: Browser, office: Channels) -> None:
-    """An approver who decides all day gives many codes; only those that fail are few."""
+    """An approver may give many right codes a day; only failures are limited."""
     form = {"address": MARA.email, "next": "/inbox/"}
     for _ in range(12):
         await browser.post("/inbox/sign-in", form | {"code": "000000"}) if _ % 4 == 0 else None
@@ -196,7 +196,7 @@ async def test_codes_that_are_right_use_up_nothing(browser: Browser, office: Cha
 
 
 async def test_who_is_signed_in_cannot_be_locked_out(browser: Browser, office: Channels) -> None:
-    """Failing attempts to sign in as somebody do not keep that person's session from deciding."""
+    """Failed attempts to sign in as a person do not block the person's session."""
     approval, path = await noted(office)
     await browser.sign_in()
     form = {"address": MARA.email, "code": "000000", "next": "/inbox/"}
@@ -208,7 +208,7 @@ async def test_who_is_signed_in_cannot_be_locked_out(browser: Browser, office: C
 
 
 async def test_the_codes_of_a_session_cannot_be_guessed(browser: Browser, office: Channels) -> None:
-    """A stolen cookie alone decides nothing: five codes, and no more are looked at."""
+    """A stolen cookie does not decide: after five codes, no further code is checked."""
     approval, path = await noted(office)
     await browser.sign_in()
     office.clock.advance(timedelta(minutes=10))
@@ -219,7 +219,7 @@ async def test_the_codes_of_a_session_cannot_be_guessed(browser: Browser, office
 
 
 async def test_one_place_cannot_try_many_people(browser: Browser) -> None:
-    """Whatever the addresses are, after sixty attempts nothing more is looked at."""
+    """After sixty attempts from one address no further attempt is checked, for any account."""
     codes = set()
     for number in range(60):
         form = {"address": f"p{number}@example.com", "code": "000000", "next": "/inbox/"}
@@ -230,7 +230,7 @@ async def test_one_place_cannot_try_many_people(browser: Browser) -> None:
 
 
 async def test_an_alias_gives_no_further_attempts(browser: Browser) -> None:
-    """Nor does it tell that two addresses are one person's: the answer is that to a wrong code."""
+    """It does not reveal either that two addresses belong to one person."""
     for _ in range(5):
         form = {"address": MARA.email, "code": "000000", "next": "/inbox/"}
         await browser.post("/inbox/sign-in", form)
@@ -239,7 +239,7 @@ async def test_an_alias_gives_no_further_attempts(browser: Browser) -> None:
 
 
 async def test_a_code_counts_once(browser: Browser, office: Channels) -> None:
-    """Seen over a shoulder or on the wire, it signs nobody in a second time, nor does an older."""
+    """A code that somebody else has seen does not work again, nor does an older one."""
     earlier, now = await browser.code(), await browser.code()
     form = {"address": MARA.email, "code": now, "next": "/inbox/"}
     assert (await browser.post("/inbox/sign-in", form)).status_code == 303
@@ -249,7 +249,7 @@ async def test_a_code_counts_once(browser: Browser, office: Channels) -> None:
 
 
 async def test_an_old_code_does_not_count(browser: Browser, office: Channels) -> None:
-    """Half a minute is forgiven, two minutes are not."""
+    """A difference of half a minute is accepted, one of two minutes is not."""
     code = await browser.code()
     office.clock.advance(timedelta(minutes=2))
     form = {"address": MARA.email, "code": code, "next": "/inbox/"}
@@ -257,7 +257,7 @@ async def test_an_old_code_does_not_count(browser: Browser, office: Channels) ->
 
 
 async def test_ids_of_others_lead_nowhere(browser: Browser, office: Channels) -> None:
-    """Not asked, no such id: the same answer to looking and to deciding."""
+    """An unasked person and an unknown id get the same response, to reading and to deciding."""
     office.policies = (Policy(name="m", ask=("mara",), within="4h"),)
     others, _ = await office.ask()
     await browser.sign_in(CLEO)
@@ -278,11 +278,11 @@ async def test_ids_of_others_lead_nowhere(browser: Browser, office: Channels) ->
 
 
 OWN_SCRIPT = re.compile(r'<script src="/inbox/[a-z.]+\.js" defer></script>')
-"""All that there is of scripts on a page: a file of ours."""
+"""The only kind of script on a page: a file of our own."""
 
 
 async def test_markup_of_agents_and_people_is_text(browser: Browser, office: Channels) -> None:
-    """Tool, arguments, hint, requester and reason come from others: none of it becomes markup."""
+    """Tool, arguments, hint, requester and reason never become markup."""
     office.policies = (Policy(name="p", ask=("mara",), within="4h", second_step="true"),)
     approval, _ = await office.ask(tool=HTML, hint=HTML, user=HTML, **{HTML: HTML})
     await office.decider.approve(approval.id, MARA, channel="email", reason=HTML)
@@ -304,7 +304,7 @@ async def test_markup_of_agents_and_people_is_text(browser: Browser, office: Cha
 
 
 async def test_another_call_than_was_shown(browser: Browser, office: Channels) -> None:
-    """A form of another digest does nothing."""
+    """A form with another digest changes nothing."""
     approval, path = await noted(office)
     await browser.sign_in()
     answer = await browser.press(path, digest="0" * 64)
@@ -327,7 +327,7 @@ async def test_another_call_than_was_shown(browser: Browser, office: Channels) -
 async def test_what_is_no_form(
     browser: Browser, body: bytes | str, media_type: str | None, status: int
 ) -> None:
-    """It is refused with a page that says so, before anything is looked at."""
+    """It is refused with a page that says so, before anything else is checked."""
     headers = {
         "Origin": ORIGIN,
         "Content-Type": media_type or "application/x-www-form-urlencoded",
@@ -338,7 +338,7 @@ async def test_what_is_no_form(
 
 
 async def test_nothing_comes_from_elsewhere(browser: Browser, office: Channels) -> None:
-    """Every page forbids frames, foreign forms, and scripts but those in files of our own."""
+    """Every page forbids frames, foreign forms, and scripts other than our own files."""
     _, path = await noted(office)
     await browser.sign_in()
     for place in ("/inbox/", path, "/inbox/sign-in", "/inbox/approvals/x"):
@@ -370,7 +370,7 @@ async def test_nothing_comes_from_elsewhere(browser: Browser, office: Channels) 
 
 
 async def test_who_loses_the_second_factor_is_out(browser: Browser, office: Channels) -> None:
-    """With it go all sessions, and a new one does not bring them back."""
+    """All their sessions end, and a new factor does not restore them."""
     from signoff.channels.inbox.auth.factors import Factors, enrolled, unenroll
     from visitor import SETTINGS
 

@@ -1,4 +1,4 @@
-"""Being away, said on the inbox page: signed in, with a fresh code, from a form of its own."""
+"""Absences on the inbox page: they need a session, a fresh code and a form of the page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNTIL = "9999-12-31"
 
 
 async def absence_of(office: Channels, person: Person = MARA) -> Absence | None:
-    """Return the absence that counts now."""
+    """Return the current absence."""
     found = (await office.decider.people.directory()).get(person.id)
     return present(found).absence(await office.ledger.now())
 
@@ -31,7 +31,7 @@ async def say(browser: Browser, action: str = PATH, **fields: str) -> httpx.Resp
 
 
 async def test_the_whole_way(browser: Browser, office: Channels) -> None:
-    """A link leads to the sign-in and back; what is said shows, counts at once, and is ended."""
+    """A link leads to sign-in and back; an absence shows, counts immediately, and can be ended."""
     assert (await browser.get(PATH)).headers["Location"] == f"/inbox/sign-in?next={PATH}"
     await browser.sign_in(to=PATH)
     assert "You are not away" in (await browser.get(PATH)).text
@@ -56,7 +56,7 @@ async def test_the_whole_way(browser: Browser, office: Channels) -> None:
 
 
 async def test_what_is_to_come_is_listed(browser: Browser, office: Channels) -> None:
-    """And does not count yet."""
+    """It does not count yet."""
     await browser.sign_in()
     await say(browser, **{"from": "9998-01-01", "until": "9998-01-09"})
     assert await absence_of(office) is None
@@ -66,8 +66,8 @@ async def test_what_is_to_come_is_listed(browser: Browser, office: Channels) -> 
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"until": "soon"}, "is no day"),
-        ({"until": ""}, "is no day"),
+        ({"until": "soon"}, "is not a day"),
+        ({"until": ""}, "is not a day"),
         ({"until": "2020-01-01"}, "before it begins"),
         ({"until": UNTIL, "delegate": "<b>nobody</b>"}, "&lt;b&gt;nobody"),
         ({"until": UNTIL, "delegate": "mara"}, "stand in for each other"),
@@ -76,7 +76,7 @@ async def test_what_is_to_come_is_listed(browser: Browser, office: Channels) -> 
 async def test_what_cannot_be_is_told_beside_the_form(
     browser: Browser, office: Channels, fields: dict[str, str] | dict[str, object], words: str
 ) -> None:
-    """With what was typed still in it; nothing has changed."""
+    """The form keeps the input, and nothing changes."""
     await browser.sign_in()
     said = await say(browser, **fields)
     assert said.status_code == 422
@@ -88,7 +88,7 @@ async def test_what_cannot_be_is_told_beside_the_form(
 async def test_a_session_that_was_left_open_changes_nothing(
     browser: Browser, office: Channels, clock: VirtualClock
 ) -> None:
-    """Who stands in decides: it takes a fresh code, as a decision does."""
+    """The delegate decides, so an absence needs a fresh code, as a decision does."""
     await browser.sign_in()
     clock.advance(office.inbox.fresh)
     said = await say(browser, until=UNTIL, delegate="cleo", code="000000")
@@ -102,7 +102,7 @@ async def test_a_session_that_was_left_open_changes_nothing(
 async def test_a_form_of_another_page_changes_nothing(
     browser: Browser, office: Channels, action: str
 ) -> None:
-    """From another origin, or without the session's own token."""
+    """This holds for another origin and for a form without the session's token."""
     await browser.sign_in()
     form = forms_of(await browser.get(PATH))[PATH] | {"until": UNTIL}
     assert (await browser.post(action, form, Sec_Fetch_Site="cross-site")).status_code == 403
@@ -111,7 +111,7 @@ async def test_a_form_of_another_page_changes_nothing(
 
 
 async def test_what_waits_is_shown_and_handed_over(browser: Browser, office: Channels) -> None:
-    """A link to each, and one tick for all of them; without a delegate nothing is handed over."""
+    """Each has a link, and one box hands over all; without a delegate nothing is handed over."""
     _, (approval,) = await paused(office.ledger, asked=[MARA])
     await browser.sign_in()
     page = (await browser.get(PATH)).text

@@ -1,4 +1,4 @@
-"""The page of figures: whose they are, that drawing and table say the same, and its bounds."""
+"""The page of metrics: its audience, its limits, and equal values in charts and tables."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ LEGAL = Policy(name="legal", ask=("queue:legal",), within="4d")
 
 @pytest.fixture
 def directory() -> Directory:
-    """Mara in one queue, Cleo, who sees all, in the other."""
+    """Mara is in one queue; Cleo is in the other and sees everything."""
     queues = [Queue(name="finance", members=("mara",)), Queue(name="legal", members=("cleo",))]
     return Directory([MARA, AUDITOR, RILEY], queues=queues)
 
 
 @pytest.fixture
 async def office(office: Channels) -> Channels:
-    """Decisions after one, two and three hours in one queue, after ten in the other."""
+    """Return decisions after one, two and three hours in one queue, and after ten in the other."""
     for policy, who, hours, yes in (
         (FINANCE, MARA, 1, True),
         (FINANCE, MARA, 2, True),
@@ -49,7 +49,7 @@ async def office(office: Channels) -> Channels:
 
 
 def rows(page: httpx.Response) -> list[list[str]]:
-    """Return the rows of all tables, as words."""
+    """Return the rows of all tables as words."""
     found = re.findall(r"<tr>(.*?)</tr>", page.text, re.DOTALL)
     return [
         [re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[hd].*?</t[hd]>", one)]
@@ -62,19 +62,19 @@ def _float(one: ET.Element, name: str) -> float:
 
 
 def bars(root: ET.Element) -> list[tuple[str, float]]:
-    """Return the kinds and widths of the pieces of a drawing."""
+    """Return the kinds and widths of the bars of a chart."""
     return [(present(one.get("class")), _float(one, "width")) for one in root.iter("rect")]
 
 
 def drawings(page: httpx.Response) -> dict[str, ET.Element]:
-    """Return the drawings by their titles."""
+    """Return the charts by their titles."""
     found = re.findall(r"<svg.*?</svg>", page.text, re.DOTALL)
     roots = [ET.fromstring(one) for one in found]
     return {root.findtext("title", ""): root for root in roots}
 
 
 async def test_of_ones_own_queues(browser: Browser, office: Channels) -> None:
-    """A member of a queue gets the metrics of that one."""
+    """A member of a queue gets the metrics of that queue."""
     await browser.sign_in()
     page = await browser.get("/inbox/charts")
     found = rows(page)
@@ -96,7 +96,7 @@ async def test_of_everything(browser: Browser, office: Channels) -> None:
 
 
 async def test_drawings_say_what_the_tables_say(browser: Browser, office: Channels) -> None:
-    """Each has a name and a description, and its bars are as long as the figures."""
+    """Each chart has a name and a description, and its bars are as long as the values."""
     await browser.sign_in(CLEO)
     page = await browser.get("/inbox/charts")
     found = drawings(page)
@@ -129,7 +129,7 @@ async def test_drawings_say_what_the_tables_say(browser: Browser, office: Channe
 async def test_who_is_in_no_queue(
     browser: Browser, office: Channels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There is nothing to show, and the page says why."""
+    """The page explains why there are no metrics."""
     queues = {"finance": Queue(name="finance", members=("cleo",))}
     monkeypatch.setattr(office.decider.directory, "queues", queues)
     await browser.sign_in()

@@ -1,4 +1,4 @@
-"""Second factors: codes by RFC 6238, secrets that the ledger keeps and cannot read."""
+"""Second factors: codes by RFC 6238, and secrets that the ledger stores encrypted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEY = SecretStr("a key of thirty-two characters..")
 
 @pytest.fixture
 def factors(still_ledger: Ledger) -> Factors:
-    """The second factors, on a clock that stands still."""
+    """Return the second factors on the virtual clock."""
     return Factors(still_ledger, KEY)
 
 
@@ -32,20 +32,20 @@ def factors(still_ledger: Ledger) -> Factors:
     [(59, "287082"), (1111111109, "081804"), (1234567890, "005924"), (20000000000, "353130")],
 )
 def test_the_codes_of_the_standard(seconds: int, code: str) -> None:
-    """The last six digits of the values in RFC 6238, appendix B, belong to their time step."""
+    """The last six digits of the values in RFC 6238, appendix B, match their time step."""
     secret = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"
     now = datetime.fromtimestamp(seconds, UTC)
-    assert Factors._step_of(secret, code, now) == seconds // 30
-    assert Factors._step_of(secret, f"{code[:3]} {code[3:]}", now) == seconds // 30
+    assert Factors.step_of(secret, code, now) == seconds // 30
+    assert Factors.step_of(secret, f"{code[:3]} {code[3:]}", now) == seconds // 30
     for wrong in ("", code[:5], code + "0", "٠٠٥٩٢٤", "-" * 6):
-        assert Factors._step_of(secret, wrong, now) == 0
+        assert Factors.step_of(secret, wrong, now) == 0
 
 
 @pytest.mark.parametrize(("away", "counts"), [(-60, False), (-30, True), (30, True), (60, False)])
 async def test_a_step_on_either_side_counts(
     factors: Factors, clock: VirtualClock, away: int, counts: bool
 ) -> None:
-    """Clocks differ by half a minute; more is not forgiven."""
+    """A clock may differ by half a minute, and not more."""
     app = totp_of(await factors.enroll(MARA, by="test"))
     code = app.at(clock.now() + timedelta(seconds=away))
     assert await factors.check(MARA, code) is counts
@@ -54,19 +54,21 @@ async def test_a_step_on_either_side_counts(
 async def test_a_code_is_taken_once_even_at_the_same_moment(
     factors: Factors, clock: VirtualClock
 ) -> None:
-    """Of many that come together one is taken."""
+    """Of several uses at the same time, one succeeds."""
     app = totp_of(await factors.enroll(MARA, by="test"))
     code = app.at(clock.now())
     taken = await asyncio.gather(*(factors.check(MARA, code) for _ in range(20)))
     assert len([one for one in taken if one]) == 1
 
 
-async def test_codes_are_a_person_s_own(factors: Factors, clock: VirtualClock) -> None:
-    """Another's code, and a record that was put in another's place, are worth nothing."""
+async def test_codes_are_a_person_s_own(
+    factors: Factors, still_ledger: Ledger, clock: VirtualClock
+) -> None:
+    """Another person's code is refused, and so is a record that was copied to another person."""
     app = totp_of(await factors.enroll(MARA, by="test"))
     await factors.enroll(CLEO, by="test")
     assert not await factors.check(CLEO, app.at(clock.now()))
-    store = factors._ledger.store
+    store = still_ledger.store
     async with store.translated_client() as client:
         stolen = await client.get(f"{store.prefix}factor:mara")
         await client.set(f"{store.prefix}factor:cleo", present(stolen))
@@ -77,7 +79,7 @@ async def test_codes_are_a_person_s_own(factors: Factors, clock: VirtualClock) -
 async def test_the_ledger_cannot_make_codes(
     factors: Factors, still_ledger: Ledger, clock: VirtualClock, snapshot: Snapshot
 ) -> None:
-    """No key of Redis holds a secret in plain, and another key of the settings opens none."""
+    """No key of Redis has a secret in plain text, and another key of the settings decrypts none."""
     app = totp_of(await factors.enroll(MARA, by="test"))
     everything = b"".join((await snapshot()).values())
     assert app.secret.encode() not in everything
@@ -89,12 +91,12 @@ async def test_the_ledger_cannot_make_codes(
 async def test_a_key_is_changed_without_anybody_enrolling_again(
     factors: Factors, still_ledger: Ledger, clock: VirtualClock
 ) -> None:
-    """Both keys open what the first has sealed; sealed anew, the second one alone does."""
+    """Both keys decrypt the old secrets; after re-encryption the second key alone does."""
     app = totp_of(await factors.enroll(MARA, by="test"))
     new = SecretStr("the key that comes after the first")
     both = Factors(still_ledger, new, KEY)
     assert await both.check(MARA, app.at(clock.now()))
-    # A gateway that has not been given the new key yet still opens it.
+    # A gateway without the new key can still decrypt it.
     clock.advance(timedelta(seconds=30))
     assert await factors.check(MARA, app.at(clock.now()))
     assert await both.reseal() == (["mara"], [])
@@ -111,7 +113,7 @@ async def test_a_key_is_changed_without_anybody_enrolling_again(
 async def test_enrolling_is_audited_and_not_done_twice_by_mistake(
     factors: Factors, still_ledger: Ledger
 ) -> None:
-    """A second time needs to be said; then the first secret is void."""
+    """Enrolling again needs an explicit option, and then the first secret is void."""
     first = totp_of(await factors.enroll(MARA, by="op"))
     with pytest.raises(ConfigError, match="--replace"):
         await factors.enroll(MARA, by="op")
@@ -134,7 +136,7 @@ async def test_enrolling_is_audited_and_not_done_twice_by_mistake(
 
 
 async def test_the_address_names_the_person_and_signoff(factors: Factors) -> None:
-    """An app shows whose code it is and for what."""
+    """The app shows the person and the service of a code."""
     uri = await factors.enroll(Person(id="x", email="x+y@example.com"), by="test")
     assert uri.startswith("otpauth://totp/Signoff:x%2By%40example.com?secret=")
     assert uri.endswith("&issuer=Signoff")
@@ -151,12 +153,12 @@ async def test_the_address_names_the_person_and_signoff(factors: Factors) -> Non
     ],
 )
 def test_the_url_is_kept_as_browsers_write_an_origin(given: str, url: str) -> None:
-    """Or no form would ever seem to come from here."""
+    """Otherwise no form would seem to come from this page."""
     assert InboxSettings(url=given, secret_key=KEY).url == url
 
 
 def test_nothing_is_sealed_without_a_key(ledger: Ledger) -> None:
-    """What everybody can open is worse than nothing: the settings of a process may lack it."""
+    """Data that anybody can decrypt is worse than none; a process may have no key."""
     with pytest.raises(ConfigError, match="SIGNOFF_INBOX__SECRET_KEY"):
         Factors(ledger, SecretStr(""))
 
@@ -174,7 +176,7 @@ def test_nothing_is_sealed_without_a_key(ledger: Ledger) -> None:
     ],
 )
 def test_settings_that_would_not_be_safe(url: str, key: str, words: str) -> None:
-    """They are refused with the reason; the key is not in it."""
+    """The error gives the reason without the key."""
     with pytest.raises(ValidationError, match=words) as caught:
         InboxSettings(url=url, secret_key=SecretStr(key))
     assert "k" * 32 not in str(caught.value)

@@ -1,4 +1,4 @@
-"""The form on the page: from a template or a schema to inputs, and back into values."""
+"""The form on the page: from a template or a schema to inputs, and back to values."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ SCHEMA: JsonValue = {
 
 @pytest.fixture
 def directory() -> Directory:
-    """People with roles."""
+    """Return people with roles."""
     return CROWD
 
 
@@ -91,7 +91,7 @@ def of_schema(schema: JsonValue) -> Approval:
 
 
 def read(wanted: Sequence[Field], sent: Mapping[str, str]) -> tuple[dict[str, JsonValue], set[str]]:
-    """Return what is read of a form, or the names of the fields that are wrong."""
+    """Return the values of a form, or the names of its invalid fields."""
     try:
         return read_values(wanted, sent), set()
     except PayloadErrors as error:
@@ -99,18 +99,18 @@ def read(wanted: Sequence[Field], sent: Mapping[str, str]) -> tuple[dict[str, Js
 
 
 def untouched(made: tuple[Control, ...]) -> dict[str, str]:
-    """Return what a browser sends of a form that nobody has touched: with its own line ends."""
+    """Return a browser's data for an untouched form, with the browser's line ends."""
     sent = {one.id: one.text.replace("\n", "\r\n") for one in made}
     return {
         one.id: sent[one.id]
         for one in made
-        if one.input is not Input.BOOLEAN or one.text  # a radio that is not chosen is not sent
+        if one.input is not Input.BOOLEAN or one.text  # an unselected radio button is not sent
     }
 
 
 @given(template=TEMPLATES)
 def test_what_nobody_touched_is_what_it_started_as(template: dict[str, JsonValue]) -> None:
-    """Whatever a template holds: no value is changed or refused by being shown and sent back."""
+    """Showing a template and sending it back changes no value and refuses none."""
     approval = make_approval(template=template)
     wanted = fields(approval)
     made = controls(wanted, {}, {})
@@ -125,7 +125,7 @@ def test_what_nobody_touched_is_what_it_started_as(template: dict[str, JsonValue
 
 @given(template=TEMPLATES, other=st.data())
 def test_what_is_chosen_comes_back(template: dict[str, JsonValue], other: st.DataObject) -> None:
-    """Other values of the same kinds, written into the inputs as they are shown, are read back."""
+    """Other values of the same kinds are read back from the displayed inputs."""
     approval = make_approval(template={**template, "note": "x"})
     wanted = fields(approval)
     sent: dict[str, str] = {}
@@ -150,7 +150,7 @@ def test_what_is_chosen_comes_back(template: dict[str, JsonValue], other: st.Dat
         if field.input in {Input.TEXT, Input.NUMBER}
     }
     values = read_values(wanted, sent)
-    # What is chosen as it was is left out: it then stays so.
+    # An unchanged choice is left out, and so stays the same.
     kept = {field.name: field.first for field in wanted} | values
     assert {name: kept[name] for name in meant} == meant
 
@@ -159,7 +159,7 @@ def test_what_is_chosen_comes_back(template: dict[str, JsonValue], other: st.Dat
     sent=st.dictionaries(st.sampled_from([f"field.{n}" for n in range(12)]), st.text(max_size=30))
 )
 def test_whatever_is_sent_is_read_or_refused_at_its_field(sent: dict[str, str]) -> None:
-    """No text raises anything else, and nothing that is read does not fit its kind."""
+    """No text raises another error, and a read value always fits its kind."""
     approval = of_schema(SCHEMA)
     wanted = fields(approval)
     names = {field.name for field in wanted}
@@ -170,7 +170,7 @@ def test_whatever_is_sent_is_read_or_refused_at_its_field(sent: dict[str, str]) 
 
 
 def test_the_inputs_of_a_schema() -> None:
-    """Each kind has its input; what has no default starts as nothing, and no zero is sent."""
+    """Each kind has its input; without a default it is empty, and zero is not sent."""
     made = {one.label: one for one in controls(fields(of_schema(SCHEMA)), {}, {})}
     kinds = {name: one.input for name, one in made.items()}
     assert kinds == {
@@ -193,7 +193,7 @@ def test_the_inputs_of_a_schema() -> None:
 
 
 def test_a_schema_filled_in() -> None:
-    """What a person fills in is the answer that the schema wants, defaults included."""
+    """The entered values give the answer that the schema wants, defaults included."""
     approval = of_schema(SCHEMA)
     made = {one.label: one.id for one in controls(fields(approval), {}, {})}
     sent = untouched(controls(fields(approval), {}, {})) | {
@@ -231,7 +231,7 @@ def test_a_schema_filled_in() -> None:
     ],
 )
 def test_what_is_wrong_is_said_at_its_field(template: JsonValue, text: str, says: str) -> None:
-    """In words, beside what was written."""
+    """The error is shown beside the input."""
     wanted = fields(make_approval(template=template))
     with pytest.raises(PayloadErrors) as error:
         read_values(wanted, {"field.0": text})
@@ -240,7 +240,7 @@ def test_what_is_wrong_is_said_at_its_field(template: JsonValue, text: str, says
 
 
 async def test_errors_stand_at_their_fields(browser: Browser, office: Channels) -> None:
-    """All of them at once; what was right stays, and the alert has the focus."""
+    """All errors appear together; correct input stays, and the alert has the focus."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask(template={"days": 0, "note": "", "sure": False})
     await enter(browser, MARA)
@@ -266,7 +266,7 @@ async def test_errors_stand_at_their_fields(browser: Browser, office: Channels) 
 
 
 async def test_a_question_is_answered(browser: Browser, office: Channels) -> None:
-    """The schema of a request for input is the form, and what is sent is the answer."""
+    """The request's schema becomes the form, and the sent values become the answer."""
     office.policies = (PLAIN,)
     asked = {"message": "Which plan?", "payload": {"order": 17}, "response_schema": SCHEMA}
     approval, _ = await office.ask(tool=INPUT, kind=Kind.INPUT, **asked)
@@ -298,7 +298,7 @@ async def test_a_question_is_answered(browser: Browser, office: Channels) -> Non
 
 
 class _Texts(HTMLParser):
-    """Reads the textareas of a page as a browser does: without their first line end."""
+    """Reads the textareas of a page as a browser does, without their first line end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -306,23 +306,23 @@ class _Texts(HTMLParser):
         self._name = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Open a field."""
+        """Start a field."""
         if tag == "textarea":
             self._name = dict(attrs)["name"] or ""
             self.found[self._name] = ""
 
     def handle_endtag(self, tag: str) -> None:
-        """Close it."""
+        """End the field."""
         self._name = ""
 
     def handle_data(self, data: str) -> None:
-        """Take its text."""
+        """Add to its text."""
         if self._name:
             self.found[self._name] = data.removeprefix("\n")
 
 
 async def test_text_of_several_lines_survives_the_page(browser: Browser, office: Channels) -> None:
-    """Line ends at the beginning too, and markup is text."""
+    """Leading line ends are kept, and markup stays text."""
     office.policies = (PLAIN,)
     text = "\n\nfirst </textarea><script>\n last"
     approval, _ = await office.ask(template={"body": text})

@@ -1,4 +1,4 @@
-"""What an address asks of a list: read as it was written, and nothing else gets through."""
+"""The filters in the address of a list: each is read back, and other text is refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NAMES = st.sampled_from(
 
 @given(WANTED, st.none() | PLACES)
 def test_an_address_says_what_it_was_made_of(wanted: Wanted, place: Place | None) -> None:
-    """Whatever is wanted, and whichever page of it, comes back from its address."""
+    """Any filter, for any page of the list, is read back from its address."""
     query = dict(parse_qsl(wanted.query(place), strict_parsing=True))
     found = Wanted.of(query, sort=Sort.OLDEST)
     assert found.after == place
@@ -44,6 +44,6 @@ def test_an_address_says_what_it_was_made_of(wanted: Wanted, place: Place | None
 
 @given(st.dictionaries(NAMES, st.text(max_size=300)))
 def test_any_other_address_is_refused_or_read(query: dict[str, str]) -> None:
-    """There is no third: what cannot be read is told, and nothing worse happens."""
+    """Invalid text raises only the declared error."""
     with suppress(BadForm):
         assert len(Wanted.of(query, sort=Sort.OLDEST).q) <= 200

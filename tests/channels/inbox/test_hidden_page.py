@@ -1,4 +1,4 @@
-"""The inbox page shows nothing that a policy hides."""
+"""The inbox page shows no value that a policy hides."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IBAN = "DE89370400440532013000"
 
 
 async def test_the_page_hides_it(browser: Browser, office: Channels) -> None:
-    """In its lists and on its own page, before and after the decision."""
+    """This holds for its lists and the request's page, before and after the decision."""
     office.policies = (Policy(name="p", ask=("mara",), hide=("iban",), title="Pay {args.to}"),)
     approval, _ = await office.ask(tool="pay", to="Lee", iban=IBAN, hint=f"Pay {IBAN}")
     path = f"/inbox/approvals/{approval.id}"
@@ -29,5 +29,5 @@ async def test_the_page_hides_it(browser: Browser, office: Channels) -> None:
 
 
 async def take(decider: Decider, approval: Approval) -> None:
-    """Approve it as Mara, at the command line."""
+    """Approve it as Mara on the command line."""
     (await decider.take(approval.id, Approve(reason="ok"), Actor(MARA, "cli"))).approval_or_raise()

@@ -1,4 +1,4 @@
-"""What the page tells of an approval: who decides, what comes next, and the outcome."""
+"""The page of an approval: who decides, what comes next, and the outcome."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EVIL = Person(id="evil", name=HTML, email="evil@example.com")
 
 @pytest.fixture
 def directory() -> Directory:
-    """People with roles, and one whose name is markup."""
+    """Return people with roles, and a person whose name is markup."""
     return type(CROWD)([*CROWD, EVIL])
 
 
@@ -44,7 +44,7 @@ LADDER = Policy(
 
 
 async def opened(office: Channels, said: str) -> Approval:
-    """Open, route and deliver an approval before which the agent has said something."""
+    """Open, route and deliver an approval after a message of the agent."""
     approval = await office.open()
     now = await office.ledger.approval(approval.id)
     words = Approval.open(
@@ -62,7 +62,7 @@ def plain(page: httpx.Response) -> str:
 
 
 async def test_who_decides_and_what_comes_next(browser: Browser, office: Channels) -> None:
-    """Votes, who is awaited, reminders, the next level and the end, with times for machines."""
+    """Votes, awaited people, reminders, the next level and the end, with machine-readable times."""
     office.policies = (LADDER,)
     approval, _ = await office.ask()
     await office.decider.approve(approval.id, CLEO, channel="email", reason="a good price")
@@ -84,7 +84,7 @@ async def test_who_decides_and_what_comes_next(browser: Browser, office: Channel
 
 
 async def test_one_phase_after_the_other(browser: Browser, office: Channels) -> None:
-    """Before: that another phase comes; after: who has approved the first, and that it went on."""
+    """Before the first phase ends, the second is announced; after it, the approver is named."""
     phases = (
         Level(name="team", ask=("mara",), within="2h", phase="team"),
         Level(name="the board", ask=("dan",), within="1h", phase="board"),
@@ -110,7 +110,7 @@ async def test_one_phase_after_the_other(browser: Browser, office: Channels) -> 
 
 
 async def test_the_informed_read_it_and_have_no_form(browser: Browser, office: Channels) -> None:
-    """The page says what they are, offers no move, and refuses one that is sent all the same."""
+    """The page names their role, offers no move, and refuses a forged one."""
     office.policies = (PLAIN.model_copy(update={"inform": ("dan",)}),)
     approval, _ = await office.ask()
     await enter(browser, DAN)
@@ -124,7 +124,7 @@ async def test_the_informed_read_it_and_have_no_form(browser: Browser, office: C
 
 
 async def test_deliveries_are_for_those_who_are_asked(browser: Browser, office: Channels) -> None:
-    """And for operators and auditors; the requester reads what happened without them."""
+    """Operators and auditors see them too; the requester's history leaves them out."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
     was = await office.ledger.approval(approval.id)
@@ -144,7 +144,7 @@ async def test_deliveries_are_for_those_who_are_asked(browser: Browser, office: 
 
 
 async def test_what_came_of_it(browser: Browser, office: Channels) -> None:
-    """Decider and requester read what the tool gave and the agent said; others that it went on."""
+    """Decider and requester read the tool's result and the agent's message; others read less."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
     await office.decider.approve(approval.id, MARA, channel="email")
@@ -163,7 +163,7 @@ async def test_what_came_of_it(browser: Browser, office: Channels) -> None:
 
 
 async def test_the_agents_words_and_long_arguments(browser: Browser, office: Channels) -> None:
-    """Its words are marked as its own; an argument is shown in full, however long it is."""
+    """The agent's words are marked as such; an argument is shown in full at any length."""
     office.policies = (PLAIN,)
     approval = await opened(office, "I checked \u202ethe budget. " + "x" * 3000)
     await enter(browser, MARA)
@@ -178,7 +178,7 @@ async def test_the_agents_words_and_long_arguments(browser: Browser, office: Cha
 
 
 async def test_markup_of_everybody_is_text(browser: Browser, office: Channels) -> None:
-    """Agent, reasons, comments, questions, names, delivery problems, results: none is markup."""
+    """Agent, reasons, comments, questions, names, delivery errors and results stay text."""
     office.policies = (PLAIN.model_copy(update={"ask": ("mara", "evil"), "name": HTML}),)
     approval = await opened(office, HTML)
     was = await office.ledger.approval(approval.id)
@@ -212,7 +212,7 @@ async def test_markup_of_everybody_is_text(browser: Browser, office: Channels) -
 
 @pytest.mark.parametrize("on_timeout", list(OnTimeout))
 def test_what_is_foretold_of_the_rest_is_its_end(on_timeout: OnTimeout) -> None:
-    """Whatever the end means, the last step says it, and how it then stands."""
+    """The last step shows the end and the resulting state, for every kind of end."""
     from builders import ask
 
     approval = ask(make_approval(), MARA, on_timeout=on_timeout, within=timedelta(hours=1))
@@ -225,7 +225,7 @@ def test_what_is_foretold_of_the_rest_is_its_end(on_timeout: OnTimeout) -> None:
 
 
 async def test_the_page_of_many_levels_stays_short(browser: Browser, office: Channels) -> None:
-    """A policy that goes through its levels many times is told to a point, and that it goes on."""
+    """A policy that repeats its levels often is shown up to a limit, with a note."""
     many = LADDER.model_copy(update={"repeat": 10, "levels": LADDER.levels * 5})
     office.policies = (many,)
     approval, _ = await office.ask()
@@ -235,7 +235,7 @@ async def test_the_page_of_many_levels_stays_short(browser: Browser, office: Cha
 
 
 async def test_live_parts(browser: Browser, office: Channels) -> None:
-    """All of the page is kept up to date; of a half-filled form only how it stands, and its end."""
+    """The whole page is updated; beside a half-filled form, only the state and the end."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
     await enter(browser, MARA)
@@ -257,7 +257,7 @@ async def test_live_parts(browser: Browser, office: Channels) -> None:
 async def test_a_place_that_was_given_away_is_still_seen(
     browser: Browser, office: Channels
 ) -> None:
-    """The person who handed it over follows it, and no longer decides it."""
+    """The former holder can still see the request, and cannot decide it."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
     await office.decider.made(approval.id, moves.Reassign(of=MARA, to=DAN, reason="away"), MARA)
@@ -269,7 +269,7 @@ async def test_a_place_that_was_given_away_is_still_seen(
 
 
 async def test_what_is_not_what_it_looks_like_is_said(browser: Browser, office: Channels) -> None:
-    """On the page and before several are approved: hidden characters and lookalikes, with why."""
+    """The page and the joint approval explain hidden and lookalike characters."""
     office.policies = (PLAIN.model_copy(update={"batch": True}),)
     approval, _ = await office.ask(to="p\u0430ypal", memo="a\u202eb", city="Москва")
     await enter(browser, MARA)
@@ -283,7 +283,7 @@ async def test_what_is_not_what_it_looks_like_is_said(browser: Browser, office: 
 
 
 async def test_only_who_is_known_can_be_asked(browser: Browser, office: Channels) -> None:
-    """Where the requester is nobody that Signoff knows, neither page nor mail offers a question."""
+    """If Signoff does not know the requester, neither page nor mail offers a question."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask(user="somebody@elsewhere.example")
     await enter(browser, MARA)

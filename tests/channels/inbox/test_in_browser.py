@@ -1,4 +1,4 @@
-"""The page of an approval in a real browser: kept up to date while somebody fills it in."""
+"""The page of an approval in a real browser: it updates while a person fills in the form."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
 from channels.inbox.crowd import CROWD, PLAIN
 from chromium import Tab, chromium
+from ports import free_port
 from served import listening
-from signoff.broker.server.embedded import free_port
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.router import make_inbox_router
@@ -35,14 +35,14 @@ def directory() -> Directory:
 
 @dataclass
 class Decider:
-    """An office whose page is served, and a browser with scripts."""
+    """An office with a served page, and a browser with scripts."""
 
     office: Any
     tab: Tab
     settings: InboxSettings
 
     async def sign_in(self, person: Person) -> None:
-        """Sign somebody in by a code."""
+        """Sign a person in with a code."""
         factors = Factors(self.office.ledger, self.settings.secret_key)
         app = totp_of(await factors.enroll(person, by="test"))
         await self.tab.open(f"{self.settings.url}/inbox/sign-in")
@@ -59,7 +59,7 @@ class Decider:
 
 @pytest.fixture
 async def seat(channels: Channels, tmp_path: Path) -> AsyncIterator[Decider]:
-    """All of it."""
+    """Return a decider at the page."""
     port = free_port()
     settings = InboxSettings(url=f"http://127.0.0.1:{port}", secret_key=SecretStr("k" * 32))
     rules = GrantRules(who=("mara",))
@@ -72,7 +72,7 @@ async def seat(channels: Channels, tmp_path: Path) -> AsyncIterator[Decider]:
 
 
 async def test_a_decision_meanwhile_takes_no_words_away(seat: Decider) -> None:
-    """Who fills in the form reads who has decided; what was typed stays, and the buttons go."""
+    """The person reads who has decided; the typed text stays, and the buttons go."""
     approval, _ = await seat.office.ask(template=TEMPLATE, tool="request_time_off")
     await seat.sign_in(MARA)
     await seat.open(approval)
@@ -86,7 +86,7 @@ async def test_a_decision_meanwhile_takes_no_words_away(seat: Decider) -> None:
 
 
 async def test_a_page_that_is_only_read_follows(seat: Decider) -> None:
-    """The requester's page goes from waiting to the outcome without a reload."""
+    """The requester's page changes from waiting to the outcome without a reload."""
     approval, _ = await seat.office.ask()
     await seat.sign_in(RILEY)
     await seat.open(approval)
@@ -96,7 +96,7 @@ async def test_a_page_that_is_only_read_follows(seat: Decider) -> None:
 
 
 async def test_an_untouched_form_goes_when_it_is_decided(seat: Decider) -> None:
-    """With nothing typed all of the page is the new one."""
+    """If nothing was typed, the whole page is replaced."""
     approval, _ = await seat.office.ask()
     await seat.sign_in(MARA)
     await seat.open(approval)
@@ -107,7 +107,7 @@ async def test_an_untouched_form_goes_when_it_is_decided(seat: Decider) -> None:
 
 
 async def test_shortcuts_move_the_focus_and_can_be_turned_off(seat: Decider) -> None:
-    """Letters go to a row, to Approve and to the reason; nothing is decided by one."""
+    """Letters focus a row, Approve or the reason; no letter decides."""
     approval, _ = await seat.office.ask()
     await seat.sign_in(MARA)
     tab, focus = seat.tab, "document.activeElement.id || document.activeElement.textContent.trim()"

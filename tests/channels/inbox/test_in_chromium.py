@@ -1,4 +1,4 @@
-"""Signing in with a real browser, whose authenticator is virtual and whose ceremonies are not."""
+"""Sign-in in a real browser, with a virtual authenticator and real ceremonies."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from builders import MARA, present
 from channels.conftest import Channels, SinkFactory
 from chromium import Tab, chromium
 from npm import packages
+from ports import free_port
 from served import listening
-from signoff.broker.server.embedded import free_port
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.link_mails import LinkMails
@@ -46,7 +46,7 @@ _DEVICE = {
 
 @dataclass
 class Desktop:
-    """A browser with an authenticator, and the page that it looks at."""
+    """A browser with an authenticator, and the page that it shows."""
 
     office: Any
     url: str
@@ -54,13 +54,13 @@ class Desktop:
     device: str
 
     async def sign_in(self, to: str) -> None:
-        """Sign in as Mara by a link, without any second factor."""
+        """Sign in as Mara by a link, without a second factor."""
         path, _ = await make_link(self.office.ledger, MARA.id, how=How.LOCAL, to=to)
         await self.tab.open(self.url + path)
         await self.tab.click("button", "Sign in")
 
     async def verifies(self, yes: bool) -> None:
-        """Let the user give the right finger, or the wrong one."""
+        """Let the user's finger match or not."""
         await self.tab.do(
             "WebAuthn.setUserVerified", authenticatorId=self.device, isUserVerified=yes
         )
@@ -68,7 +68,7 @@ class Desktop:
 
 @asynccontextmanager
 async def decider_with(office: Any, folder: Path, **more: Any) -> AsyncIterator[Desktop]:
-    """A gateway that listens on a name, and a browser whose pages may run scripts."""
+    """A gateway with a host name, and a browser with scripts."""
     port = free_port()
     url = f"http://localhost:{port}"
     settings = InboxSettings(url=url, secret_key=SecretStr("k" * 32), **more)
@@ -93,7 +93,7 @@ async def desktop(channels: Channels, tmp_path: Path) -> AsyncIterator[Desktop]:
 
 @pytest.fixture
 async def company(tmp_path: Path) -> AsyncIterator[Callable[[str, int], Awaitable[None]]]:
-    """A function that starts a certified provider, which sends back to an address."""
+    """Return a function that starts a certified provider, which redirects to an address."""
     modules = packages(PROVIDER)
     running: list[asyncio.subprocess.Process] = []
 
@@ -114,7 +114,7 @@ async def company(tmp_path: Path) -> AsyncIterator[Callable[[str, int], Awaitabl
 
 
 async def test_a_passkey_from_the_invitation_to_the_decision(desktop: Desktop) -> None:
-    """An operator's code adds it; it signs in without an address, and confirms what takes two."""
+    """An operator's code adds it; it signs in without an address, and confirms a second step."""
     tab, ledger = desktop.tab, desktop.office.ledger
     await desktop.sign_in("/inbox/security")
     await tab.find("h1", "Security")
@@ -137,7 +137,7 @@ async def test_a_passkey_from_the_invitation_to_the_decision(desktop: Desktop) -
     await tab.click("button", "Sign in with a passkey")
     await tab.find("header .who", MARA.name)
 
-    # A session that has proven nothing yet, and a yes that takes two steps.
+    # A session without a second factor, and an approval that needs two steps.
     approval, _ = await desktop.office.ask()
     await desktop.office.decider.approve(approval.id, MARA, channel="email")
     await tab.click("button", "Sign out")
@@ -158,7 +158,7 @@ async def test_a_passkey_from_the_invitation_to_the_decision(desktop: Desktop) -
 async def test_a_link_from_the_form_to_the_session(
     desktop: Desktop, start_sink: SinkFactory
 ) -> None:
-    """Asked for and opened in the same browser, by way of a mail."""
+    """A mailed link is requested and opened in the same browser."""
     sink = await start_sink()
     tab, office = desktop.tab, desktop.office
     await tab.open(f"{desktop.url}/inbox/sign-in?next=/inbox/away")
@@ -178,7 +178,7 @@ async def test_a_link_from_the_form_to_the_session(
 async def test_the_sign_in_of_a_company(
     channels: Channels, tmp_path: Path, company: Callable[[str, int], Awaitable[None]]
 ) -> None:
-    """At a provider on another site, which is certified for OpenID Connect: there and back."""
+    """The provider is on another site and certified for OpenID Connect."""
     port = free_port()
     oidc = OidcSettings(
         issuer=f"http://127.0.0.1:{port}",
@@ -204,7 +204,7 @@ async def test_the_sign_in_of_a_company(
 
 @pytest.mark.soak
 async def test_these_pages_are_for_everybody(channels: Channels, tmp_path: Path) -> None:
-    """No rule of axe is broken and nothing is cut off, at both widths, in light and dark."""
+    """No axe rule is broken and nothing is cut off, at both widths, in light and dark."""
     axe = (packages(AXE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
     oidc = OidcSettings(issuer="http://127.0.0.1:9", client_id="signoff", name="Example")
     ways = ("oidc", "link", "code", "passkey")

@@ -1,4 +1,4 @@
-"""One-time links: asked for on the page, mailed by a real server, good once and in one browser."""
+"""One-time links: requested on the page, mailed by a real server, valid once in one browser."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Mails = tuple[Sink, LinkMails]
 
 @pytest.fixture
 async def mails(office: Channels, start_sink: SinkFactory) -> Mails:
-    """Mails the links, to a server that keeps them."""
+    """Return the stage that mails links, and the server that keeps them."""
     sink = await start_sink()
     return sink, LinkMails(office.decider, EmailChannel(sink.settings()), SETTINGS)
 
@@ -45,7 +45,7 @@ async def ask(
 
 
 async def mailed(mails: Mails) -> str:
-    """Do the work of the stage, and return the path of the last link that was mailed."""
+    """Run the stage, and return the path of the last mailed link."""
     sink, worker = mails
     await worker.drain()
     text = present(sink.mails[-1].get_body(("plain",))).get_content()
@@ -54,13 +54,13 @@ async def mailed(mails: Mails) -> str:
 
 
 async def press(browser: Browser, path: str) -> httpx.Response:
-    """Look at a link and press its button."""
+    """Open a link and press its button."""
     form = forms_of(await browser.get(path)).get(USE, {"token": path.rpartition("/")[2]})
     return await browser.post(USE, form)
 
 
 async def test_the_whole_way(browser: Browser, office: Channels, mails: Mails) -> None:
-    """Somebody without any second factor signs in by mail, and decides what takes one step."""
+    """A person without a second factor signs in by mail and decides a request of one step."""
     await unenroll(office.ledger, "mara", by="test")
     office.policies = (FREE,)
     approval, _ = await office.ask()
@@ -87,7 +87,7 @@ async def test_the_whole_way(browser: Browser, office: Channels, mails: Mails) -
 
 
 async def test_a_link_works_once(browser: Browser, mails: Mails) -> None:
-    """A second time it is gone, for everybody."""
+    """The second time it is gone for everybody."""
     await ask(browser)
     link = await mailed(mails)
     assert (await press(browser, link)).status_code == 303
@@ -96,7 +96,7 @@ async def test_a_link_works_once(browser: Browser, mails: Mails) -> None:
 
 
 async def test_of_two_who_press_at_once_one_is_signed_in(browser: Browser, mails: Mails) -> None:
-    """To use a link up and to begin the session is one commit."""
+    """One commit uses the link and starts the session."""
     await ask(browser)
     form = forms_of(await browser.get(await mailed(mails)))[USE]
     answers = await asyncio.gather(*(browser.post(USE, form) for _ in range(5)))
@@ -104,7 +104,7 @@ async def test_of_two_who_press_at_once_one_is_signed_in(browser: Browser, mails
 
 
 async def test_looking_uses_nothing_up(browser: Browser, mails: Mails) -> None:
-    """Mail systems open every link before people do, in browsers of their own and in any way."""
+    """Mail systems open links before people do, in their own browsers and in any way."""
     await ask(browser)
     link = await mailed(mails)
     jar = browser.http.cookies
@@ -117,7 +117,7 @@ async def test_looking_uses_nothing_up(browser: Browser, mails: Mails) -> None:
 
 
 async def test_another_browser_cannot_use_it(browser: Browser, mails: Mails) -> None:
-    """Overheard or forwarded it signs nobody in, does not say who it is for, and stays good."""
+    """In another browser it signs nobody in, does not name its person, and stays valid."""
     await ask(browser)
     link = await mailed(mails)
     jar = browser.http.cookies
@@ -127,7 +127,7 @@ async def test_another_browser_cannot_use_it(browser: Browser, mails: Mails) -> 
     assert "Another browser requested" in page.text
     assert "Mara" not in page.text
     assert (await press(browser, link)).status_code == 403
-    # One that has asked for a link itself is another one all the same.
+    # A browser that has requested its own link is another browser too.
     await ask(browser, CLEO.email)
     assert (await press(browser, link)).status_code == 403
     browser.http.cookies = jar
@@ -135,7 +135,7 @@ async def test_another_browser_cannot_use_it(browser: Browser, mails: Mails) -> 
 
 
 async def test_a_second_request_leaves_the_first_link_good(browser: Browser, mails: Mails) -> None:
-    """Who presses twice may open either mail."""
+    """A person who requests twice may open either mail."""
     await ask(browser)
     first = await mailed(mails)
     await ask(browser)
@@ -148,7 +148,7 @@ async def test_a_second_request_leaves_the_first_link_good(browser: Browser, mai
 async def test_a_link_is_old_after_ten_minutes(
     browser: Browser, office: Channels, mails: Mails
 ) -> None:
-    """And a request that nobody has worked on by then sends none."""
+    """A request that is older when it is worked on sends no link."""
     await ask(browser)
     link = await mailed(mails)
     office.clock.advance(timedelta(minutes=10))
@@ -163,7 +163,7 @@ async def test_a_link_is_old_after_ten_minutes(
 
 
 async def test_who_is_there_is_not_told(browser: Browser, office: Channels, mails: Mails) -> None:
-    """By the answer to the byte, by what is written into the ledger, or by what is done for it."""
+    """The response, the ledger and the work are the same for known and unknown people."""
     addresses = [MARA.email, MARA.aliases[0], "nobody@example.com", "mara", "", "x" * 300]
     answers, bodies = [], []
     for address in addresses:
@@ -179,7 +179,7 @@ async def test_who_is_there_is_not_told(browser: Browser, office: Channels, mail
 
 
 async def test_mail_goes_to_people_of_the_directory_only(browser: Browser, mails: Mails) -> None:
-    """Under the address that the operator has written down, whatever alias was typed."""
+    """The link goes to the address of the settings, whatever alias was entered."""
     for address in ("nobody@example.com", "mara", f"{MARA.email}, evil@example.com", ""):
         await ask(browser, address)
     assert await mails[1].drain() == 4
@@ -191,7 +191,7 @@ async def test_mail_goes_to_people_of_the_directory_only(browser: Browser, mails
 
 @pytest.mark.parametrize("address", [MARA.email, "nobody@example.com"])
 async def test_a_mailbox_is_not_filled(browser: Browser, mails: Mails, address: str) -> None:
-    """After five requests for an address none more is taken, known or unknown."""
+    """After five requests for an address no more are accepted, known or unknown."""
     codes = [(await ask(browser, address)).status_code for _ in range(6)]
     assert codes == [200] * 5 + [429]
 
@@ -199,7 +199,7 @@ async def test_a_mailbox_is_not_filled(browser: Browser, mails: Mails, address: 
 async def test_a_burst_keeps_nobody_from_a_link_for_a_day(
     browser: Browser, office: Channels
 ) -> None:
-    """What is refused is not counted: a quarter of an hour later a link can be asked for."""
+    """Refused requests do not count: a quarter of an hour later a request works."""
     codes = [(await ask(browser)).status_code for _ in range(39)]
     assert codes == [200] * 5 + [429] * 34
     store = office.ledger.store
@@ -212,12 +212,12 @@ async def test_a_burst_keeps_nobody_from_a_link_for_a_day(
 async def test_nor_by_way_of_aliases_and_of_many_places(
     browser: Browser, office: Channels, mails: Mails
 ) -> None:
-    """What goes to one person is counted where it is mailed, and is not told."""
+    """Requests are counted by recipient; the response does not reveal this."""
     addresses = [MARA.email, *MARA.aliases]
     store = office.ledger.store
     for number in range(12):
         await ask(browser, addresses[number % len(addresses)])
-        # As if it came from elsewhere, and after a while.
+        # As if it came from elsewhere after a while.
         for key in await store.keys("tries:links:"):
             await store.client.delete(store.prefix + key)
     await mails[1].drain()
@@ -225,7 +225,7 @@ async def test_nor_by_way_of_aliases_and_of_many_places(
 
 
 async def test_one_place_cannot_ask_for_many(browser: Browser) -> None:
-    """Whatever the addresses are."""
+    """The limit counts requests for any addresses."""
     codes = [(await ask(browser, f"p{one}@example.com")).status_code for one in range(41)]
     assert codes == [200] * 40 + [429]
 
@@ -233,7 +233,7 @@ async def test_one_place_cannot_ask_for_many(browser: Browser) -> None:
 async def test_what_the_ledger_holds_signs_nobody_in(
     browser: Browser, office: Channels, mails: Mails, snapshot: Snapshot
 ) -> None:
-    """Neither the link nor the cookie of the browser is in it."""
+    """Neither the link nor the browser's cookie is in the ledger."""
     await ask(browser)
     link = await mailed(mails)
     everything = b"".join((await snapshot()).values())
@@ -245,7 +245,7 @@ async def test_what_the_ledger_holds_signs_nobody_in(
 async def test_a_link_gives_the_session_a_name_of_its_own(
     browser: Browser, office: Channels, mails: Mails
 ) -> None:
-    """One that was planted before is not the session's, and the one that was there has ended."""
+    """A planted name is not used, and the earlier session has ended."""
     await browser.sign_in(CLEO)
     before = browser.session
     await ask(browser)
@@ -260,7 +260,7 @@ async def test_a_link_gives_the_session_a_name_of_its_own(
 async def test_a_form_of_another_page_neither_asks_nor_signs_in(
     browser: Browser, mails: Mails, headers: dict[str, str]
 ) -> None:
-    """Nobody is signed in as somebody else by a page that they look at."""
+    """A page of another site cannot sign a person in as somebody else."""
     assert (await ask(browser, **headers)).status_code == 403
     await ask(browser)
     link = await mailed(mails)
@@ -272,14 +272,14 @@ async def test_a_form_of_another_page_neither_asks_nor_signs_in(
 
 @pytest.mark.parametrize("to", ["https://evil.example/", "//evil.example", "/healthz"])
 async def test_a_link_leads_nowhere_else(browser: Browser, mails: Mails, to: str) -> None:
-    """Where it goes on to is one of our pages, whatever was sent with the request."""
+    """The next page is always one of the inbox, whatever the request contained."""
     await ask(browser, to=to)
     assert (await press(browser, await mailed(mails))).headers["Location"] == "/inbox/"
 
 
 @pytest.mark.parametrize("token", ["x", "A" * 43, "é" * 43, "..%2f..", "A" * 4000])
 async def test_what_is_no_link_is_gone(browser: Browser, token: str) -> None:
-    """With the same page as one that was used."""
+    """The page is the same as for a used link."""
     assert (await browser.get(f"{ASK}/{token}")).status_code in {404, 410}
     assert (await browser.post(USE, {"token": token})).status_code == 410
 
@@ -287,7 +287,7 @@ async def test_what_is_no_link_is_gone(browser: Browser, token: str) -> None:
 async def test_a_server_that_is_away_is_tried_again(
     browser: Browser, office: Channels, mails: Mails
 ) -> None:
-    """The link that comes in the end works."""
+    """The link that finally arrives works."""
     sink, worker = mails
     sink.answers["DATA"] = "451 later"
     await ask(browser)
@@ -301,7 +301,7 @@ async def test_a_server_that_is_away_is_tried_again(
 async def test_who_has_left_is_not_signed_in(
     browser: Browser, office: Channels, mails: Mails
 ) -> None:
-    """A link of somebody who is not in the directory any more is gone."""
+    """A link of a person who is no longer in the directory is gone."""
     path, _ = await make_link(office.ledger, "nobody", how=How.LOCAL, to="/inbox/")
     assert (await browser.get(path)).status_code == 410
     assert (await press(browser, path)).status_code == 410
@@ -310,7 +310,7 @@ async def test_who_has_left_is_not_signed_in(
 async def test_a_link_of_the_command_line_works_in_any_browser(
     browser: Browser, office: Channels
 ) -> None:
-    """Once; the session says what it began with."""
+    """It works once; the session records how it began."""
     path, _ = await make_link(office.ledger, "mara", how=How.LOCAL, to="/inbox/away")
     assert (await press(browser, path)).headers["Location"] == "/inbox/away"
     (session,) = await Sessions(office.ledger, SETTINGS).open("mara")
@@ -320,7 +320,7 @@ async def test_a_link_of_the_command_line_works_in_any_browser(
 
 
 async def test_ways_that_are_not_wanted_are_not_there(browser: Browser, office: Channels) -> None:
-    """Neither on the page nor behind it."""
+    """They are not on the page, and their addresses do not exist."""
     import httpx
 
     from signoff.channels.gateway import make_gateway

@@ -1,4 +1,4 @@
-"""The lists of the inbox page: what is in them, for whom, and how they are searched and sorted."""
+"""The lists of the inbox page: their content, audience, search and order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FINANCE = Policy(name="finance", ask=("queue:finance",), within="4h")
 
 @pytest.fixture
 def directory() -> Directory:
-    """Mara, who is in a queue, Cleo, who sees all, and Riley, who asks."""
+    """Mara is in a queue, Cleo sees everything, and Riley is the requester."""
     return Directory([MARA, BOSS, RILEY], queues=[Queue(name="finance", members=("mara",))])
 
 
@@ -46,24 +46,24 @@ async def apps(office: Channels) -> dict[str, pyotp.OTP]:
 
 @pytest.fixture
 async def office(office: Channels) -> Channels:
-    """Calls wait in a queue."""
+    """Return an office whose calls wait in a queue."""
     office.policies = (FINANCE,)
     return office
 
 
 def ids(page: httpx.Response) -> list[str]:
-    """Return the ids of the lines of a list, in their order."""
+    """Return the ids in the rows of a list, in order."""
     assert page.status_code == 200, page.text
     return re.findall(r'id="open-(ap_[a-z2-7]{16})"', page.text)
 
 
 def lasting(hours: int) -> Policy:
-    """Return the policy with another time to answer."""
+    """Return the policy with another deadline."""
     return FINANCE.model_copy(update={"within": Span(timedelta(hours=hours))})
 
 
 async def three(office: Channels) -> list[str]:
-    """Open three requests, half an hour apart, the last of them due first."""
+    """Open three requests, half an hour apart; the last is due first."""
     found: list[str] = []
     for hours in (4, 4, 1):
         office.policies = (lasting(hours),)
@@ -73,7 +73,7 @@ async def three(office: Channels) -> list[str]:
 
 
 async def test_for_me(browser: Browser, office: Channels) -> None:
-    """What waits for my answer, with who asks, since when, until when and on whom."""
+    """The list shows the requester, the start, the deadline and the awaited people."""
     approval, _ = await office.ask(amount=250, purpose="train")
     await browser.sign_in()
     page = await browser.get("/inbox/")
@@ -102,7 +102,7 @@ async def test_for_me(browser: Browser, office: Channels) -> None:
 async def test_sorting(
     browser: Browser, office: Channels, path: str, sort: str, order: tuple[int, ...]
 ) -> None:
-    """By when it was asked, either way, and by what is due next."""
+    """By creation time in both directions, and by next due time."""
     opened = await three(office)
     await browser.sign_in(CLEO if path == "all" else MARA)
     page = await browser.get(f"/inbox/{path}?sort={sort}")
@@ -112,7 +112,7 @@ async def test_sorting(
 
 
 async def test_pages(browser: Browser, office: Channels, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long list goes on behind a link, each line once, whatever is added meanwhile."""
+    """A long list continues behind a link and shows each row once, whatever is added meanwhile."""
     monkeypatch.setattr("signoff.channels.inbox.pages.lists.SHOWN", 2)
     opened = []
     for number in range(5):
@@ -152,7 +152,7 @@ async def test_pages(browser: Browser, office: Channels, monkeypatch: pytest.Mon
     ],
 )
 async def test_filters(browser: Browser, office: Channels, query: str, found: set[int]) -> None:
-    """By words, tool, app, person, where it stands, when it is due, and queue."""
+    """By words, tool, app, person, state, deadline and queue."""
     first, _ = await office.ask(amount=1, purpose="Train to Bern")
     second, _ = await office.ask(amount=2)
     office.policies = (lasting(1),)
@@ -169,7 +169,7 @@ async def test_filters(browser: Browser, office: Channels, query: str, found: se
 
 
 async def test_an_address_that_asks_for_what_there_is_not(browser: Browser) -> None:
-    """It is told, with what there is."""
+    """The page says so, and lists the existing values."""
     await browser.sign_in()
     for query, text in (
         ("sort=worst", "There is: oldest, due, newest."),
@@ -185,7 +185,7 @@ async def test_an_address_that_asks_for_what_there_is_not(browser: Browser) -> N
 async def test_where_a_search_was_cut_the_page_says_so(
     browser: Browser, office: Channels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It looks at a limited number of records, says how many, and goes on behind them."""
+    """It looks at a limited number of records, says how many, and continues after them."""
     monkeypatch.setattr("signoff.channels.inbox.pages.lists.SCANNED", 50)
     for number in range(60):
         await office.ask(tool="reimburse" if number < 59 else "refund")
@@ -201,7 +201,7 @@ async def test_where_a_search_was_cut_the_page_says_so(
 
 
 async def test_the_first_page_is_small(browser: Browser, office: Channels) -> None:
-    """A full page of long calls has less than 100,000 bytes with all beside it, unpacked."""
+    """A full page of long calls has less than 100,000 bytes with all its files, unpacked."""
     for number in range(SHOWN + 1):
         await office.ask(amount=number, purpose="words " * 100)
     await browser.sign_in()
@@ -216,7 +216,7 @@ async def test_the_first_page_is_small(browser: Browser, office: Channels) -> No
 async def test_too_many_to_sort(
     browser: Browser, office: Channels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Redis is not made to sort what is too long: the list says that it is in its own order."""
+    """Redis does not sort a list that is too long; the page says that the order differs."""
     monkeypatch.setattr("signoff.channels.inbox.pages.lists.SORTED", 2)
     opened = await three(office)
     await browser.sign_in()
@@ -226,7 +226,7 @@ async def test_too_many_to_sort(
 
 
 async def test_my_queues(browser: Browser, office: Channels) -> None:
-    """How much waits in each of them, since when, until when, and on whom."""
+    """Each has its number of waiting requests, oldest, next due and awaited people."""
     opened = await three(office)
     office.clock.advance(timedelta(minutes=30))
     await browser.sign_in()
@@ -245,7 +245,7 @@ async def test_my_queues(browser: Browser, office: Channels) -> None:
 
 
 async def test_queues_of_others(browser: Browser, office: Channels) -> None:
-    """Who is in none is told so and sees none; who sees all sees all of them."""
+    """A person without a queue sees none and reads why; an auditor sees all."""
     await office.ask()
     await browser.sign_in(RILEY)
     assert "You are in no queue." in (await browser.get("/inbox/queues")).text
@@ -257,7 +257,7 @@ async def test_queues_of_others(browser: Browser, office: Channels) -> None:
 
 
 async def test_asked_by_me(browser: Browser, office: Channels) -> None:
-    """My own requests and where they stand; they do not wait for me, and others' are not there."""
+    """Own requests and their states; they do not wait for their requester."""
     mine, _ = await office.ask(amount=1)
     done, _ = await office.ask(amount=2, user="R.Voss@example.net")
     await office.ask(amount=3, user="nora")
@@ -272,7 +272,7 @@ async def test_asked_by_me(browser: Browser, office: Channels) -> None:
 
 
 async def test_all_is_for_those_who_see_all(browser: Browser, office: Channels) -> None:
-    """An operator sees what waits for others; nobody else has that page."""
+    """An operator sees all waiting requests; other people do not have that page."""
     approval, _ = await office.ask()
     await browser.sign_in(MARA)
     assert (await browser.get("/inbox/all")).status_code == 404
@@ -285,7 +285,7 @@ async def test_all_is_for_those_who_see_all(browser: Browser, office: Channels) 
 
 
 async def test_ended(browser: Browser, office: Channels) -> None:
-    """Ended requests, for those who were asked, who asked, and who see all; for nobody else."""
+    """Approvers, requesters and people who see everything find them; nobody else does."""
     approval, _ = await office.ask()
     await office.decider.approve(approval.id, MARA, channel="email")
     for person, seen in ((MARA, True), (RILEY, True), (CLEO, True)):
@@ -304,7 +304,7 @@ async def test_ended(browser: Browser, office: Channels) -> None:
 
 
 async def test_what_stays_open_is_overdue(browser: Browser, office: Channels) -> None:
-    """It is marked, and found by that."""
+    """It is marked as overdue and found by that filter."""
     office.policies = (FINANCE.model_copy(update={"on_timeout": OnTimeout.STAY}),)
     approval, _ = await office.ask()
     office.clock.advance(timedelta(hours=5))
@@ -317,7 +317,7 @@ async def test_what_stays_open_is_overdue(browser: Browser, office: Channels) ->
 async def test_a_ledger_that_is_away(
     browser: Browser, office: Channels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page says so, and a part that is fetched for an open page is not put into it."""
+    """The page says so; a part for an open page is not inserted."""
 
     async def away(*_: object, **__: Any) -> None:
         raise LedgerUnavailable("Redis is away.")
@@ -331,7 +331,7 @@ async def test_a_ledger_that_is_away(
 
 
 async def test_htmx_is_as_it_was_released() -> None:
-    """The file has the SHA-256 that its README names, and its licence is beside it."""
+    """The file has the SHA-256 of its README, and its licence is beside it."""
     folder = files("signoff.channels.inbox").joinpath("static")
     found = sha256(folder.joinpath("htmx.min.js").read_bytes()).hexdigest()
     assert f"| SHA-256 | `{found}` |" in folder.joinpath("README.md").read_text()
@@ -339,7 +339,7 @@ async def test_htmx_is_as_it_was_released() -> None:
 
 
 async def test_files_beside_the_pages(browser: Browser) -> None:
-    """They are packed for browsers that take that, and not sent twice."""
+    """They are compressed for browsers that accept it, and not sent twice."""
     for name, kind in (("style.css", "text/css"), ("live.js", "text/javascript")):
         plain = await browser.http.get(f"/inbox/{name}", headers={"Accept-Encoding": "identity"})
         packed = await browser.get(f"/inbox/{name}")
@@ -365,7 +365,7 @@ async def test_files_beside_the_pages(browser: Browser) -> None:
 def test_a_row_stands_under_its_day_and_shows_its_urgency(
     left: float, day: str, urgency: str
 ) -> None:
-    """By the clock of the reader, from overdue to days ahead."""
+    """The reader's time zone counts, from overdue to days ahead."""
     due = NOON + timedelta(hours=left)
     approval = ask(make_approval(), MARA).model_copy(update={"deadline": due})
     row = line(approval, MARA, Directory([MARA, RILEY]), NOON)
@@ -373,7 +373,7 @@ def test_a_row_stands_under_its_day_and_shows_its_urgency(
 
 
 def test_rows_are_grouped_in_their_order() -> None:
-    """Neighbours of one day are one group."""
+    """Neighbours of the same day form a group."""
     approval = ask(make_approval(), MARA)
     rows = [
         line(

@@ -1,10 +1,10 @@
-"""What open pages are told, by a server that listens: of what changes, and only of their own."""
+"""Live updates of open pages by a real server: only changes that the person may see."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -12,13 +12,13 @@ import httpx
 import pytest
 import uvicorn
 
-from builders import CLEO, MARA, present
+from builders import CLEO, MARA
 from channels.conftest import Channels
 from signoff.broker.ledger.follow import Entry, batches, latest
 from signoff.broker.ledger.store import Store
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.pages import live
-from signoff.channels.inbox.pages.live import ANYTHING, Hub, Listener
+from signoff.channels.inbox.pages.live import ANYTHING, HEARTBEAT, MOST_EACH, Hub, Listener
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.cli.composition.http import Server
 from signoff.core.base.errors import LedgerUnavailable
@@ -26,11 +26,11 @@ from signoff.core.policies.policy import Policy
 from visitor import COOKIE, SETTINGS, Browser, forms_of
 
 FREE = Policy(name="free", ask=("mara",), within="4h")
-PATIENCE = 30
+PATIENCE = 300
 
 
 class Page:
-    """An open page: what it is told."""
+    """An open page and its events."""
 
     def __init__(self, answer: httpx.Response) -> None:
         self.answer = answer
@@ -38,7 +38,7 @@ class Page:
         self._lines = answer.aiter_lines()
 
     async def told(self) -> str:
-        """Return the id of what has changed next, and keep the id of the event."""
+        """Return the id of the next changed approval, and keep the id of the event."""
         async with asyncio.timeout(PATIENCE):
             async for line in self._lines:
                 name, _, value = line.partition(": ")
@@ -49,14 +49,14 @@ class Page:
         raise EOFError
 
     async def begun(self) -> None:
-        """Wait until it is listened for."""
+        """Wait until the page receives events."""
         async with asyncio.timeout(PATIENCE):
             async for line in self._lines:
                 if line.startswith("retry"):
                     return
 
     async def ended(self) -> None:
-        """Wait until nothing comes any more."""
+        """Wait until the stream has ended."""
         async with asyncio.timeout(PATIENCE):
             async for _ in self._lines:
                 continue
@@ -64,28 +64,29 @@ class Page:
 
 @pytest.fixture
 async def office(office: Channels) -> Channels:
-    """What is asked takes one step."""
+    """Return an office whose requests need one step."""
     office.policies = (FREE,)
     return office
 
 
 @dataclass(frozen=True)
 class Listening:
-    """A server, and where it listens."""
+    """A server and its address."""
 
     server: Server
     url: str
 
 
 @pytest.fixture
-async def here(office: Channels) -> AsyncIterator[Listening]:
-    """A server that listens."""
+async def here(office: Channels, request: pytest.FixtureRequest) -> AsyncIterator[Listening]:
+    """Return a running server; a parameter is the seconds between signs of life."""
     app = make_gateway(office.ledger)
-    app.include_router(make_inbox_router(office.decider, SETTINGS))
+    heartbeat = getattr(request, "param", HEARTBEAT)
+    app.include_router(make_inbox_router(office.decider, SETTINGS, heartbeat=heartbeat))
     up = asyncio.get_running_loop().create_future()
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, lifespan="off")
     server = Server(config, up.set_result)
-    task = asyncio.create_task(server._serve())
+    task = asyncio.create_task(server._serve())  # serve() would take over the signals
     yield Listening(server, f"http://127.0.0.1:{await up}")
     server.should_exit = True
     await task
@@ -96,7 +97,7 @@ Look = Callable[..., AbstractAsyncContextManager[Page]]
 
 @pytest.fixture
 def look(office: Channels, here: Listening, browser: Browser) -> Look:
-    """Open a page of the session that the browser has now, as it is at this moment."""
+    """Open a page with the browser's current session."""
 
     @asynccontextmanager
     async def look(query: str = "", **headers: str) -> AsyncIterator[Page]:
@@ -120,7 +121,7 @@ def look(office: Channels, here: Listening, browser: Browser) -> Look:
 async def test_told_of_what_one_may_see_and_of_nothing_else(
     browser: Browser, office: Channels, look: Look
 ) -> None:
-    """A page learns what has changed by the id alone, and nothing of what others are asked."""
+    """An event has only the id, and there are no events about other people's requests."""
     mine, _ = await office.ask(amount=1)
     office.policies = (FREE.model_copy(update={"ask": ("cleo",)}),)
     other, _ = await office.ask(amount=2)
@@ -132,7 +133,7 @@ async def test_told_of_what_one_may_see_and_of_nothing_else(
 
 
 async def test_told_of_what_was_missed(browser: Browser, office: Channels, look: Look) -> None:
-    """A browser that reconnects is told what has changed since the last that they were told."""
+    """After reconnecting, a browser gets the changes since its last event."""
     first, _ = await office.ask(amount=1)
     second, _ = await office.ask(amount=2)
     await browser.sign_in()
@@ -148,7 +149,7 @@ async def test_told_of_what_was_missed(browser: Browser, office: Channels, look:
 
 
 async def test_a_page_of_one_approval(browser: Browser, office: Channels, look: Look) -> None:
-    """It is told of that one alone."""
+    """Its page only gets events of that approval."""
     first, _ = await office.ask(amount=1)
     second, _ = await office.ask(amount=2)
     await browser.sign_in()
@@ -158,11 +159,9 @@ async def test_a_page_of_one_approval(browser: Browser, office: Channels, look: 
         assert await page.told() == second.id
 
 
-async def test_it_ends_with_the_session(
-    browser: Browser, office: Channels, look: Look, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After a sign-out nothing more is told; who has no session is told nothing at all."""
-    monkeypatch.setattr(live, "HEARTBEAT", 0.05)
+@pytest.mark.parametrize("here", [0.05], indirect=True)
+async def test_it_ends_with_the_session(browser: Browser, office: Channels, look: Look) -> None:
+    """After a sign-out no more events come; without a session there are none."""
     approval, _ = await office.ask()
     await browser.sign_in()
     form = forms_of(await browser.get("/inbox/"))["/inbox/sign-out"]
@@ -179,7 +178,7 @@ async def test_it_ends_with_the_session(
 async def test_an_open_page_does_not_prolong_the_session(
     browser: Browser, office: Channels, look: Look
 ) -> None:
-    """Neither what it listens for nor what it fetches automatically is a use by a person."""
+    """Neither the event stream nor automatic requests count as use by a person."""
     await browser.sign_in()
     office.clock.advance(timedelta(minutes=20))
     async with look():
@@ -189,15 +188,16 @@ async def test_an_open_page_does_not_prolong_the_session(
     assert (await browser.get("/inbox/")).status_code == 303
 
 
-async def test_a_person_has_so_many(
-    browser: Browser, office: Channels, look: Look, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One more page is told to do without; when another one is closed there is room again."""
-    monkeypatch.setattr(live, "MOST_EACH", 1)
+async def test_a_person_has_so_many(browser: Browser, office: Channels, look: Look) -> None:
+    """One more page is refused; after another closes, there is room again."""
     approval, _ = await office.ask()
     await browser.sign_in()
-    async with look(), look() as page:
-        assert page.answer.status_code == 429
+    async with AsyncExitStack() as pages:
+        for _ in range(MOST_EACH):
+            page = await pages.enter_async_context(look())
+            assert page.answer.status_code == 200
+        async with look() as page:
+            assert page.answer.status_code == 429
     for _ in range(100):
         async with look() as page:
             if page.answer.status_code == 200:
@@ -211,7 +211,7 @@ async def test_a_person_has_so_many(
 async def test_a_server_that_stops_does_not_wait_for_pages(
     browser: Browser, here: Listening, look: Look
 ) -> None:
-    """What streams without an end is ended, and not waited for."""
+    """Endless streams are closed without waiting."""
     await browser.sign_in()
     async with look() as page:
         here.server.should_exit = True
@@ -221,13 +221,16 @@ async def test_a_server_that_stops_does_not_wait_for_pages(
 async def test_one_reader_for_all_and_none_where_nobody_looks(
     office: Channels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many listen, the audit is read once; the last one who goes ends the reading."""
-    reading = []
+    """The audit is read once for any number of listeners, and not without listeners."""
+    reading, ended = [], asyncio.Event()
 
     async def counted(store: Store, *, start: str) -> AsyncIterator[Sequence[Entry]]:
         reading.append(start)
-        async for batch in batches(store, start=start):
-            yield batch
+        try:
+            async for batch in batches(store, start=start):
+                yield batch
+        finally:
+            ended.set()
 
     monkeypatch.setattr(live, "batches", counted)
     approval, _ = await office.ask()
@@ -245,15 +248,27 @@ async def test_one_reader_for_all_and_none_where_nobody_looks(
     assert set(listeners[1].take()) == {approval.id}
     assert listeners[2].take() == {}
     assert len(reading) == 1
-    task = present(hub._reader)
     for one in listeners:
+        assert not ended.is_set()
         hub.detach(one)
-    await asyncio.wait([task])
-    assert task.cancelled()
+    async with asyncio.timeout(PATIENCE):
+        await ended.wait()
+    assert len(reading) == 1
+
+
+async def test_a_page_that_opens_while_the_process_stops_is_ended(office: Channels) -> None:
+    """The hub ends listeners that it has, and those that come after its end."""
+    hub, before, late = Hub(office.decider), Listener(MARA, ""), Listener(CLEO, "")
+    assert hub.attach(before)
+    hub.close()
+    assert hub.attach(late)
+    assert (before.closed, late.closed) == (True, True)
+    hub.detach(before)
+    hub.detach(late)
 
 
 async def test_a_ledger_that_was_away(office: Channels, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reading goes on behind the last entry that was read, and misses nothing."""
+    """Reading continues after the last entry, and misses nothing."""
     starts = []
 
     async def failing(store: Store, *, start: str) -> AsyncIterator[Sequence[Entry]]:
@@ -264,10 +279,9 @@ async def test_a_ledger_that_was_away(office: Channels, monkeypatch: pytest.Monk
                 raise LedgerUnavailable("Redis is away.")
 
     monkeypatch.setattr(live, "batches", failing)
-    monkeypatch.setattr(live, "_PATIENCE", 0.01)
     first, _ = await office.ask(amount=1)
     second, _ = await office.ask(amount=2)
-    hub, listener = Hub(office.decider), Listener(MARA, "")
+    hub, listener = Hub(office.decider, patience=0.01), Listener(MARA, "")
     hub.attach(listener)
     await hub.catch_up(listener, await latest(office.ledger.store))
     seen = set()
@@ -283,7 +297,7 @@ async def test_a_ledger_that_was_away(office: Channels, monkeypatch: pytest.Monk
 
 
 def test_what_a_slow_page_is_owed_is_bounded() -> None:
-    """Where too much has changed to name it, it is told that something has."""
+    """If too much has changed, the event says only that something has."""
     listener = Listener(MARA, "")
     for number in range(1000):
         listener.tell(f"ap_{number}", f"{number}-0")

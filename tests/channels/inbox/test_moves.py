@@ -1,4 +1,4 @@
-"""What people do on the page short of deciding, and that each form counts once."""
+"""Moves on the page that do not decide; each form counts once."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from visitor import ORIGIN, TWO_STEPS, Browser, forms_of
 
 @pytest.fixture
 def directory() -> Directory:
-    """People with roles."""
+    """Return people with roles."""
     return CROWD
 
 
 @pytest.fixture
 async def asked(office: Channels) -> Approval:
-    """An approval that Mara and Cleo are asked about, and Riley has asked for."""
+    """Return an approval of Riley's that asks Mara and Cleo."""
     office.policies = (PLAIN,)
     return (await office.ask())[0]
 
 
 async def test_claim_and_release(browser: Browser, office: Channels, asked: Approval) -> None:
-    """A claim keeps the decision for one; the other reads whose it is, and until when."""
+    """A claim reserves the decision for one person; the other reads whose it is and until when."""
     await enter(browser, MARA)
     assert (await send(browser, asked, "claim")).status_code == 303
     assert present((await office.ledger.approval(asked.id)).claimed).by == "mara"
@@ -71,7 +71,7 @@ async def test_a_question_and_its_answer(
 
 
 async def test_hand_it_on(browser: Browser, office: Channels, asked: Approval) -> None:
-    """One's own place goes to somebody by address, with a reason; without one nothing is done."""
+    """A person hands over their own seat by address with a reason, which is required."""
     await enter(browser, MARA)
     form = forms_of(await browser.get(page_of(asked.id)))[f"{page_of(asked.id)}/reassign"]
     assert "of" not in form
@@ -92,7 +92,7 @@ async def test_hand_it_on(browser: Browser, office: Channels, asked: Approval) -
 
 
 async def test_handing_on_takes_what_a_yes_takes(browser: Browser, office: Channels) -> None:
-    """Where a yes takes a second factor, a session alone gives nobody's place away."""
+    """If an approval needs a second factor, a session without one cannot reassign it."""
     office.policies = (TWO_STEPS,)
     approval, _ = await office.ask()
     await enter(browser, MARA)
@@ -110,7 +110,7 @@ async def test_handing_on_takes_what_a_yes_takes(browser: Browser, office: Chann
 async def test_nobody_gives_away_the_place_of_another(
     browser: Browser, office: Channels, asked: Approval
 ) -> None:
-    """Whatever the form says."""
+    """This holds whatever the form contains."""
     await enter(browser, MARA)
     answer = await send(browser, asked, "reassign", of="cleo", to="dan", reason="x")
     assert answer.status_code == 409
@@ -118,7 +118,7 @@ async def test_nobody_gives_away_the_place_of_another(
 
 
 async def test_more_time(browser: Browser, office: Channels, asked: Approval) -> None:
-    """The deadline moves by what the policy leaves room for, with a reason."""
+    """The deadline moves within the policy's limit, with a reason."""
     await enter(browser, MARA)
     page = await browser.get(page_of(asked.id))
     assert '<option value="4h"' in page.text
@@ -133,7 +133,7 @@ async def test_more_time(browser: Browser, office: Channels, asked: Approval) ->
 async def test_comment_remind_and_withdraw(
     browser: Browser, office: Channels, asked: Approval
 ) -> None:
-    """The requester does all three; a reminder goes out once an hour at most."""
+    """The requester does all three; a reminder is sent once an hour at most."""
     await enter(browser, RILEY)
     assert (await send(browser, asked, "comment", text="as in the offer")).status_code == 303
     assert (await send(browser, asked, "comment", text="  ")).status_code == 409
@@ -150,7 +150,7 @@ async def test_comment_remind_and_withdraw(
 
 
 async def test_calls_like_it_too(browser: Browser, office: Channels) -> None:
-    """Where the policy allows it the form offers it, and what is chosen is granted."""
+    """If the policy allows it, the form offers a grant and gives the selected one."""
     rules = GrantRules(who=("mara",), longest=timedelta(hours=8))
     office.policies = (PLAIN.model_copy(update={"grants": rules}),)
     approval, _ = await office.ask()
@@ -170,7 +170,7 @@ async def test_calls_like_it_too(browser: Browser, office: Channels) -> None:
 
 
 async def test_a_reason_that_the_policy_wants(browser: Browser, office: Channels) -> None:
-    """Without it nothing is decided, and the field says so."""
+    """Without it nothing is decided, and the error is at the field."""
     office.policies = (PLAIN.model_copy(update={"reasons": (Verdict.APPROVE,)}),)
     approval, _ = await office.ask()
     await enter(browser, MARA)
@@ -185,7 +185,7 @@ async def test_a_reason_that_the_policy_wants(browser: Browser, office: Channels
 async def test_a_form_that_is_sent_twice_counts_once(
     browser: Browser, office: Channels, asked: Approval, at_once: bool
 ) -> None:
-    """A double click makes one comment and one decision, and both presses lead to the page."""
+    """A double click makes one comment and one decision, and both show the page."""
     await enter(browser, MARA)
     path = page_of(asked.id)
     forms = forms_of(await browser.get(path))
@@ -203,7 +203,7 @@ async def test_a_form_that_is_sent_twice_counts_once(
 async def test_the_same_page_sent_with_other_words_is_another_form(
     browser: Browser, office: Channels, asked: Approval
 ) -> None:
-    """Going back and commenting again loses nothing."""
+    """Going back and commenting again makes a second comment."""
     await enter(browser, MARA)
     path = page_of(asked.id)
     form = forms_of(await browser.get(path))[f"{path}/comment"]
@@ -216,7 +216,7 @@ async def test_the_same_page_sent_with_other_words_is_another_form(
 async def test_every_move_wants_a_form_of_this_page(
     browser: Browser, office: Channels, asked: Approval
 ) -> None:
-    """Without the token, with that of another session, from elsewhere, or for another call: no."""
+    """A missing token, another session, another site or another call is refused."""
     await enter(browser, CLEO)
     others = (await hidden(browser, asked))["csrf"]
     await enter(browser, MARA)
@@ -242,7 +242,7 @@ async def test_every_move_wants_a_form_of_this_page(
 
 
 async def test_whatever_is_sent_is_answered(browser: Browser, office: Channels) -> None:
-    """No form breaks the page, whatever its fields hold; seeded, so that it can be had again."""
+    """No form data breaks the page; the seed makes a failure repeatable."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask(template={"days": 0, "day": "2026-11-21", "more": {"a": 1}})
     await enter(browser, MARA)
@@ -265,7 +265,7 @@ async def test_whatever_is_sent_is_answered(browser: Browser, office: Channels) 
 async def test_what_was_decided_meanwhile(
     browser: Browser, office: Channels, asked: Approval
 ) -> None:
-    """A person who is late with a comment or a claim reads who has decided."""
+    """A late comment or claim shows who has decided."""
     await enter(browser, MARA)
     path = page_of(asked.id)
     forms = forms_of(await browser.get(path))
@@ -279,7 +279,7 @@ async def test_what_was_decided_meanwhile(
 async def test_the_glass_is_broken_by_those_whom_the_policy_names(
     browser: Browser, office: Channels, directory: Directory
 ) -> None:
-    """Dan is not asked; he sees the request, runs it with a reason, and the page says so."""
+    """Dan is not asked, but sees the request and runs it with a reason; the page says so."""
     named = PLAIN.model_copy(update={"break_glass": ("dan",)})
     office.policies = (named,)
     asked = (await office.ask())[0]

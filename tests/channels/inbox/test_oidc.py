@@ -1,4 +1,4 @@
-"""Signing in by OpenID Connect, at a provider over real HTTP."""
+"""Sign-in by OpenID Connect at a provider over real HTTP."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ BEGIN, BACK = "/inbox/sign-in/oidc", "/inbox/sign-in/oidc/callback"
 
 @pytest.fixture
 def company(clock: VirtualClock) -> Iterator[Provider]:
-    """A provider that lets Mara in, by the clock of the tests."""
+    """Return a provider that signs Mara in, on the tests' clock."""
     with provider(email=MARA.email, email_verified=True) as made:
         made.now = lambda: clock.now().timestamp()
         yield made
 
 
 def settings_for(company: Provider) -> InboxSettings:
-    """Return the settings of a page that goes by this provider."""
+    """Return the settings of a page with this provider."""
     oidc = OidcSettings(
         issuer=company.issuer, client_id=CLIENT, client_secret=SecretStr(SECRET), name="Example"
     )
@@ -49,7 +49,7 @@ def settings_for(company: Provider) -> InboxSettings:
 async def browser(
     office: Channels, apps: dict[str, pyotp.OTP], company: Provider
 ) -> AsyncIterator[Browser]:
-    """A browser that nobody has signed in with."""
+    """Return a browser without a session."""
     app = make_gateway(office.ledger)
     app.include_router(make_inbox_router(office.decider, settings_for(company)))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ORIGIN) as http:
@@ -57,10 +57,10 @@ async def browser(
 
 
 async def sent_back(browser: Browser, to: str = "/inbox/") -> str:
-    """Begin, sign in at the provider, and return the path and query that lead back."""
+    """Begin, sign in at the provider, and return the path and query of the redirect."""
     begun = await browser.http.get(BEGIN, params={"next": to})
     assert begun.status_code == 303, begun.text
-    async with httpx.AsyncClient(verify=False) as there:
+    async with httpx.AsyncClient(verify=False, timeout=60) as there:
         answer = await there.get(begun.headers["Location"])
     place = answer.headers["Location"]
     assert place.startswith(ORIGIN + BACK)
@@ -68,19 +68,19 @@ async def sent_back(browser: Browser, to: str = "/inbox/") -> str:
 
 
 async def sign_in(browser: Browser, to: str = "/inbox/") -> httpx.Response:
-    """Go all the way."""
+    """Sign in completely."""
     return await browser.get(await sent_back(browser, to))
 
 
 def refused(answer: httpx.Response, words: str) -> None:
-    """Assert that nobody was signed in, and that the page says why."""
+    """Check that nobody is signed in and that the page gives the reason."""
     assert answer.status_code == 403, answer.text
     assert words in answer.text
     assert "__Host-signoff=" not in answer.headers.get("Set-Cookie", "")
 
 
 async def test_the_whole_way(browser: Browser, office: Channels) -> None:
-    """From the link on the page to the page that was wanted; the session knows how it began."""
+    """From the link on the page to the wanted page; the session records how it began."""
     page = await browser.get("/inbox/sign-in?next=/inbox/away")
     assert 'href="/inbox/sign-in/oidc?next=/inbox/away"' in page.text
     assert "Sign in with Example" in page.text
@@ -94,7 +94,7 @@ async def test_the_whole_way(browser: Browser, office: Channels) -> None:
 async def test_an_alias_is_the_person(
     browser: Browser, office: Channels, company: Provider
 ) -> None:
-    """In whatever case the provider writes it."""
+    """The provider may write the address in any case."""
     company.person["email"] = MARA.aliases[0].upper()
     assert (await sign_in(browser)).status_code == 303
     assert await Sessions(office.ledger, SETTINGS).open("mara")
@@ -103,7 +103,7 @@ async def test_an_alias_is_the_person(
 async def test_claims_that_only_userinfo_has(
     browser: Browser, office: Channels, company: Provider
 ) -> None:
-    """They are fetched with the token, and have to be about the same subject."""
+    """They are fetched with the token and must have the same subject."""
     company.lies |= {"email": None, "email_verified": None}
     company.userinfo |= {"sub": "248289761001", "email": CLEO.email, "email_verified": True}
     assert (await sign_in(browser)).status_code == 303
@@ -130,7 +130,7 @@ async def test_an_address_is_verified_by_its_provider(
     token: dict[str, object] | dict[str, None] | dict[str, bool],
     userinfo: dict[str, object] | dict[str, bool],
 ) -> None:
-    """What the ID token says of an address is nothing about that of userinfo, nor the other way."""
+    """A verified mark of the ID token does not apply to userinfo's address, or vice versa."""
     company.lies |= token
     company.userinfo |= {"sub": "248289761001", **userinfo}
     refused(await sign_in(browser), "has not verified")
@@ -139,7 +139,7 @@ async def test_an_address_is_verified_by_its_provider(
 
 
 async def test_a_client_secret_by_form(browser: Browser, company: Provider) -> None:
-    """Where the provider takes it in no other way."""
+    """This holds for a provider that accepts no other method."""
     company.about["token_endpoint_auth_methods_supported"] = ["client_secret_post"]
     assert (await sign_in(browser)).status_code == 303
 
@@ -147,7 +147,7 @@ async def test_a_client_secret_by_form(browser: Browser, company: Provider) -> N
 async def test_keys_that_are_changed(
     browser: Browser, company: Provider, clock: VirtualClock
 ) -> None:
-    """A token under a new key has the keys fetched anew, and not more often than that is sense."""
+    """A token with an unknown key fetches the keys again, at a limited rate."""
     assert (await sign_in(browser)).status_code == 303
     company.rotate()
     refused(await sign_in(browser), "does not prove")
@@ -160,7 +160,7 @@ async def test_keys_that_are_changed(
 async def test_clocks_may_differ_by_a_minute(
     browser: Browser, company: Provider, clock: VirtualClock, seconds: int
 ) -> None:
-    """What was issued in 50 seconds, or has expired 50 seconds ago, is taken."""
+    """A token from 50 seconds ahead, or expired 50 seconds ago, is accepted."""
     now = int(clock.now().timestamp()) + seconds
     company.lies |= {
         "iat": now - (300 if seconds < 0 else 0),
@@ -191,31 +191,31 @@ async def test_clocks_may_differ_by_a_minute(
 async def test_an_id_token_that_says_something_else(
     browser: Browser, company: Provider, lies: dict[str, Any]
 ) -> None:
-    """It was made for another page, another sign-in or another time."""
+    """It is for another page, another sign-in or another time."""
     company.lies |= lies
     refused(await sign_in(browser), "does not prove who you are")
 
 
 def unsigned(claims: dict[str, Any]) -> str:
-    """Make a token with no signature."""
+    """Make a token without a signature."""
     parts = ({"alg": "none", "typ": "JWT"}, claims)
     coded = [base64.urlsafe_b64encode(json.dumps(one).encode()).decode() for one in parts]
     return ".".join(one.rstrip("=") for one in (*coded, ""))
 
 
 def by_secret(claims: dict[str, Any]) -> str:
-    """Make a token that is signed with what the client knows as well."""
+    """Make a token that is signed with the client's secret."""
     return jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(SECRET), algorithms=["HS256"])
 
 
 def by_another(claims: dict[str, Any]) -> str:
-    """Make a token with a key of the author's own under the name of the provider's."""
+    """Make a token with an attacker's key under the provider's key name."""
     key = ECKey.generate_key("P-256")
     return jwt.encode({"alg": "ES256", "kid": "first"}, claims, key)
 
 
 def by_its_own(claims: dict[str, Any]) -> str:
-    """Make a token that brings its key along."""
+    """Make a token that contains its own key."""
     key = ECKey.generate_key("P-256")
     return jwt.encode({"alg": "ES256", "jwk": key.as_dict(private=False)}, claims, key)
 
@@ -229,7 +229,7 @@ def cut(claims: dict[str, Any]) -> str:
 async def test_an_id_token_that_the_provider_has_not_signed(
     browser: Browser, company: Provider, sign: Callable[[dict[str, Any]], str]
 ) -> None:
-    """By nobody, by a secret that is shared, by a key of its own: all the same."""
+    """Unsigned, signed with the shared secret, or with an attacker's key: all are refused."""
     company.sign = sign
     company.about["id_token_signing_alg_values_supported"] = ["ES256", "HS256", "none"]
     refused(await sign_in(browser), "does not prove who you are")
@@ -251,27 +251,27 @@ async def test_an_id_token_that_the_provider_has_not_signed(
 async def test_somebody_whom_the_directory_does_not_know(
     browser: Browser, company: Provider, person: dict[str, JsonValue], words: str
 ) -> None:
-    """Or of whom it is not proven which address is theirs: the page says so."""
+    """The same holds if the provider does not verify the address; the page says so."""
     company.lies |= person
     company.userinfo |= {"sub": "248289761001"}
     refused(await sign_in(browser), words)
 
 
 async def test_a_way_back_that_was_used(browser: Browser) -> None:
-    """Neither state nor code count twice, in the same browser either."""
+    """Neither state nor code counts twice, even in the same browser."""
     back = await sent_back(browser)
     assert (await browser.get(back)).status_code == 303
-    browser.session = browser.session  # as it is, without the cookie of the sign-in
+    browser.session = browser.session  # the request, without the cookie of the sign-in
     refused(await browser.get(back), "not begun in this browser")
 
 
 async def test_a_way_back_in_another_browser(browser: Browser) -> None:
-    """Nobody is signed in as somebody else by a link; the one who began can still go on."""
+    """A link cannot sign a person in as somebody else; the original browser can continue."""
     back = await sent_back(browser)
     jar = browser.http.cookies
     browser.http.cookies = {}
     refused(await browser.get(back), "not begun in this browser")
-    # It has begun one of its own, and is sent the way back of another.
+    # This browser has begun its own sign-in and gets the redirect of another.
     await sent_back(browser)
     refused(await browser.get(back), "not begun in this browser")
     browser.http.cookies = jar
@@ -279,7 +279,7 @@ async def test_a_way_back_in_another_browser(browser: Browser) -> None:
 
 
 async def test_a_code_of_another_sign_in(browser: Browser, company: Provider) -> None:
-    """A code that was overheard is of no use in a sign-in that the thief has begun."""
+    """A stolen code does not work in a sign-in that the thief has begun."""
     overheard = dict(parse_qsl(urlsplit(await sent_back(browser)).query))
     browser.session = ""
     mine = dict(parse_qsl(urlsplit(await sent_back(browser)).query))
@@ -300,14 +300,14 @@ async def test_a_code_of_another_sign_in(browser: Browser, company: Provider) ->
 async def test_a_way_back_that_was_changed(
     browser: Browser, change: dict[str, str] | dict[str, None], words: str
 ) -> None:
-    """Each of its parts counts."""
+    """A change of any part is refused."""
     query = dict(parse_qsl(urlsplit(await sent_back(browser)).query)) | change
     query = {name: one for name, one in query.items() if one is not None}
     refused(await browser.http.get(BACK, params=query), words)
 
 
 async def test_it_takes_ten_minutes_at_most(browser: Browser, clock: VirtualClock) -> None:
-    """Then one begins anew."""
+    """After that, the sign-in has to be started again."""
     back = await sent_back(browser)
     clock.advance(timedelta(seconds=600))
     refused(await browser.get(back), "not begun in this browser")
@@ -320,7 +320,7 @@ async def test_it_takes_ten_minutes_at_most(browser: Browser, clock: VirtualCloc
 async def test_the_provider_says_no(
     browser: Browser, company: Provider, error: str, words: str
 ) -> None:
-    """The page says so, in words that cannot be markup."""
+    """The page says so, and the provider's text stays text."""
     company.refuses = error
     refused(await sign_in(browser), words)
 
@@ -341,7 +341,7 @@ async def test_the_provider_says_no(
 async def test_an_answer_that_is_none(
     browser: Browser, company: Provider, token: tuple[int, object]
 ) -> None:
-    """A page says that it did not work; nothing breaks."""
+    """The page says that the sign-in failed, and nothing else happens."""
     company.token = token
     answer = await sign_in(browser)
     assert answer.status_code == 403
@@ -359,7 +359,7 @@ async def test_an_answer_that_is_none(
 async def test_metadata_that_cannot_be_trusted(
     browser: Browser, company: Provider, about: dict[str, str] | dict[str, None], words: str
 ) -> None:
-    """The way there is not begun, and the page to sign in says why."""
+    """The sign-in does not begin, and the sign-in page gives the reason."""
     company.about |= about
     answer = await browser.get(BEGIN)
     assert answer.status_code == 502
@@ -368,25 +368,25 @@ async def test_metadata_that_cannot_be_trusted(
 
 @pytest.mark.parametrize("to", ["https://evil.example/", "//evil.example", "/healthz"])
 async def test_it_leads_nowhere_else(browser: Browser, to: str) -> None:
-    """Where it goes on to is one of our pages, whatever the link says."""
+    """The next page is always one of the inbox, whatever the link says."""
     assert (await sign_in(browser, to)).headers["Location"] == "/inbox/"
 
 
 async def test_a_planted_name_is_not_the_session_s(browser: Browser) -> None:
-    """Signing in gives a new one."""
+    """The sign-in makes a new name."""
     browser.session = "A" * 43
     await sign_in(browser)
     assert browser.session not in {"", "A" * 43}
 
 
 async def test_what_is_begun_is_bounded(browser: Browser) -> None:
-    """A scanner that follows the link again and again is told to wait."""
+    """A scanner that keeps following the link has to wait."""
     codes = [(await browser.get(BEGIN)).status_code for _ in range(121)]
     assert codes == [303] * 120 + [429]
 
 
 async def test_the_ledger_has_nothing_to_sign_in_with(browser: Browser, snapshot: Snapshot) -> None:
-    """Neither state nor verifier nor nonce nor cookie is in it while somebody signs in."""
+    """State, verifier, nonce and cookie are not in it during a sign-in."""
     begun = await browser.http.get(BEGIN)
     query = dict(parse_qsl(urlsplit(begun.headers["Location"]).query))
     everything = b"".join((await snapshot()).values())
@@ -414,7 +414,7 @@ def test_settings_that_would_not_be_safe(
 
 
 def test_the_way_and_its_settings_come_together() -> None:
-    """Neither is of use without the other."""
+    """Each of them is useless without the other."""
     both = {"url": ORIGIN, "secret_key": SecretStr("k" * 32)}
     oidc = OidcSettings(issuer="https://login.example.com", client_id="x")
     for parts in ({"sign_in": ("oidc",)}, {"oidc": oidc}):

@@ -1,4 +1,4 @@
-"""The inbox page: what a person sees, signs in with, and decides."""
+"""The inbox page: its content, sign-in and decisions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FREE = Policy(name="free", ask=("mara",), within="4h")
 
 
 async def noted(office: Channels, **parts: Any) -> tuple[Approval, str]:
-    """Open an approval to which Mara has said yes by mail; return it and its path."""
+    """Open an approval with a first step of Mara's by mail; return it and its path."""
     approval, _ = await office.ask(**parts)
     said = {"reason": parts.pop("reason", "fine by me")}
     await office.decider.approve(approval.id, MARA, channel="email", **said)
@@ -35,7 +35,7 @@ async def noted(office: Channels, **parts: Any) -> tuple[Approval, str]:
 
 
 async def test_the_whole_way(browser: Browser, office: Channels) -> None:
-    """A link from a mail leads to the sign-in and on to the page; the confirmation decides."""
+    """A mail's link leads to the sign-in and the page; the confirmation decides."""
     approval, path = await noted(office)
 
     sent_on = await browser.get(path)
@@ -66,7 +66,7 @@ async def test_the_whole_way(browser: Browser, office: Channels) -> None:
 async def test_without_a_mail_there_is_nothing_to_confirm(
     browser: Browser, office: Channels
 ) -> None:
-    """The page says that the mail comes first, has no button for a yes, and refuses one."""
+    """The page says that the mail comes first, has no approve button, and refuses an approval."""
     approval, _ = await office.ask()
     path = page_of(approval.id)
     await browser.sign_in()
@@ -83,7 +83,7 @@ async def test_without_a_mail_there_is_nothing_to_confirm(
 
 
 async def test_a_no_is_recorded_with_its_reason(browser: Browser, office: Channels) -> None:
-    """Whether or not there was a mail before."""
+    """This holds with and without an earlier mail."""
     approval, path = await noted(office)
     await browser.sign_in()
     await browser.press(path, "reject", reason="that mail was\r\nnot mine")
@@ -97,7 +97,7 @@ async def test_a_no_is_recorded_with_its_reason(browser: Browser, office: Channe
 async def test_other_values_that_were_mailed_are_shown_and_confirmed(
     browser: Browser, office: Channels
 ) -> None:
-    """The page shows the proposal, and the confirmation is a rejection that proposes it."""
+    """The page shows the proposal; its confirmation is a rejection with that proposal."""
     approval, _ = await office.ask(amount=500)
     await office.decider.approve(approval.id, MARA, channel="email", values={"amount": 300})
     await browser.sign_in()
@@ -112,7 +112,7 @@ async def test_other_values_that_were_mailed_are_shown_and_confirmed(
 async def test_a_mail_after_the_page_was_shown_is_not_confirmed_blindly(
     browser: Browser, office: Channels
 ) -> None:
-    """What is confirmed is what was shown: another answer meanwhile has to be looked at."""
+    """The displayed answer is confirmed; a newer answer has to be read first."""
     approval, _ = await office.ask(template={"days": 0})
     await office.decider.approve(approval.id, MARA, channel="email", values={"days": 3})
     path = page_of(approval.id)
@@ -130,7 +130,7 @@ async def test_a_mail_after_the_page_was_shown_is_not_confirmed_blindly(
 async def test_where_no_second_step_is_wanted_the_page_decides(
     browser: Browser, office: Channels
 ) -> None:
-    """With values for the tool, and a word about one that does not fit."""
+    """Values for the tool count, and an error explains a value that does not fit."""
     office.policies = (FREE,)
     approval, _ = await office.ask(template={"days": 0}, tool="request_time_off")
     path = page_of(approval.id)
@@ -145,7 +145,7 @@ async def test_where_no_second_step_is_wanted_the_page_decides(
 
 
 async def test_decided_meanwhile(browser: Browser, office: Channels) -> None:
-    """The second person reads who was first and when, and the attempt is on the record."""
+    """The second person reads who decided and when, and the attempt is recorded."""
     approval, path = await noted(office)
     await browser.sign_in()
     form = forms_of(await browser.get(path))[f"{path}/approve"]
@@ -162,7 +162,7 @@ async def test_decided_meanwhile(browser: Browser, office: Channels) -> None:
 
 
 async def test_two_who_confirm_at_once(office: Channels) -> None:
-    """The first who has taken both steps decides, and there is one first."""
+    """The first person to complete both steps decides, and only one does."""
     approval, _ = await noted(office)
     await office.decider.approve(approval.id, CLEO, channel="email", reason="yes")
     steps = (await office.ledger.approval(approval.id)).steps
@@ -179,7 +179,7 @@ async def test_two_who_confirm_at_once(office: Channels) -> None:
 
 
 async def test_too_late(browser: Browser, office: Channels) -> None:
-    """After the deadline the page says so, whether or not anybody has noticed."""
+    """After the deadline the page says so, even if no timer has run yet."""
     approval, path = await noted(office)
     office.clock.advance(timedelta(hours=4))
     await browser.sign_in()
@@ -202,7 +202,7 @@ async def test_withdrawn(browser: Browser, office: Channels) -> None:
 async def test_a_code_that_is_not_fresh_is_asked_for_again(
     browser: Browser, office: Channels
 ) -> None:
-    """Some minutes after the sign-in a decision takes another code, and a wrong one is no loss."""
+    """Some minutes after the sign-in, a decision needs a new code; a wrong one does no harm."""
     approval, path = await noted(office)
     await browser.sign_in()
     assert "authenticator app" not in (await browser.get(path)).text
@@ -219,7 +219,7 @@ async def test_a_code_that_is_not_fresh_is_asked_for_again(
 
 
 async def test_the_list_shows_what_waits_for_me(browser: Browser, office: Channels) -> None:
-    """With what is to be done about it; what waits for others is not there."""
+    """Each row says what the person has to do; requests for other people are not listed."""
     _, path = await noted(office)
     office.policies = (FREE.model_copy(update={"ask": ("cleo",)}),)
     other, _ = await office.ask()
@@ -231,7 +231,7 @@ async def test_the_list_shows_what_waits_for_me(browser: Browser, office: Channe
 
 
 async def test_signing_out(browser: Browser, office: Channels) -> None:
-    """Here, and everywhere: then the other browser is out too."""
+    """It ends this session, or all of them with the other browsers."""
     _, path = await noted(office)
     await browser.sign_in()
     here = browser.session
@@ -265,7 +265,7 @@ async def test_a_session_ends(
 
 
 async def test_the_sign_in_opens_with_the_way_used_last(browser: Browser) -> None:
-    """A browser that knows none begins with the mailed link; the others are folded below."""
+    """A new browser starts with the mailed link; the other methods are folded below."""
     page = (await browser.get("/inbox/sign-in")).text
     assert page.index("With a link by mail") < page.index("<details") < page.index("With a code")
     await browser.sign_in()
@@ -274,7 +274,7 @@ async def test_the_sign_in_opens_with_the_way_used_last(browser: Browser) -> Non
 
 
 async def test_what_was_said_before_is_shown_and_marked(browser: Browser, office: Channels) -> None:
-    """The requester's message and the agent's words, on the page and in the mail, unchecked."""
+    """The requester's and the agent's messages appear on page and mail, marked as unchecked."""
     office.policies = (FREE,)
     run = await office.open()
     now = await office.ledger.approval(run.id)
@@ -295,7 +295,7 @@ async def test_what_was_said_before_is_shown_and_marked(browser: Browser, office
 async def test_what_is_too_long_for_any_card_is_read_and_approved_here(
     browser: Browser, office: Channels
 ) -> None:
-    """Arguments of any length, deep ones too, and comments: all of it is on the page."""
+    """Long and deep arguments and all comments are on the page."""
     office.policies = (FREE,)
     text = "".join(f"line {number} of the contract; " for number in range(1000))
     approval, _ = await office.ask(text=text, deep={"a": [{"b": "x" * 12_000}]})

@@ -1,4 +1,4 @@
-"""Passkeys: added by those who may, good for their person, one page and one ceremony."""
+"""Passkeys: who may add them; each is valid for one person, one page and one ceremony."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ SIGN_IN = "/inbox/sign-in/passkey"
 
 @pytest.fixture
 def device() -> Authenticator:
-    """A device that Mara has."""
+    """Return a device of Mara's."""
     return Authenticator(ORIGIN, "approvals.example.com")
 
 
 async def signed_in(browser: Browser, office: Channels, person: Person = MARA) -> str:
-    """Sign in without any second factor, and return the token of the forms."""
+    """Sign in without a second factor, and return the token of the forms."""
     sessions = Sessions(office.ledger, SETTINGS)
     browser.session = await sessions.begin(person.id, how=How.LINK, also=Change())
     return forms_of(await browser.get(PAGE))["/inbox/sign-out"]["csrf"]
 
 
 async def add(browser: Browser, csrf: str, device: Authenticator, **proof: str) -> httpx.Response:
-    """Add a passkey, as the script of the page does."""
+    """Add a passkey as the page's script does."""
     offer = await browser.post(OFFER, {"csrf": csrf, **proof})
     if offer.status_code != 200:
         return offer
@@ -50,7 +50,7 @@ async def add(browser: Browser, csrf: str, device: Authenticator, **proof: str) 
 
 
 async def prove(browser: Browser, csrf: str, device: Authenticator) -> httpx.Response:
-    """Give a passkey as a second factor."""
+    """Use a passkey as a second factor."""
     offer = await browser.post("/inbox/passkey/offer", {"csrf": csrf})
     if offer.status_code != 200:
         return offer
@@ -67,7 +67,7 @@ async def sign_in(browser: Browser, device: Authenticator, **fields: str) -> htt
 
 @pytest.fixture
 async def csrf(browser: Browser, office: Channels, device: Authenticator) -> str:
-    """The token of a session of Mara's, who has added the device."""
+    """Return the form token of a session of Mara's, who has added the device."""
     token = await signed_in(browser, office)
     assert (await add(browser, token, device, code=await browser.code())).status_code == 303
     office.clock.advance(timedelta(minutes=10))
@@ -77,7 +77,7 @@ async def csrf(browser: Browser, office: Channels, device: Authenticator) -> str
 async def test_one_is_added_with_a_code(
     browser: Browser, office: Channels, device: Authenticator
 ) -> None:
-    """It takes a second factor that is there already; then the page and the audit have it."""
+    """It needs an existing second factor; then the page and the audit show it."""
     csrf = await signed_in(browser, office)
     for code in ("", "000000"):
         refused = await add(browser, csrf, device, code=code)
@@ -95,7 +95,7 @@ async def test_one_is_added_with_a_code(
 async def test_one_is_added_with_a_code_of_an_operator(
     browser: Browser, office: Channels, device: Authenticator
 ) -> None:
-    """For those who have no second factor at all: once, by its person alone, within a day."""
+    """For a person without a second factor: once, only by that person, within a day."""
     await unenroll(office.ledger, "mara", by="test")
     code = await invite(office.ledger, "mara", by="op")
     others = await signed_in(browser, office, CLEO)
@@ -117,7 +117,7 @@ async def test_one_is_added_with_a_code_of_an_operator(
 
 
 async def test_a_code_of_an_operator_decides_nothing(browser: Browser, office: Channels) -> None:
-    """It is for adding a passkey, and no second factor."""
+    """It only allows adding a passkey, and is not a second factor."""
     approval, _ = await office.ask()
     await office.decider.approve(approval.id, MARA, channel="email")
     await signed_in(browser, office)
@@ -129,7 +129,7 @@ async def test_a_code_of_an_operator_decides_nothing(browser: Browser, office: C
 async def test_it_confirms_what_takes_two_steps(
     browser: Browser, office: Channels, csrf: str, device: Authenticator
 ) -> None:
-    """As the second factor; the session gets another name, and the audit says which it was."""
+    """It counts as the second factor; the session is renamed, and the audit names the passkey."""
     approval, _ = await office.ask()
     await office.decider.approve(approval.id, MARA, channel="email")
     path = page_of(approval.id)
@@ -148,7 +148,7 @@ async def test_it_confirms_what_takes_two_steps(
 async def test_it_signs_in_without_an_address(
     browser: Browser, office: Channels, csrf: str, device: Authenticator
 ) -> None:
-    """The session is fresh at once, and leads on to the page that was wanted."""
+    """The session is fresh immediately, and leads to the wanted page."""
     browser.session = ""
     assert "Sign in with a passkey" in (await browser.get("/inbox/sign-in")).text
     answer = await sign_in(browser, device, next="/inbox/away")
@@ -160,7 +160,7 @@ async def test_it_signs_in_without_an_address(
 
 
 async def lying(device: Authenticator, lie: str) -> None:
-    """Return the device as it lies."""
+    """Return the device with false answers."""
     match lie:
         case "another page":
             device.origin = "https://approvals.example.com.evil.example"
@@ -183,7 +183,7 @@ LIES = ["another page", "another host", "nobody there", "a copy", "another key",
 async def test_an_answer_that_does_not_count(
     browser: Browser, office: Channels, csrf: str, device: Authenticator, lie: str
 ) -> None:
-    """Neither as a second factor nor to sign in: it was for elsewhere, or not by its user."""
+    """An answer for another site, or without its user, neither confirms nor signs in."""
     await lying(device, lie)
     assert (await prove(browser, csrf, device)).status_code == 403
     browser.session = ""
@@ -197,7 +197,7 @@ async def test_an_answer_that_does_not_count(
 async def test_a_passkey_that_is_not_added(
     browser: Browser, office: Channels, device: Authenticator, lie: str
 ) -> None:
-    """It was made for elsewhere, or without its user."""
+    """It was made for another site or without its user."""
     csrf = await signed_in(browser, office)
     await lying(device, lie)
     answer = await add(browser, csrf, device, code=await browser.code())
@@ -208,7 +208,7 @@ async def test_a_passkey_that_is_not_added(
 async def test_an_answer_counts_once(
     browser: Browser, office: Channels, csrf: str, device: Authenticator
 ) -> None:
-    """A second time, and of several at once, the challenge is used up."""
+    """The challenge is used up by the first answer, even if several arrive together."""
     offer = (await browser.post(f"{SIGN_IN}/offer", {"next": ""})).json()
     form = {"credential": device.sign(offer)}
     browser.session = ""
@@ -219,7 +219,7 @@ async def test_an_answer_counts_once(
 async def test_an_answer_counts_for_what_it_was_asked_for(
     browser: Browser, office: Channels, csrf: str, device: Authenticator
 ) -> None:
-    """Not for another ceremony, another session or another time."""
+    """Another ceremony, session or time does not accept it."""
     asked = {
         "prove": (await browser.post("/inbox/passkey/offer", {"csrf": csrf})).json(),
         "sign in": (await browser.post(f"{SIGN_IN}/offer", {"next": ""})).json(),
@@ -242,7 +242,7 @@ async def test_an_answer_counts_for_what_it_was_asked_for(
 async def test_it_is_its_person_s_alone(
     browser: Browser, office: Channels, csrf: str, device: Authenticator
 ) -> None:
-    """In a session of somebody else it proves nothing."""
+    """In another person's session it is refused."""
     browser.session = ""
     others = await signed_in(browser, office, CLEO)
     assert "no passkey yet" in (await prove(browser, others, device)).json()["problem"]
@@ -257,7 +257,7 @@ async def test_it_is_its_person_s_alone(
 async def test_one_that_is_there_cannot_be_added_again(
     browser: Browser, office: Channels, csrf: str, device: Authenticator
 ) -> None:
-    """Nor by somebody else, whose it would then be."""
+    """Another person cannot add it either, because it would become theirs."""
     browser.session = ""
     others = await signed_in(browser, office, CLEO)
     answer = await add(browser, others, device, code=await browser.code(CLEO))
@@ -268,7 +268,7 @@ async def test_one_that_is_there_cannot_be_added_again(
 async def test_one_is_removed_with_a_second_factor(
     browser: Browser, office: Channels, csrf: str, device: Authenticator
 ) -> None:
-    """Then it counts for nothing."""
+    """Afterwards it is refused everywhere."""
     (one,) = await passkeys_of(office.ledger, "mara")
     form = {"csrf": csrf, "passkey": one.id}
     assert (await browser.post(REMOVE, form)).status_code == 403
@@ -281,7 +281,7 @@ async def test_one_is_removed_with_a_second_factor(
 async def test_what_can_be_changed_is_there_once_it_is_shown_who_it_is(
     browser: Browser, office: Channels, csrf: str
 ) -> None:
-    """The page asks for a second factor first, and then for none."""
+    """The page asks for a second factor once, and then allows the changes."""
     page = await browser.get(PAGE)
     assert "Confirm your identity" in page.text
     assert REMOVE not in forms_of(page)
@@ -300,7 +300,7 @@ async def test_what_can_be_changed_is_there_once_it_is_shown_who_it_is(
 async def test_an_operator_takes_all_away(
     browser: Browser, office: Channels, csrf: str, device: Authenticator
 ) -> None:
-    """With the second factor go the passkeys and the sessions."""
+    """Removing the second factor ends the passkeys and the sessions too."""
     assert await unenroll(office.ledger, "mara", by="op")
     assert await passkeys_of(office.ledger, "mara") == []
     assert (await browser.get(PAGE)).status_code == 303
@@ -314,7 +314,7 @@ async def test_an_operator_takes_all_away(
 async def test_what_is_no_answer(
     browser: Browser, office: Channels, csrf: str, credential: str
 ) -> None:
-    """It is refused, and nothing breaks."""
+    """It is refused, and nothing else happens."""
     form = {"csrf": csrf, "credential": credential}
     assert (await browser.post("/inbox/passkey/prove", form)).status_code == 403
     assert (await browser.post(ADD, form)).status_code == 403
@@ -327,7 +327,7 @@ async def test_what_is_no_answer(
 async def test_forms_of_other_pages_and_sessions(
     browser: Browser, office: Channels, csrf: str, path: str
 ) -> None:
-    """Each takes the session's own token, from this page."""
+    """Each form needs the session's own token and this page's origin."""
     assert (await browser.post(path, {"csrf": "x"})).status_code == 403
     form = {"csrf": csrf}
     assert (await browser.post(path, form, Origin="https://evil.example")).status_code == 403
@@ -337,7 +337,7 @@ async def test_forms_of_other_pages_and_sessions(
 
 
 async def test_what_the_audit_has(browser: Browser, office: Channels, csrf: str) -> None:
-    """Who was invited, what was added, and what they have signed in with."""
+    """The audit has invitations, added passkeys and the method of each sign-in."""
     from signoff.broker.ledger import audit
     from signoff.core.approvals.events import Event
 
@@ -354,7 +354,7 @@ async def test_what_the_audit_has(browser: Browser, office: Channels, csrf: str)
 async def test_the_page_shows_where_one_is_signed_in_and_ends_it(
     browser: Browser, office: Channels, csrf: str
 ) -> None:
-    """Each browser by name, and the one that looks is said to be this one."""
+    """Each browser is named, and the current one is marked."""
     sessions = Sessions(office.ledger, SETTINGS)
     here = browser.session
     there = await sessions.begin("mara", how=How.OIDC, browser="Safari on iPhone", also=Change())
@@ -377,12 +377,12 @@ async def test_the_page_shows_where_one_is_signed_in_and_ends_it(
     ],
 )
 def test_passkeys_are_for_hosts_with_a_name(url: str, able: bool) -> None:
-    """Browsers keep none for an address."""
+    """Browsers do not store passkeys for IP addresses."""
     assert InboxSettings(url=url, secret_key="k" * 32).has_passkeys is able
 
 
 async def test_the_offer_says_what_is_wanted(browser: Browser, office: Channels, csrf: str) -> None:
-    """This host, a verified user, no device twice; and nothing of who it is to other pages."""
+    """This host, a verified user, no device twice; other pages do not learn who it is."""
     code = await browser.code()
     offer = json.loads((await browser.post(OFFER, {"csrf": csrf, "code": code})).text)
     assert offer["rp"]["id"] == "approvals.example.com"
@@ -392,7 +392,7 @@ async def test_the_offer_says_what_is_wanted(browser: Browser, office: Channels,
 
 
 async def test_what_is_begun_is_bounded(browser: Browser) -> None:
-    """One place cannot fill the ledger with challenges."""
+    """One address cannot fill the ledger with challenges."""
     form = {"next": ""}
     codes = [(await browser.post(f"{SIGN_IN}/offer", form)).status_code for _ in range(121)]
     assert codes == [200] * 120 + [429]

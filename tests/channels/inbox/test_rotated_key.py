@@ -1,4 +1,4 @@
-"""The page's secret key is changed with an overlap: nobody enrols again, and nothing ends."""
+"""The page's secret key rotates with an overlap: enrolments and sessions stay valid."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROTATED = SETTINGS.model_copy(update={"secret_key": NEW})
 async def later(
     request: pytest.FixtureRequest, office: Channels, apps: dict[str, pyotp.OTP]
 ) -> AsyncIterator[Browser]:
-    """A browser at a gateway that was started again with the new key."""
+    """Return a browser at a gateway that has restarted with the new key."""
     if request.param is ROTATED:
         factors = Factors(office.ledger, NEW, SETTINGS.secret_key)
         assert await factors.reseal() == (["cleo", "mara"], [])
@@ -47,7 +47,7 @@ async def later(
 async def test_a_session_and_its_forms_stay_good(
     browser: Browser, later: Browser, office: Channels
 ) -> None:
-    """A form of a page that was shown before the change decides after it."""
+    """A form that was shown before the rotation decides after it."""
     office.policies = (Policy(name="free", ask=("mara",), within="4h"),)
     approval, _ = await office.ask()
     path = page_of(approval.id)
@@ -61,7 +61,7 @@ async def test_a_session_and_its_forms_stay_good(
 
 
 async def test_people_sign_in_as_before(later: Browser, office: Channels) -> None:
-    """With the code of their app, and with a link that was made before."""
+    """The app's codes and an older link still work."""
     path, _ = await make_link(office.ledger, "mara", how=How.LOCAL, to="/inbox/")
     assert (await later.sign_in()).status_code == 303
     later.session = ""
@@ -70,7 +70,7 @@ async def test_people_sign_in_as_before(later: Browser, office: Channels) -> Non
 
 
 async def test_a_passkey_stays_good(browser: Browser, later: Browser, office: Channels) -> None:
-    """It is bound to the host; the key only makes up what devices know its person by."""
+    """It is bound to the host; the key only computes the person's name on devices."""
     device = Authenticator(ORIGIN, "approvals.example.com")
     session = await Sessions(office.ledger, SETTINGS).begin("mara", how=How.LINK, also=Change())
     browser.session = session
@@ -85,7 +85,7 @@ async def test_a_passkey_stays_good(browser: Browser, later: Browser, office: Ch
 
 
 def test_what_makes_no_sense_is_refused() -> None:
-    """The earlier key alone encrypts nothing, and a short one protects nothing."""
+    """The old key alone encrypts nothing, and a short key is not safe."""
     with pytest.raises(ValidationError, match="set secret_key too"):
         InboxSettings(url=ORIGIN, secret_key_previous=NEW)
     with pytest.raises(ValidationError, match="secret_key_previous has less than"):

@@ -1,4 +1,4 @@
-"""Sessions: what they began with, what they may do, where they are, and how they end."""
+"""Sessions: how they begin, what they may do, where they are and how they end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from signoff.channels.inbox.auth.sessions import How, Sessions, sign_out_everywh
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import Event, What
-from signoff.core.directory.people import Person
+from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.policy import Policy
 from signoff.testing import VirtualClock
 from visitor import SETTINGS, Browser
@@ -26,14 +26,14 @@ FREE = Policy(name="free", ask=("mara",), within="4h")
 
 @pytest.fixture
 def sessions(office: Channels) -> Sessions:
-    """The sessions of the office's page."""
+    """Return the sessions of the office's page."""
     return Sessions(office.ledger, SETTINGS)
 
 
 async def begin(
     browser: Browser, office: Channels, *, how: How = How.LINK, person: Person = MARA
 ) -> str:
-    """Be signed in without a second factor."""
+    """Sign in without a second factor."""
     sessions = Sessions(office.ledger, SETTINGS)
     browser.session = await sessions.begin(person.id, how=how, also=Change())
     return browser.session
@@ -42,7 +42,7 @@ async def begin(
 async def test_a_session_without_a_second_factor_decides_what_takes_one_step(
     browser: Browser, office: Channels
 ) -> None:
-    """With no code at all; the audit says what it was signed in with."""
+    """It needs no code, and the audit names the method of the sign-in."""
     office.policies = (FREE,)
     approval, _ = await office.ask()
     await begin(browser, office)
@@ -54,7 +54,7 @@ async def test_a_session_without_a_second_factor_decides_what_takes_one_step(
 
 
 async def test_it_confirms_nothing_that_takes_two(browser: Browser, office: Channels) -> None:
-    """Without a code the yes of the mail stays unconfirmed; with one the session has proven it."""
+    """Without a code the first step stays unconfirmed; with one, the session has proven it."""
     approval, _ = await office.ask()
     await office.decider.approve(approval.id, MARA, channel="email")
     path = page_of(approval.id)
@@ -69,7 +69,7 @@ async def test_it_confirms_nothing_that_takes_two(browser: Browser, office: Chan
 
 
 async def test_who_has_no_second_factor_is_told_so(browser: Browser, office: Channels) -> None:
-    """There is no field for a code, and no code would do; a no counts all the same."""
+    """There is no field for a code, and no code would work; a rejection still counts."""
     approval, _ = await office.ask()
     await office.decider.approve(approval.id, MARA, channel="email")
     await unenroll(office.ledger, "mara", by="test")
@@ -84,7 +84,7 @@ async def test_who_has_no_second_factor_is_told_so(browser: Browser, office: Cha
 
 
 async def test_a_code_gives_the_session_another_name(browser: Browser, office: Channels) -> None:
-    """The old one opens nothing any more; the forms that are open go on working."""
+    """The old name is invalid, and open forms continue to work."""
     approval, _ = await office.ask()
     await office.decider.approve(approval.id, MARA, channel="email")
     stolen = await begin(browser, office)
@@ -99,7 +99,7 @@ async def test_a_code_gives_the_session_another_name(browser: Browser, office: C
 async def test_sessions_are_listed_and_ended_one_by_one(
     sessions: Sessions, office: Channels, clock: VirtualClock
 ) -> None:
-    """The one used last first; an expired one is not there, nor is anybody else's."""
+    """The most recently used is first; expired ones and other people's are not listed."""
     first = await sessions.begin("mara", how=How.LINK, browser="Safari on iPhone", also=Change())
     clock.advance(timedelta(minutes=10))
     second = await sessions.begin("mara", how=How.OIDC, also=Change())
@@ -123,7 +123,7 @@ async def test_sessions_are_listed_and_ended_one_by_one(
 async def test_entries_of_sessions_that_are_over_do_not_pile_up(
     sessions: Sessions, office: Channels, clock: VirtualClock
 ) -> None:
-    """The next sign-in drops them."""
+    """The next sign-in removes them."""
     for _ in range(3):
         await sessions.begin("mara", how=How.LINK, also=Change())
     clock.advance(timedelta(hours=13))
@@ -134,7 +134,7 @@ async def test_entries_of_sessions_that_are_over_do_not_pile_up(
 async def test_to_look_whether_a_session_stands_is_no_use_of_it(
     sessions: Sessions, clock: VirtualClock
 ) -> None:
-    """A page that is only open keeps nobody signed in."""
+    """An open page does not keep a person signed in."""
     name = await sessions.begin("mara", how=How.LINK, also=Change())
     session = present(await sessions.find(name))
     for minutes in (20, 9):
@@ -148,7 +148,7 @@ async def test_to_look_whether_a_session_stands_is_no_use_of_it(
 async def test_an_operator_ends_all_sessions_of_a_person(
     sessions: Sessions, office: Channels
 ) -> None:
-    """At once, those of nobody else, and it stands in the audit beside the sign-ins."""
+    """They end immediately, other people's stay, and the audit records it with the sign-ins."""
     names = [await sessions.begin("mara", how=How.LINK, also=Change()) for _ in range(2)]
     other = await sessions.begin(CLEO.id, how=How.LINK, also=Change())
     await sign_out_everywhere(office.ledger, "mara", by="op (cli)")
@@ -163,7 +163,7 @@ async def test_an_operator_ends_all_sessions_of_a_person(
 
 
 async def test_a_proof_of_a_session_that_has_ended_is_none(sessions: Sessions) -> None:
-    """There is no name for it."""
+    """The proof of an ended session is invalid and has no name."""
     session = present(
         await sessions.find(await sessions.begin("mara", how=How.LINK, also=Change()))
     )
@@ -192,5 +192,15 @@ async def test_a_proof_of_a_session_that_has_ended_is_none(sessions: Sessions) -
     ],
 )
 def test_browsers_have_the_names_that_people_know(user_agent: str, words: str) -> None:
-    """And nothing of what was sent is in them."""
+    """The name contains no part of the browser's header."""
     assert browser_of(user_agent) == words
+
+
+async def test_whom_a_reload_removes_sees_no_page_any_more(
+    browser: Browser, office: Channels
+) -> None:
+    """This holds from their next request, even if the page had cached the absences."""
+    await begin(browser, office)
+    assert (await browser.get("/inbox/")).status_code == 200
+    office.directory.become(Directory([one for one in office.directory if one.id != MARA.id]))
+    assert (await browser.get("/inbox/")).headers["location"].startswith("/inbox/sign-in")

@@ -1,4 +1,4 @@
-"""What somebody has decided before: on their cards, on the page, and in the form of a grant."""
+"""A person's earlier decisions: on their cards, on the page and in the form of a grant."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def directory() -> Directory:
 
 @pytest.fixture
 async def office(office: Channels) -> Channels:
-    """Mara has approved two reimbursements, and rejected a large one."""
+    """Return an office in which Mara has approved two reimbursements and rejected a large one."""
     office.policies = (PLAIN.model_copy(update={"grants": RULES}),)
     for amount in (20, 240):
         one, _ = await office.ask(amount=amount)
@@ -40,7 +40,7 @@ async def office(office: Channels) -> Channels:
 
 
 async def test_each_person_is_told_of_their_own_decisions(office: Channels) -> None:
-    """They are counted in the commit of the decision, come back with a rebuild, and are theirs."""
+    """The decision's commit counts them, a rebuild restores them, and each person has their own."""
     here, _ = await office.ask(amount=50)
     other, _ = await office.ask(tool="book", amount=50)
     wanted = [("mara", here), ("cleo", here), ("mara", other), ("", here)]
@@ -59,7 +59,7 @@ async def test_each_person_is_told_of_their_own_decisions(office: Channels) -> N
 
 
 async def test_the_page_shows_them_to_who_decided_them(browser: Browser, office: Channels) -> None:
-    """A sentence with a link to exactly these; somebody else's link shows their own, or nothing."""
+    """A sentence links to exactly these; another person's link shows their own, or nothing."""
     here, _ = await office.ask(amount=50)
     await enter(browser, MARA)
     page = await browser.get(page_of(here.id))
@@ -76,7 +76,7 @@ async def test_the_page_shows_them_to_who_decided_them(browser: Browser, office:
 
 
 async def test_a_grant_begins_with_the_bounds_seen(browser: Browser, office: Channels) -> None:
-    """What was approved before is the form's beginning; what is sent is what is granted."""
+    """The form starts with the bounds of the earlier approvals, and grants what is sent."""
     here, _ = await office.ask(amount=50)
     await enter(browser, MARA)
     page = await browser.get(page_of(here.id))
@@ -95,7 +95,7 @@ async def test_a_grant_begins_with_the_bounds_seen(browser: Browser, office: Cha
 
 
 async def test_without_a_span_the_bounds_do_nothing(browser: Browser, office: Channels) -> None:
-    """A yes to this call alone gives no grant, whatever stands in the rest of the form."""
+    """An approval without a time span gives no grant, whatever else the form contains."""
     here, _ = await office.ask(amount=50)
     await enter(browser, MARA)
     assert (await send(browser, here, "approve", uses="x")).status_code == 303

@@ -1,4 +1,4 @@
-"""Who may see the page of an approval, and what it offers them."""
+"""Who may see the page of an approval, and which moves it offers them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from builders import CLEO, MARA, NOON, RILEY, make_approval, present
 from channels.conftest import Channels
 from channels.inbox.crowd import ADA, CROWD, DAN, MOVES, OLGA, PLAIN, enter, hidden, send
-from signoff.channels.inbox.pages.views import Stage, may, may_see, view
+from signoff.channels.inbox.pages.views import Mode, may, may_see, view
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, State
@@ -30,7 +30,7 @@ def directory() -> Directory:
 
 
 def asked(*people: Person, barred: tuple[str, ...] = (), within: timedelta = 4 * HOUR) -> Approval:
-    """Return an approval of Riley's about which these are asked, one level each."""
+    """Return an approval of Riley's that asks these people, one level each."""
     levels = tuple(Level(ask=(one.id,), within=within) for one in people)
     seats = (Seat(person=people[0].id),)
     start = Start(0, 0, seats, NOON + within)
@@ -39,7 +39,7 @@ def asked(*people: Person, barred: tuple[str, ...] = (), within: timedelta = 4 *
 
 
 def test_who_is_asked_or_was_or_has_asked_sees_it() -> None:
-    """Operators and auditors too, and nobody else."""
+    """Operators and auditors see it too, and nobody else does."""
     first = asked(MARA, CLEO)
     later = first.escalate(
         Start(1, 0, (Seat(level=1, person="cleo"),), NOON + 8 * HOUR), now=NOON + 4 * HOUR
@@ -57,7 +57,7 @@ def test_who_is_asked_or_was_or_has_asked_sees_it() -> None:
 
 
 def test_the_others_of_a_queue_see_what_waits_in_it_and_decide_nothing_of_it() -> None:
-    """Where one member in turn is asked, the rest look on; nobody outside of the queue does."""
+    """If a queue asks one member in turn, the other members see it; outsiders do not."""
     queue = Queue(name="finance", members=("mara", "dan"), pick=Pick.ROUND_ROBIN)
     crowd = Directory([*CROWD], queues=[queue])
     approval = asked(MARA)
@@ -69,7 +69,7 @@ def test_the_others_of_a_queue_see_what_waits_in_it_and_decide_nothing_of_it() -
 
 
 def test_what_each_may_do() -> None:
-    """What the page offers is what the approval would take, and nobody decides their own."""
+    """The page offers exactly the allowed moves, and nobody decides their own request."""
     approval = asked(MARA)
     mine, hers, all_of_it, looks = (
         may(approval, one, CROWD, NOON) for one in (MARA, RILEY, OLGA, ADA)
@@ -87,7 +87,7 @@ def test_what_each_may_do() -> None:
 
 @pytest.mark.parametrize("how", ["requester", "owner"])
 def test_an_operator_has_no_more_say_in_their_own(how: str) -> None:
-    """What they have asked for, or what an agent of theirs asks for, they do not move as one."""
+    """An operator may not move their own request or that of their own agent."""
     chief = Person(id="chief", email="chief@example.com", roles=(Role.OPERATOR,))
     user = "chief" if how == "requester" else "riley"
     approval = asked(MARA, barred=("chief",) if how == "owner" else ())
@@ -102,12 +102,12 @@ def test_an_operator_has_no_more_say_in_their_own(how: str) -> None:
 
 
 def test_what_the_page_says_to_each() -> None:
-    """The requester and an earlier level read why they do not decide; an auditor watches."""
+    """The requester and an earlier level read why they cannot decide; an auditor only reads."""
     approval = asked(MARA)
-    assert view(approval, MARA, CROWD, NOON).stage is Stage.DECIDE
+    assert view(approval, MARA, CROWD, NOON).mode is Mode.DECIDE
     hers = view(approval, RILEY, CROWD, NOON)
-    assert (hers.stage, hers.why_not) == (
-        Stage.WATCH,
+    assert (hers.mode, hers.why_not) == (
+        Mode.WATCH,
         "You requested this, so others decide it.",
     )
     assert view(approval, ADA, CROWD, NOON).why_not == ""
@@ -117,7 +117,7 @@ def test_what_the_page_says_to_each() -> None:
 
 
 async def test_the_requester_follows_and_never_decides(browser: Browser, office: Channels) -> None:
-    """The page has no button for a yes or a no, and a form that is made up is refused."""
+    """The page has no decision buttons, and a forged form is refused."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
     await enter(browser, RILEY)
@@ -132,7 +132,7 @@ async def test_the_requester_follows_and_never_decides(browser: Browser, office:
 
 
 async def test_who_has_no_part_in_it_finds_nothing(browser: Browser, office: Channels) -> None:
-    """Every route and every move: the same page as for an id that was never given."""
+    """Every route and move gives the same page as an unknown id."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
     await enter(browser, DAN)
@@ -152,7 +152,7 @@ async def test_who_has_no_part_in_it_finds_nothing(browser: Browser, office: Cha
 
 
 async def test_an_auditor_sees_all_and_changes_nothing(browser: Browser, office: Channels) -> None:
-    """No form but those of every page, and each move that is made up is refused."""
+    """There are no forms except those of every page, and each forged move is refused."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
     await enter(browser, ADA)
@@ -170,7 +170,7 @@ async def test_an_auditor_sees_all_and_changes_nothing(browser: Browser, office:
 async def test_an_operator_moves_what_waits_and_decides_nothing(
     browser: Browser, office: Channels
 ) -> None:
-    """Hands over, prolongs and takes back, each with a reason; a place of their own is refused."""
+    """They reassign, extend and withdraw with a reason, but cannot get a seat themselves."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
     await enter(browser, OLGA)
@@ -197,7 +197,7 @@ async def test_an_operator_moves_what_waits_and_decides_nothing(
 async def test_an_operator_who_is_asked_decides_as_one_of_those(
     browser: Browser, office: Channels
 ) -> None:
-    """Their yes is like any other; and what is decided is not taken back any more."""
+    """Their approval counts like any other; a decision cannot be withdrawn."""
     office.policies = (PLAIN.model_copy(update={"ask": ("olga",)}),)
     approval, _ = await office.ask()
     await enter(browser, OLGA)
@@ -211,7 +211,7 @@ async def test_an_operator_who_is_asked_decides_as_one_of_those(
 
 
 async def test_what_is_not_routed_yet(browser: Browser, office: Channels) -> None:
-    """An operator and the requester see it, and that nobody is asked yet; both can take it back."""
+    """Operator and requester see that nobody is asked yet, and both can withdraw it."""
     approval = await office.open()
     for person in (OLGA, RILEY):
         await enter(browser, person)
@@ -224,7 +224,7 @@ async def test_what_is_not_routed_yet(browser: Browser, office: Channels) -> Non
 
 
 async def test_who_was_asked_before_reads_where_it_went(browser: Browser, office: Channels) -> None:
-    """After an escalation the page of the first level says so, and takes no answer."""
+    """After an escalation, the page of the first level says so and accepts no answer."""
     office.policies = (
         Policy(
             name="two",

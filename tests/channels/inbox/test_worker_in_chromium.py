@@ -1,6 +1,6 @@
-"""The service worker in a real browser: notifications, and what is shown without a connection.
+"""The service worker in a real browser: notifications, and the page without a connection.
 
-A headless Chromium has no push service: messages come by its DevTools, as from one.
+A headless Chromium has no push service: its DevTools deliver the messages.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from channels.conftest import Channels
 from channels.inbox.test_in_chromium import AXE, OVERFLOWS, Desktop, decider_with
 from chromium import chromium
 from npm import packages
+from ports import free_port
 from served import listening
-from signoff.broker.server.embedded import free_port
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.links import make_link
 from signoff.channels.inbox.auth.sessions import How
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings, PushSettings, page_of
-from signoff.channels.inbox.subscriptions import subscriptions_of
+from signoff.channels.inbox.subscriptions import publish_key, subscriptions_of
+from signoff.channels.inbox.vapid import public_key
 from signoff.core.approvals.approval import State
 
 PUSH = PushSettings(
@@ -34,13 +35,14 @@ PUSH = PushSettings(
     contact="mailto:ops@example.com",
     allow_private=True,
 )
+OURS = public_key(PUSH)
 SHAPES = ((360, False), (360, True), (1280, False), (1280, True))
 READY = """navigator.serviceWorker.ready.then(({active}) => new Promise((done) => {
   const look = () => active.state === "activated" && done(true);
   active.addEventListener("statechange", look);
   look();
 }))"""
-"""True once the worker takes messages: while it is being activated they are lost."""
+"""True once the worker accepts messages: they are lost while it activates."""
 
 SHOWN = """navigator.serviceWorker.ready.then(one => one.getNotifications()).then(
   all => JSON.stringify(all.map(one => [one.title, one.body, one.tag, one.data.path])))"""
@@ -70,9 +72,9 @@ pytestmark = pytest.mark.soak
 
 
 async def push(desktop: Desktop, text: str, wanted: str) -> None:
-    """Deliver a message to the service worker, as a push service does, until it is shown.
+    """Deliver a message to the service worker as a push service does, until it is shown.
 
-    Chromium drops a message that its DevTools deliver while a permission takes effect.
+    Chromium drops a message of its DevTools while a permission takes effect.
     """
     tab = desktop.tab
     await tab.do("ServiceWorker.enable")
@@ -92,7 +94,7 @@ async def push(desktop: Desktop, text: str, wanted: str) -> None:
 
 
 async def test_a_message_is_shown(channels: Channels, tmp_path: Path) -> None:
-    """With title and text, in the place of an earlier one about the same; junk shows something."""
+    """It replaces an earlier one with the same tag; invalid data shows a default message."""
     async with decider_with(channels, tmp_path, push=PUSH) as desktop:
         tab = desktop.tab
         await tab.do("Browser.grantPermissions", permissions=["notifications"], origin=desktop.url)
@@ -109,9 +111,10 @@ async def test_a_message_is_shown(channels: Channels, tmp_path: Path) -> None:
 
 
 async def test_a_browser_is_turned_on_and_off(channels: Channels, tmp_path: Path) -> None:
-    """The button subscribes and sends the form; where there is no push service the page says so."""
+    """The button subscribes and sends the form; without a push service, the page says so."""
     async with decider_with(channels, tmp_path, push=PUSH) as desktop:
         tab, ledger = desktop.tab, channels.ledger
+        await publish_key(ledger, OURS)
         await tab.do("Browser.grantPermissions", permissions=["notifications"], origin=desktop.url)
         await desktop.sign_in("/inbox/notifications")
         await tab.find("h1", "Notifications")
@@ -123,15 +126,15 @@ async def test_a_browser_is_turned_on_and_off(channels: Channels, tmp_path: Path
         await tab.look(SUBSCRIBED.replace("AUTH", json.dumps(auth)).replace("KEY", json.dumps(key)))
         await tab.click("button", "Notify this browser")
         await tab.find(".list", "Chrome on Linux")
-        (one,) = await subscriptions_of(ledger, MARA.id, PUSH)
+        (one,) = await subscriptions_of(ledger, MARA.id, OURS)
         assert one.endpoint == "http://127.0.0.1:9/laptop"
         await tab.click("button", "Turn off")
         await tab.find(".nothing", "No browser of yours is notified.")
-        assert await subscriptions_of(ledger, MARA.id, PUSH) == []
+        assert await subscriptions_of(ledger, MARA.id, OURS) == []
 
 
 async def test_without_a_connection_the_page_says_so(channels: Channels, tmp_path: Path) -> None:
-    """Also for a form that is sent; when the connection is back, so are the pages."""
+    """This also holds for a sent form; when the connection is back, the pages return."""
     port = free_port()
     url = f"http://localhost:{port}"
     settings = InboxSettings(url=url, secret_key=SecretStr("k" * 32))
@@ -146,7 +149,7 @@ async def test_without_a_connection_the_page_says_so(channels: Channels, tmp_pat
             await tab.click("button", "Sign in")
             await tab.find("h1", "Your approvals")
             assert await tab.look(READY)
-            # The first page was not yet the worker's.
+            # The worker does not control the first page.
             await tab.open(here)
             await tab.find("button", "Reject")
         await tab.click("button", "Reject")

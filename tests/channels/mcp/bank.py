@@ -1,4 +1,4 @@
-"""A small MCP server over its standard streams or streamable HTTP, which notes what it does."""
+"""A small MCP server on standard streams or streamable HTTP that records its actions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context, Elicit, RequestStateSecurity, Resolve
 from pydantic import BaseModel
 
-# What it has asked can be answered after a restart, for ten days.
+# Its questions can be answered after a restart, for ten days.
 server = MCPServer(
     "bank", request_state_security=RequestStateSecurity(keys=["k" * 32], ttl=10 * 86400)
 )
 
 
 class Target(BaseModel):
-    """Where money goes to.
+    """The receiver of the money.
 
     Attributes:
         account: The account.
@@ -40,7 +40,7 @@ def note(text: str) -> None:
 
 
 def wait_for(file: Path) -> None:
-    """Wait until a test has made a file."""
+    """Wait until the test has made a file."""
     while not file.exists():
         time.sleep(0.02)
 
@@ -57,7 +57,7 @@ async def refund(amount: float, ctx: Context) -> str:
 
 @server.tool()
 def pay(amount: float, target: Annotated[Target, Resolve(which)]) -> str:
-    """Pay money to an account that is asked for."""
+    """Pay money to an account, which the tool asks for."""
     note(f"pay {amount} to {target.account}")
     return f"paid {amount} to {target.account}"
 

@@ -1,4 +1,4 @@
-"""A gate without a transport, and a server that says how often it was called."""
+"""A gate without a transport, and a server that counts its calls."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CALLER = Caller("desk", "riley", "s1", "bank")
 
 
 def call(tool: str = "refund", args: JsonValue = None, **meta: JsonValue) -> Call:
-    """Return a call as a client sends it."""
+    """Return a call in the form of a client."""
     given: JsonValue = {"amount": 10.50} if args is None else args
     params = {"name": tool, "arguments": given, "_meta": meta}
     text = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
@@ -55,7 +55,7 @@ def call(tool: str = "refund", args: JsonValue = None, **meta: JsonValue) -> Cal
 
 
 def said(answer: Answer) -> str:
-    """Return the text of an answer."""
+    """Return the text of a result."""
     return str(json.loads(answer.text)["content"][0]["text"])
 
 
@@ -64,19 +64,23 @@ class Server:
     """A server with one tool.
 
     Attributes:
-        got: What it was called with, besides the client's params.
-        answers: What it answers; at last that it is done.
-        holds: Set to let it answer, where it waits.
+        got: The arguments of its calls, besides the client's params.
+        answers: Its answers in order; later calls get the plain result.
+        holds: Set to release the answer, if the server waits.
+        called: Set once it is called.
+        running: The task of the last call.
     """
 
     got: list[Mapping[str, str]] = field(default_factory=list)
     answers: list[dict[str, Any] | Exception] = field(default_factory=list)
     holds: asyncio.Event | None = None
     called: asyncio.Event = field(default_factory=asyncio.Event)
+    running: asyncio.Task[Any] | None = None
 
     async def __call__(self, more: Mapping[str, str]) -> Answer:
         """Run the call."""
         self.got.append(more)
+        self.running = asyncio.current_task()
         self.called.set()
         if self.holds is not None:
             await self.holds.wait()
@@ -89,7 +93,7 @@ class Server:
 
 @dataclass
 class Gatehouse:
-    """The gate, and those who decide."""
+    """The gate and its decisions."""
 
     decider: Decider
     router: Router
@@ -100,17 +104,20 @@ class Gatehouse:
 
     def calls(self, wait: float = 0) -> Calls:
         """Return the calls of a process."""
-        return Calls(self.decider, self.router.decide_unasked, valid_for=self.valid_for, wait=wait)
+        router = self.router
+        return Calls(
+            self.decider, router.decide_unasked, router.hides, valid_for=self.valid_for, wait=wait
+        )
 
     async def tell(self, text: str) -> None:
-        """Note what a client is told while it waits."""
+        """Record the progress messages to a client."""
         self.told.append(text)
         self.waits.set()
 
     async def ask(
         self, asked: Call, calls: Calls | None = None, *, delivered: bool = True
     ) -> Answer:
-        """Make a call as a client does, and get its answer."""
+        """Make a call as a client does, and return its result."""
         process = calls or self.calls()
         answer = await process.answer_always(CALLER, asked, self.server, self.tell)
         if delivered:
@@ -118,25 +125,25 @@ class Gatehouse:
         return answer
 
     async def pending(self) -> Approval:
-        """Return the one approval that waits, with those who are asked."""
+        """Return the only waiting approval, once people are asked."""
         await self.router.drain()
         (found,) = await self.decider.ledger.pending()
         return found
 
     async def pending_after(self, asked: Call) -> Approval:
-        """Make a call that is asked about, and return its approval."""
+        """Make a call that needs approval, and return its approval."""
         await self.ask(asked)
         return await self.pending()
 
     async def approve(self, **values: JsonValue) -> Approval:
-        """Let Mara approve what waits."""
+        """Let Mara approve the waiting call."""
         waiting = await self.pending()
         return await self.decider.approve(waiting.id, MARA, channel="inbox", values=values or None)
 
 
 @pytest.fixture
 async def gatehouse(decider: Decider) -> Gatehouse:
-    """A gate in front of a bank."""
+    """Return a gate before a bank."""
     router = Router(
         decider.ledger,
         policies=POLICIES,

@@ -1,15 +1,19 @@
-"""Calls of MCP clients: asked about once, run once, and never run again in silence."""
+"""Calls of MCP clients: asked about once, run once, and never repeated silently."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
 
-from builders import CLEO, MARA
+from archiving import archiver
+from builders import CLEO, MARA, present
 from channels.mcp.conftest import Gatehouse, call, said
+from signoff.broker.archive.files import ArchiveFiles
 from signoff.broker.ed25519 import Key
 from signoff.broker.freezes import Freezes
 from signoff.broker.ledger import audit
@@ -19,8 +23,11 @@ from signoff.broker.receipts import Receipts
 from signoff.channels.mcp.calls import CallLost, NotSent
 from signoff.channels.mcp.messages import BadMessage
 from signoff.core.approvals.approval import Handoff
+from signoff.core.approvals.masking import masked
 from signoff.core.approvals.parts import Kind
+from signoff.core.base.hiding import HIDDEN
 from signoff.core.directory.people import Person
+from signoff.core.policies.policy import Fallback, Policy
 
 FORM = {
     "type": "object",
@@ -40,7 +47,7 @@ ASKS = {
 
 
 async def test_a_call_waits_is_approved_and_runs_once(gatehouse: Gatehouse) -> None:
-    """It says that it waits, attaches when it is made again, and is another one afterwards."""
+    """The response says that it waits; a repeated call attaches, and a later one is new."""
     first = await gatehouse.ask(call())
     waiting = await gatehouse.pending()
     assert waiting.id in said(first)
@@ -61,7 +68,7 @@ async def test_a_call_waits_is_approved_and_runs_once(gatehouse: Gatehouse) -> N
 
 
 async def test_a_client_that_waits_gets_the_result(gatehouse: Gatehouse) -> None:
-    """It is told that it waits, and the decision wakes it."""
+    """It gets progress messages, and the decision wakes it."""
     asked = asyncio.create_task(gatehouse.ask(call(), gatehouse.calls(60)))
     await gatehouse.waits.wait()
     await gatehouse.approve()
@@ -69,7 +76,7 @@ async def test_a_client_that_waits_gets_the_result(gatehouse: Gatehouse) -> None
 
 
 async def test_policies_allow_and_deny_at_once(gatehouse: Gatehouse) -> None:
-    """Nobody is asked; the reason of the policy is what the model reads."""
+    """Nobody is asked, and the model reads the policy's reason."""
     assert said(await gatehouse.ask(call("read_rates"))) == "done 1"
     assert "nobody drops tables" in said(await gatehouse.ask(call("drop_rates")))
     assert len(gatehouse.server.got) == 1
@@ -77,7 +84,7 @@ async def test_policies_allow_and_deny_at_once(gatehouse: Gatehouse) -> None:
 
 
 async def test_a_rejection_reaches_the_model_once(gatehouse: Gatehouse) -> None:
-    """With its reason; the next call of this kind is asked about anew."""
+    """It has its reason; the next such call asks again."""
     await gatehouse.ask(call())
     waiting = await gatehouse.pending()
     await gatehouse.decider.reject(waiting.id, MARA, channel="inbox", reason="over budget")
@@ -90,7 +97,7 @@ async def test_a_rejection_reaches_the_model_once(gatehouse: Gatehouse) -> None:
 
 @pytest.mark.soak
 async def test_the_same_call_many_times_at_once_runs_once(gatehouse: Gatehouse) -> None:
-    """In one process and in several: all of them get the one result."""
+    """In one process or in several, all callers get the single result."""
     await gatehouse.ask(call())
     await gatehouse.approve()
     gatehouse.server.holds = asyncio.Event()
@@ -106,8 +113,27 @@ async def test_the_same_call_many_times_at_once_runs_once(gatehouse: Gatehouse) 
     assert len(gatehouse.server.got) == 1
 
 
+async def test_a_result_is_kept_when_its_approval_is_archived(
+    gatehouse: Gatehouse, tmp_path: Path
+) -> None:
+    """The client still gets it, and nothing is asked or run again."""
+    await gatehouse.ask(call())
+    await gatehouse.approve()
+    assert said(await gatehouse.ask(call(), delivered=False)) == "done 1"
+    ledger, files = gatehouse.decider.ledger, ArchiveFiles(tmp_path / "archive")
+    for stage in await ledger.backlog():
+        # No result has been delivered by now.
+        keys = (f"{ledger.store.prefix}{table}:{stage}" for table in ("items", "outbox"))
+        await ledger.store.client.delete(*keys)
+    await archiver(ledger, files, after=timedelta()).once()
+    assert await ledger.store.members("approvals") == []
+    assert said(await gatehouse.ask(call())) == "done 1"
+    assert await ledger.pending() == []
+    assert len(gatehouse.server.got) == 1
+
+
 async def test_a_result_that_nobody_got_is_kept(gatehouse: Gatehouse) -> None:
-    """The client has gone while the call ran: made again, it gets the result of that."""
+    """The client left while the call ran; a repeated call gets that result."""
     process = gatehouse.calls()
     await gatehouse.ask(call())
     await gatehouse.approve()
@@ -122,7 +148,7 @@ async def test_a_result_that_nobody_got_is_kept(gatehouse: Gatehouse) -> None:
 
 @pytest.mark.parametrize(("tool", "who"), [("refund", MARA), ("read_rates", CLEO)])
 async def test_a_call_in_doubt_is_asked_about(gatehouse: Gatehouse, tool: str, who: Person) -> None:
-    """The server died while it ran: a person says whether it may run again, allowed or not."""
+    """The server died during the call: a person decides if it may run again."""
     gatehouse.server.answers = [CallLost("the server has ended")]
     if tool == "refund":
         await gatehouse.ask(call(tool))
@@ -144,16 +170,16 @@ async def test_a_gate_that_died_leaves_a_call_in_doubt(gatehouse: Gatehouse) -> 
     died = gatehouse.calls()
     asked = asyncio.create_task(gatehouse.ask(call(), died))
     await gatehouse.server.called.wait()
-    (running,) = died._running.values()
+    running = present(gatehouse.server.running)
     running.cancel()
     await asyncio.gather(asked, running, return_exceptions=True)
-    assert "still waits" in said(await gatehouse.ask(call(), gatehouse.calls(0.1)))
+    assert "still waits" in said(await gatehouse.ask(call()))
     assert "may or may not have happened" in (await gatehouse.pending()).hint
     assert len(gatehouse.server.got) == 1
 
 
 async def test_policies_say_what_happens_in_doubt(gatehouse: Gatehouse) -> None:
-    """`fail` runs it no more, and `retry` runs it again without asking."""
+    """`fail` does not run it again, and `retry` runs it again without asking."""
     for tool in ("once", "safe"):
         gatehouse.server.answers = [CallLost("the server has ended")]
         await gatehouse.ask(call(tool))
@@ -164,7 +190,7 @@ async def test_policies_say_what_happens_in_doubt(gatehouse: Gatehouse) -> None:
 
 
 async def test_a_call_that_was_settled_does_not_run_again(gatehouse: Gatehouse) -> None:
-    """Whatever was found out: the client is told so, and the next call is another one."""
+    """The client reads the resolution, and the next call is a new one."""
     gatehouse.server.answers = [CallLost("the server has ended")]
     await gatehouse.ask(call("once"))
     waiting = await gatehouse.approve()
@@ -179,7 +205,7 @@ async def test_a_call_that_was_settled_does_not_run_again(gatehouse: Gatehouse) 
 
 
 async def test_a_server_that_is_not_there_has_done_nothing(gatehouse: Gatehouse) -> None:
-    """The call is noted as failed, and is asked about anew."""
+    """The call is recorded as failed, and asks again."""
     gatehouse.server.answers = [NotSent("the server cannot be reached")]
     await gatehouse.ask(call())
     waiting = await gatehouse.approve()
@@ -188,7 +214,7 @@ async def test_a_server_that_is_not_there_has_done_nothing(gatehouse: Gatehouse)
 
 
 async def test_a_yes_that_has_expired_is_asked_again(gatehouse: Gatehouse) -> None:
-    """A call that nobody makes again in time does not run on an old yes."""
+    """If the client repeats the call too late, the old approval does not count."""
     gatehouse.valid_for = type(gatehouse.valid_for)(microseconds=1)
     await gatehouse.ask(call())
     waiting = await gatehouse.approve()
@@ -198,7 +224,7 @@ async def test_a_yes_that_has_expired_is_asked_again(gatehouse: Gatehouse) -> No
 
 
 async def test_a_frozen_tool_does_not_run(gatehouse: Gatehouse) -> None:
-    """It runs on the same approval after the thaw."""
+    """It runs with the same approval after the freeze ends."""
     await gatehouse.ask(call())
     await gatehouse.approve()
     freezes = Freezes(gatehouse.decider.ledger)
@@ -209,7 +235,7 @@ async def test_a_frozen_tool_does_not_run(gatehouse: Gatehouse) -> None:
 
 
 async def test_what_a_server_asks_is_answered_by_another_process(gatehouse: Gatehouse) -> None:
-    """The question reaches an approver, and the call goes on once with the answer."""
+    """The question reaches an approver, and the call continues once with the answer."""
     gatehouse.server.answers = [ASKS]
     await gatehouse.ask(call())
     await gatehouse.approve()
@@ -228,7 +254,7 @@ async def test_what_a_server_asks_is_answered_by_another_process(gatehouse: Gate
 
 
 async def test_a_declined_question_is_told_to_the_server(gatehouse: Gatehouse) -> None:
-    """The server goes on with a no."""
+    """The server continues with a refusal."""
     gatehouse.server.answers = [ASKS]
     await gatehouse.ask(call("read_rates"))
     question = await gatehouse.pending()
@@ -237,9 +263,12 @@ async def test_a_declined_question_is_told_to_the_server(gatehouse: Gatehouse) -
     assert json.loads(gatehouse.server.got[1]["inputResponses"]) == {"to": {"action": "decline"}}
 
 
-async def test_a_call_in_doubt_behind_its_answers_is_asked_about(gatehouse: Gatehouse) -> None:
-    """It goes on with the answers that were given, once a person lets it run again."""
-    gatehouse.server.answers = [ASKS, CallLost("the server has ended")]
+@pytest.mark.parametrize("lost", [CallLost, NotSent])
+async def test_a_call_in_doubt_behind_its_answers_is_asked_about(
+    gatehouse: Gatehouse, lost: type[Exception]
+) -> None:
+    """The server has begun it, so it continues with the same answers only after an approval."""
+    gatehouse.server.answers = [ASKS, lost("the server has ended")]
     await gatehouse.ask(call())
     await gatehouse.approve()
     await gatehouse.ask(call())
@@ -254,7 +283,7 @@ async def test_a_call_in_doubt_behind_its_answers_is_asked_about(gatehouse: Gate
 
 
 async def test_a_client_that_answers_itself_is_asked(gatehouse: Gatehouse) -> None:
-    """The gate takes no question from a client that says it can answer."""
+    """The gate does not ask on behalf of a client that declares the capability."""
     gatehouse.server.answers = [ASKS]
     declared: dict[str, JsonValue] = {"elicitation": {}}
     able = call("read_rates", **{"io.modelcontextprotocol/clientCapabilities": declared})
@@ -262,7 +291,7 @@ async def test_a_client_that_answers_itself_is_asked(gatehouse: Gatehouse) -> No
 
 
 def test_arguments_without_a_digest_are_refused() -> None:
-    """What cannot be compared cannot be approved."""
+    """A call without a canonical form cannot be compared and so cannot be approved."""
     with pytest.raises(BadMessage):
         call(args={"n": "\ud800"})
 
@@ -270,7 +299,7 @@ def test_arguments_without_a_digest_are_refused() -> None:
 async def test_a_yes_without_a_receipt_is_asked_about_anew(
     gatehouse: Gatehouse, ledger: Ledger
 ) -> None:
-    """What a process without the key has written lets nothing run."""
+    """A record that a process without the key has written starts nothing."""
     await gatehouse.ask(call())
     forged = await gatehouse.approve()
     key = Key.generate()
@@ -281,3 +310,47 @@ async def test_a_yes_without_a_receipt_is_asked_about_anew(
     assert "nothing proves it" in again.hint
     await gatehouse.approve()
     assert said(await gatehouse.ask(call())) == "done 1"
+
+
+@pytest.mark.parametrize(("tool", "starts"), [("once", 2), ("safe", 3)])
+async def test_policies_say_what_happens_in_doubt_behind_answers(
+    gatehouse: Gatehouse, tool: str, starts: int
+) -> None:
+    """They work as for a server that asks no questions."""
+    gatehouse.server.answers = [ASKS, CallLost("the server has ended")]
+    await gatehouse.ask(call(tool))
+    await gatehouse.approve()
+    await gatehouse.ask(call(tool))
+    await gatehouse.approve(account="DE12")
+    await gatehouse.ask(call(tool))
+    answer = said(await gatehouse.ask(call(tool)))
+    assert len(gatehouse.server.got) == starts
+    assert ("A person has to look" if tool == "once" else "done 3") in answer
+    if tool == "once":
+        ledger = gatehouse.decider.ledger
+        (doubtful,) = [one for one in await ledger.decided() if one.handoff is Handoff.IN_DOUBT]
+        after, events = doubtful.hand_on(
+            Handoff.FINISHED, now=await ledger.now(), result='"paid by hand"'
+        )
+        await ledger.commit(Change().put(after, was=doubtful).note(events))
+        assert "paid by hand" in said(await gatehouse.ask(call("once")))
+        assert len(gatehouse.server.got) == starts
+
+
+async def test_what_a_policy_hides_is_hidden_before_anybody_is_asked(
+    gatehouse: Gatehouse,
+) -> None:
+    """Rules of reloaded settings count too, because the matching policy is not known yet."""
+    hiding = Policy(name="refunds", ask=("mara",), hide=("amount",))
+    gatehouse.router.follow((hiding,), Fallback(ask=(CLEO.id,)))
+    await gatehouse.ask(call())
+    (waiting,) = await gatehouse.decider.ledger.pending()
+    assert (waiting.terms, masked(waiting).call.args["amount"]) == (None, HIDDEN)
+
+
+async def test_a_server_that_is_gone_between_two_rounds_has_the_call(gatehouse: Gatehouse) -> None:
+    """It has received the call again, so no message says that the call did not run."""
+    again = {"resultType": "input_required", "requestState": "s"}
+    gatehouse.server.answers = [again, NotSent("the server cannot be reached")]
+    assert "It is not known" in said(await gatehouse.ask(call("read_rates")))
+    assert len(gatehouse.server.got) == 2

@@ -1,26 +1,30 @@
-"""The gate in front of a real server over streamable HTTP, with the SDK's own client."""
+"""The gate before a real server over streamable HTTP, with the SDK's own client."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import httpx
 import pytest
+from httpx import Timeout
 from mcp import Client
 from mcp_types import CallToolResult, TextContent
 from starlette.requests import Request
 from starlette.types import Receive, Scope
 from starlette.types import Send as ASGISend
 
+from builders import present
 from channels.mcp.bank import server as bank
 from channels.mcp.conftest import CALLER, Gatehouse
+from ports import free_port
 from served import listening
-from signoff.broker.server.embedded import free_port
-from signoff.channels.mcp.http import Gate, make_app
+from signoff.channels.mcp.http import Gate, Who, make_app, server_client
 from signoff.channels.mcp.records import Caller
+from signoff.core.base.errors import LedgerUnavailable
 
 
 def text_of(result: object) -> str:
@@ -36,13 +40,13 @@ Journal = Callable[[], list[str]]
 
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
-    """Return what the bank has done."""
+    """Return the actions of the bank."""
     monkeypatch.setenv("JOURNAL", str(tmp_path / "journal"))
     return lambda: (tmp_path / "journal").read_text().splitlines()
 
 
 async def who(request: Request) -> Caller:
-    """Take everybody for the same client."""
+    """Treat every client as the same one."""
     del request
     return CALLER
 
@@ -63,7 +67,7 @@ async def gate(gatehouse: Gatehouse, *, wait: float = 0) -> AsyncIterator[str]:
     async with (
         bank.session_manager.run(),
         listening(guarded, there),
-        httpx.AsyncClient() as http,
+        httpx.AsyncClient(timeout=60) as http,
     ):
         calls = gatehouse.calls(wait)
         made = Gate(
@@ -80,7 +84,7 @@ async def gate(gatehouse: Gatehouse, *, wait: float = 0) -> AsyncIterator[str]:
 
 
 async def test_a_client_knows_nothing_of_approvals(gatehouse: Gatehouse, journal: Journal) -> None:
-    """Lists, resources and prompts pass; a call waits, is told so, and runs once."""
+    """Lists, resources and prompts pass; a call waits, is reported as waiting, and runs once."""
     told: list[str | None] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -109,7 +113,7 @@ async def test_a_client_knows_nothing_of_approvals(gatehouse: Gatehouse, journal
 
 @pytest.mark.soak
 async def test_a_call_that_waits_sends_progress(gatehouse: Gatehouse, journal: Journal) -> None:
-    """The client is told that it waits, so that it does not give up, and gets the result."""
+    """The progress keeps the client waiting until the result arrives."""
     told = asyncio.Event()
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -131,7 +135,7 @@ async def test_a_call_that_waits_sends_progress(gatehouse: Gatehouse, journal: J
 async def test_what_a_tool_asks_is_answered_by_an_approver(
     gatehouse: Gatehouse, journal: Journal
 ) -> None:
-    """The client knows no elicitation: the gate asks, and another gate goes on."""
+    """The client does not support elicitation, so the gate asks; another gate continues."""
     async with gate(gatehouse) as url, Client(url) as client:
         await client.call_tool("pay", {"amount": 5})
         await gatehouse.approve()
@@ -143,7 +147,7 @@ async def test_what_a_tool_asks_is_answered_by_an_approver(
 
 
 async def test_messages_that_could_be_read_twice_do_not_pass(gatehouse: Gatehouse) -> None:
-    """Batches, doubled keys, headers of another method, and calls without an id."""
+    """Batches, duplicate keys, headers of another method, and calls without an id are refused."""
     ok = '"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"refund","arguments":{}}'
     bad = [
         (f"[{{{ok}}}]", {}),
@@ -153,7 +157,7 @@ async def test_messages_that_could_be_read_twice_do_not_pass(gatehouse: Gatehous
         (f"{{{ok}}}".replace('"id":1,', ""), {}),
         ("{", {}),
     ]
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=60) as http:
         made = Gate(gatehouse.calls(), who, url="http://localhost:1/mcp", headers={}, http=http)
         transport = httpx.ASGITransport(make_app(made))
         async with httpx.AsyncClient(transport=transport, base_url="http://gate") as client:
@@ -164,3 +168,111 @@ async def test_messages_that_could_be_read_twice_do_not_pass(gatehouse: Gatehous
             assert gone.status_code == 502
             asked = await client.post("/mcp", content=f"{{{ok}}}".replace("refund", "read_rates"))
             assert "cannot be reached" in asked.text
+
+
+REFUND = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"refund","arguments":{}}}'
+READ = REFUND.replace("refund", "read_rates")
+LIST = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
+
+
+class Listening:
+    """A server that gives empty answers and records its requests."""
+
+    def __init__(self) -> None:
+        self.agents: list[bytes] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: ASGISend) -> None:
+        """Answer a request."""
+        self.agents.append(dict(scope["headers"])[b"user-agent"])
+        kind = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": 200, "headers": kind})
+        body = b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
+        await send({"type": "http.response.body", "body": body})
+
+
+@asynccontextmanager
+async def in_front(
+    gatehouse: Gatehouse, server: Listening, known: Who = who
+) -> AsyncIterator[httpx.AsyncClient]:
+    """Yield a client of a gate before a server, without sockets."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(server)) as http:
+        made = Gate(gatehouse.calls(), known, url="http://bank/mcp", headers={}, http=http)
+        transport = httpx.ASGITransport(make_app(made), raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://gate") as client:
+            yield client
+
+
+async def test_a_header_has_one_value(gatehouse: Gatehouse) -> None:
+    """The server might use the second value, which nobody has approved."""
+    server = Listening()
+    async with in_front(gatehouse, server) as client:
+        for name, values in (
+            ("mcp-name", ("read_rates", "drop_rates")),
+            ("mcp-method", ("tools/call", "tools/list")),
+        ):
+            headers = [(name, value) for value in values]
+            answer = await client.post("/mcp", content=READ, headers=headers)
+            assert answer.status_code == 400, name
+    assert not server.agents
+
+
+async def test_headers_of_any_letters_reach_the_server(gatehouse: Gatehouse) -> None:
+    """They pass unchanged, with messages and with approved calls."""
+    server = Listening()
+    async with in_front(gatehouse, server) as client:
+        for body in (LIST, READ):
+            answer = await client.post("/mcp", content=body, headers=[(b"user-agent", b"K\xfcche")])
+            assert answer.json()["result"] == {"content": []}
+    assert server.agents == [b"K\xfcche"] * 2
+
+
+async def test_a_client_is_told_that_redis_is_away(gatehouse: Gatehouse) -> None:
+    """The gate cannot look up the client's token, so it answers 503."""
+
+    async def nobody(request: Request) -> Caller:
+        raise LedgerUnavailable("Redis cannot be reached")
+
+    async with in_front(gatehouse, Listening(), nobody) as client:
+        answer = await client.post("/mcp", content=READ)
+    assert answer.status_code == 503
+    assert "Redis" in answer.json()["detail"]
+
+
+async def test_many_clients_keep_a_stream_open() -> None:
+    """A hundred open streams do not block another client."""
+    port, ended = free_port(), asyncio.Event()
+
+    async def stream(scope: Scope, receive: Receive, send: ASGISend) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b":", "more_body": True})
+        await ended.wait()
+
+    async with listening(stream, port), server_client() as http, AsyncExitStack() as stack:
+        stack.callback(ended.set)
+        for _ in range(101):
+            opened = http.stream("GET", f"http://127.0.0.1:{port}/", timeout=Timeout(60, read=None))
+            assert (await stack.enter_async_context(opened)).status_code == 200
+
+
+async def test_a_server_that_is_gone_when_its_stream_resumes_has_the_call(
+    gatehouse: Gatehouse,
+) -> None:
+    """It may have run the call, so no message says that it did not run."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server.close()
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = present(re.search(rb"content-length: (\d+)", head.lower()))
+        await reader.readexactly(int(length[1]))
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n")
+        writer.write(b"connection: close\r\n\r\nretry: 0\nid: 1\n\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = "http://{}:{}/mcp".format(*server.sockets[0].getsockname())
+    async with server_client() as http:
+        made = make_app(Gate(gatehouse.calls(), who, url=url, headers={}, http=http))
+        transport = httpx.ASGITransport(made)
+        async with httpx.AsyncClient(transport=transport, base_url="http://gate") as client:
+            answered = await client.post("/mcp", content=READ)
+    assert "It is not known whether bank.read_rates has run" in answered.text

@@ -1,4 +1,4 @@
-"""Messages that the gate reads are the messages that servers read."""
+"""The gate reads messages exactly as servers read them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pay","ar
 
 
 def test_a_message_stays_on_one_line_with_its_digits() -> None:
-    """Line breaks of all kinds are gone or escaped, and numbers are those that were sent."""
+    """All kinds of line breaks are removed or escaped, and numbers keep their digits."""
     sent = CALL.replace(",", ",\r\n", 2) % '{"a": 1.10, "b": "x\u2028y\u0085z", "c": 1e2}'
     message = read(sent.encode())
     assert message.text.splitlines() == [message.text]
@@ -44,13 +44,13 @@ def test_a_message_stays_on_one_line_with_its_digits() -> None:
     ],
 )
 def test_messages_of_another_form_are_refused(sent: str) -> None:
-    """Two parsers could read two messages in them, or a call that nobody is asked about."""
+    """Two parsers could read them differently, or miss a call that needs approval."""
     with pytest.raises(BadMessage):
         call_of(read(sent.encode()))
 
 
 def test_the_client_learns_what_it_cannot_answer() -> None:
-    """A client that declares its capabilities for each request gets that of the gate added."""
+    """For a client that declares capabilities per request, the gate adds its own."""
     key = "io.modelcontextprotocol/clientCapabilities"
     sent = json.loads(CALL % "{}")
     sent["params"]["_meta"] = {key: {"roots": {}}, "progressToken": 7}
@@ -62,6 +62,6 @@ def test_the_client_learns_what_it_cannot_answer() -> None:
 
 
 def test_the_id_of_an_answer_that_cannot_be_read_is_found() -> None:
-    """So that nobody waits for it for ever."""
+    """Otherwise a client would wait for that answer forever."""
     assert id_in(b'{"id":"x","id":"x","result":{}}') == "x"
     assert id_in(b"nothing") is None

@@ -13,13 +13,14 @@ from pydantic import SecretStr
 from builders import MARA
 from channels.conftest import Channels
 from channels.push.device import Device, PushService
+from ports import free_port
 from served import listening
-from signoff.broker.server.embedded import free_port
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings, PushSettings
 from signoff.channels.inbox.subscriptions import subscribed
+from signoff.channels.inbox.vapid import public_key
 from signoff.channels.pipeline.bundles import Bundling
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.push.sender import PushSender
@@ -31,12 +32,14 @@ PUSH = PushSettings(
     contact="mailto:ops@example.com",
     allow_private=True,
 )
-PAGE = SETTINGS.model_copy(update={"push": PUSH})
+OURS = public_key(PUSH)
+PAGE = SETTINGS.model_copy(update={"push": PUSH.model_copy(update={"private_key": SecretStr("")})})
+"""The page's settings, without the private key."""
 
 
 @dataclass
 class Notified:
-    """The stages of the channels, the page, and the stage that notifies."""
+    """The stages of the channels, the page, and the stage that sends notifications."""
 
     channels: Channels
     sender: PushSender
@@ -44,7 +47,7 @@ class Notified:
     bundling: Bundling | None = None
 
     async def deliver(self) -> None:
-        """Deliver what waits, and notify of it."""
+        """Deliver waiting messages and send their notifications."""
         people = self.channels
         delivery = Delivery(
             people.ledger,
@@ -67,7 +70,7 @@ class Notified:
         await self.browser.sign_in(person)
 
     async def turn_on(self, device: Device) -> httpx.Response:
-        """Turn notifications on in a browser of who is signed in."""
+        """Turn notifications on in the browser of the signed-in person."""
         page = await self.browser.get("/inbox/notifications")
         form = forms_of(page)["/inbox/notifications/on"]
         return await self.browser.post("/inbox/notifications/on", form | device.form)
@@ -75,7 +78,7 @@ class Notified:
 
 @pytest.fixture
 async def service() -> AsyncIterator[PushService]:
-    """A push service that listens."""
+    """Return a running push service."""
     made = PushService(free_port())
     async with listening(made.app, made.port, "127.0.0.1"):
         yield made
@@ -83,12 +86,13 @@ async def service() -> AsyncIterator[PushService]:
 
 @pytest.fixture
 async def office(still_channels: Channels) -> AsyncIterator[Notified]:
-    """Mara is signed in."""
+    """Return the office with Mara signed in."""
     still_channels.inbox = page = InboxSettings.model_validate(PAGE)
     app = make_gateway(still_channels.ledger)
     app.include_router(make_inbox_router(still_channels.decider, page))
     sender = PushSender(still_channels.decider, page, PUSH)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ORIGIN) as http:
+        await sender.announce()
         made = Notified(still_channels, sender, Browser(http, {}, still_channels.ledger))
         await made.sign_in()
         yield made

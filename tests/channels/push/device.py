@@ -1,4 +1,4 @@
-"""A browser that has subscribed, and the push service on this machine that keeps what it gets."""
+"""A subscribed browser, and a push service on this machine that keeps its messages."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from signoff.channels.inbox.vapid import decoded, encoded
 
 
 class Device:
-    """A browser: it alone can read what is pushed to it.
+    """A browser: only it can read its push messages.
 
     Args:
-        endpoint: Where its push service takes messages for it.
+        endpoint: The address of its push service for it.
     """
 
     def __init__(self, endpoint: str) -> None:
@@ -35,13 +35,13 @@ class Device:
 
     @property
     def form(self) -> dict[str, str]:
-        """What the page sends to turn it on."""
+        """The page's form data to turn notifications on."""
         public = self._key.public_key()
         point = public.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
         return {"endpoint": self.endpoint, "key": encoded(point), "auth": encoded(self._auth)}
 
     def read(self, body: bytes) -> dict[str, Any]:
-        """Return what a message says, decrypted as browsers do (RFC 8291)."""
+        """Return a message, decrypted as browsers do (RFC 8291)."""
         text = http_ece.decrypt(body, private_key=self._key, auth_secret=self._auth)
         return dict(json.loads(text))
 
@@ -51,31 +51,33 @@ class PushService:
     """A push service (RFC 8030).
 
     Attributes:
-        port: Where it listens.
-        statuses: What it answers next by path; 201 where nothing stands.
-        got: Path, headers and body of each message that it was sent.
+        port: The port of the service.
+        statuses: Its next answers by path; the default is 201.
+        headers: The headers of each answer.
+        got: Path, headers and body of each received message.
     """
 
     port: int
     statuses: dict[str, list[int]] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
     got: list[tuple[str, Mapping[str, str], bytes]] = field(default_factory=list)
 
     @property
     def origin(self) -> str:
-        """Its origin."""
+        """The origin of the service."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def app(self) -> Starlette:
-        """What serves it."""
+        """The ASGI app of the service."""
         return Starlette(routes=[Route("/{name}", self._take, methods=["POST"])])
 
     def device(self, name: str = "laptop") -> Device:
-        """Return a browser that has subscribed."""
+        """Return a subscribed browser."""
         return Device(f"{self.origin}/{name}")
 
     def to(self, device: Device) -> list[tuple[Mapping[str, str], dict[str, Any]]]:
-        """Return headers and text of what a browser was sent."""
+        """Return headers and text of the messages to a browser."""
         path = device.endpoint.removeprefix(self.origin)
         return [(headers, device.read(body)) for at, headers, body in self.got if at == path]
 
@@ -83,11 +85,11 @@ class PushService:
         path = request.url.path
         self.got.append((path, request.headers, await request.body()))
         answers = self.statuses.get(path, [])
-        return Response(status_code=answers.pop(0) if answers else 201)
+        return Response(status_code=answers.pop(0) if answers else 201, headers=self.headers)
 
 
 def sender_of(headers: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
-    """Return the public key and the claims of the sender, if its signature is right (RFC 8292)."""
+    """Return the sender's public key and claims if the signature is valid (RFC 8292)."""
     scheme, _, parts = headers["authorization"].partition(" ")
     assert scheme == "vapid"
     named = dict(one.strip().split("=", 1) for one in parts.split(","))

@@ -1,16 +1,17 @@
-"""Notifications in browsers: who gets which, what they show, and when they end."""
+"""Browser notifications: recipients, content and end."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
 from pydantic import SecretStr, ValidationError
 
 from builders import MARA, RILEY
-from channels.push.conftest import PAGE, PUSH, Notified
+from channels.push.conftest import OURS, PAGE, PUSH, Notified
 from channels.push.device import PushService, sender_of
 from channels.writing import Post
 from signoff.broker.archive.erasure import erase
@@ -21,6 +22,7 @@ from signoff.channels.inbox.settings import InboxSettings, PushSettings, page_of
 from signoff.channels.inbox.subscriptions import (
     LASTS,
     SubscriptionRefused,
+    publish_key,
     read_endpoint,
     subscribed,
     subscriptions_of,
@@ -44,7 +46,7 @@ MONEY = Policy(
 
 
 async def test_from_the_page_to_the_device(office: Notified, service: PushService) -> None:
-    """Title, amount and deadline, readable by that browser alone; nothing is decided by it."""
+    """Only that browser can read title, amount and deadline; a notification cannot decide."""
     device = service.device()
     assert (await office.turn_on(device)).status_code == 303
     assert "A browser" in (await office.browser.get("/inbox/notifications")).text
@@ -72,8 +74,26 @@ async def test_from_the_page_to_the_device(office: Notified, service: PushServic
     assert (await office.channels.ledger.approval(approval.id)).state is State.PENDING
 
 
+async def test_a_page_subscribes_only_when_something_sends(
+    office: Notified, service: PushService
+) -> None:
+    """Without a sender's key there is no form, and a sent form is refused."""
+    ledger, device = office.channels.ledger, service.device()
+    page = await office.browser.get("/inbox/notifications")
+    form = forms_of(page)["/inbox/notifications/on"]
+    await publish_key(ledger, "")
+    page = await office.browser.get("/inbox/notifications")
+    assert "/inbox/notifications/on" not in forms_of(page)
+    assert "nothing has sent them yet" in page.text
+    refused = await office.browser.post("/inbox/notifications/on", form | device.form)
+    assert refused.status_code == 422
+    assert "Nothing sends notifications yet" in refused.text
+    await office.sender.announce()
+    assert (await office.turn_on(device)).status_code == 303
+
+
 async def test_without_a_title_no_argument_is_shown(office: Notified, service: PushService) -> None:
-    """A device lies on a table: only what the policy calls a title or money is on its screen."""
+    """Other people may see the screen, so it only shows the policy's title or an amount."""
     device = service.device()
     await office.turn_on(device)
     await office.channels.open(amount=2500, purpose="a secret")
@@ -87,7 +107,7 @@ async def test_without_a_title_no_argument_is_shown(office: Notified, service: P
 async def test_only_who_is_asked_and_wants_it_is_notified(
     office: Notified, service: PushService
 ) -> None:
-    """Nobody else gets anything, and one who has turned it off gets nothing any more."""
+    """Other people get none, and neither does a person who has turned them off."""
     device = service.device()
     await office.turn_on(device)
     office.channels.policies = (Policy(name="cleo", ask=("cleo",), within="4h"),)
@@ -95,7 +115,7 @@ async def test_only_who_is_asked_and_wants_it_is_notified(
     await office.deliver()
     assert service.got == []
     page = await office.browser.get("/inbox/notifications")
-    (one,) = await subscriptions_of(office.channels.ledger, "mara", PUSH)
+    (one,) = await subscriptions_of(office.channels.ledger, "mara", OURS)
     form = forms_of(page)["/inbox/notifications/off"]
     assert form["browser"] == one.id
     await office.browser.post("/inbox/notifications/off", form)
@@ -103,7 +123,7 @@ async def test_only_who_is_asked_and_wants_it_is_notified(
 
 
 async def test_a_reminder_is_one_on_the_device_too(office: Notified, service: PushService) -> None:
-    """It has the tag of the first, and sounds again."""
+    """It replaces the first one by its tag, and alerts again."""
     device = service.device()
     await office.turn_on(device)
     approval = await office.channels.open(amount=1)
@@ -117,7 +137,7 @@ async def test_a_reminder_is_one_on_the_device_too(office: Notified, service: Pu
 
 
 async def test_a_bundle_is_one_notification(office: Notified, service: PushService) -> None:
-    """Many cards at once become one message, and one notification that leads to the list."""
+    """Many cards become one message and one notification that leads to the list."""
     device = service.device()
     await office.turn_on(device)
     office.channels.channel = Post(bundles=True)
@@ -137,14 +157,14 @@ async def test_a_bundle_is_one_notification(office: Notified, service: PushServi
 async def test_a_subscription_that_has_ended_is_forgotten(
     office: Notified, service: PushService, status: int
 ) -> None:
-    """The push service says so once, and is not asked again."""
+    """The push service reports it once and is not asked again."""
     gone, other = service.device("gone"), service.device("other")
     await office.turn_on(gone)
     await office.turn_on(other)
     service.statuses["/gone"] = [status]
     await office.channels.open(amount=1)
     await office.deliver()
-    (left,) = await subscriptions_of(office.channels.ledger, "mara", PUSH)
+    (left,) = await subscriptions_of(office.channels.ledger, "mara", OURS)
     assert left.endpoint == other.endpoint
     assert len(service.to(other)) == 1
 
@@ -152,7 +172,7 @@ async def test_a_subscription_that_has_ended_is_forgotten(
 async def test_what_failed_for_a_while_is_sent_again_to_those_alone(
     office: Notified, service: PushService
 ) -> None:
-    """A push service that is busy gets it later, another one does not get it twice."""
+    """A busy push service gets it later; the others do not get it twice."""
     busy, other = service.device("busy"), service.device("other")
     await office.turn_on(busy)
     await office.turn_on(other)
@@ -164,10 +184,47 @@ async def test_what_failed_for_a_while_is_sent_again_to_those_alone(
     assert (len(service.to(busy)), len(service.to(other))) == (3, 1)
 
 
+@pytest.mark.parametrize("dated", [False, True], ids=["seconds", "a date"])
+async def test_a_push_service_that_wants_to_be_left_is_left(
+    office: Notified, service: PushService, dated: bool
+) -> None:
+    """Until that time it gets nothing; afterwards it gets each message once."""
+    device = service.device()
+    await office.turn_on(device)
+    until = format_datetime(datetime.now(UTC) + timedelta(minutes=20), usegmt=True)
+    service.statuses["/laptop"] = [429]
+    service.headers = {"Retry-After": until if dated else "1200"}
+    for _ in range(2):
+        await office.channels.open(amount=1)
+        await office.deliver()
+    office.channels.clock.advance(timedelta(minutes=10))
+    await office.deliver()
+    assert len(service.got) == 1
+    office.channels.clock.advance(timedelta(minutes=11))
+    await office.deliver()
+    assert len(service.got) == 3
+
+
+async def test_a_notification_that_would_come_hours_later_is_given_up(
+    office: Notified, service: PushService
+) -> None:
+    """The card itself was delivered long before."""
+    await office.turn_on(service.device())
+    service.statuses["/laptop"], service.headers = [503], {"Retry-After": "7200"}
+    await office.channels.open(amount=1)
+    await office.deliver()
+    office.channels.clock.advance(timedelta(hours=2, minutes=1))
+    await office.deliver()
+    assert len(service.got) == 1
+    await office.channels.open(amount=2)
+    await office.deliver()
+    assert len(service.got) == 2
+
+
 async def test_what_is_decided_meanwhile_is_not_told(
     office: Notified, service: PushService
 ) -> None:
-    """A push service that was away does not make people look at what is over."""
+    """After an outage of the push service, ended requests cause no notification."""
     device = service.device()
     await office.turn_on(device)
     service.statuses["/laptop"] = [503]
@@ -182,27 +239,27 @@ async def test_what_is_decided_meanwhile_is_not_told(
 async def test_it_ends_with_the_sessions_and_with_time(
     office: Notified, service: PushService
 ) -> None:
-    """Signed out everywhere is notified nowhere; so is who has turned it on long ago."""
+    """A sign-out everywhere ends them, and so does the age of a subscription."""
     ledger = office.channels.ledger
     await office.turn_on(service.device())
-    assert await subscriptions_of(ledger, "mara", PUSH)
+    assert await subscriptions_of(ledger, "mara", OURS)
     other = PUSH.model_copy(update={"private_key": SecretStr(_key(8))})
-    assert await subscriptions_of(ledger, "mara", other) == []
+    assert await subscriptions_of(ledger, "mara", public_key(other)) == []
     await sign_out_everywhere(ledger, "mara", by="ops")
-    assert await subscriptions_of(ledger, "mara", PUSH) == []
+    assert await subscriptions_of(ledger, "mara", OURS) == []
     await office.sign_in()
     await office.turn_on(service.device())
-    assert await subscriptions_of(ledger, "mara", PUSH)
+    assert await subscriptions_of(ledger, "mara", OURS)
     office.channels.clock.advance(LASTS)
-    assert await subscriptions_of(ledger, "mara", PUSH) == []
+    assert await subscriptions_of(ledger, "mara", OURS) == []
 
 
 async def test_a_person_has_at_most_ten(office: Notified, service: PushService) -> None:
-    """The one that was turned on first goes."""
+    """The oldest subscription is removed."""
     for number in range(11):
         await office.turn_on(service.device(f"d{number}"))
         office.channels.clock.advance(timedelta(seconds=1))
-    found = await subscriptions_of(office.channels.ledger, "mara", PUSH)
+    found = await subscriptions_of(office.channels.ledger, "mara", OURS)
     assert len(found) == 10
     assert service.device("d0").endpoint not in {one.endpoint for one in found}
 
@@ -210,16 +267,16 @@ async def test_a_person_has_at_most_ten(office: Notified, service: PushService) 
 async def test_who_is_erased_is_notified_nowhere(
     office: Notified, service: PushService, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Nothing of the subscription is left."""
+    """No part of the subscription is left."""
     await office.turn_on(service.device())
     files = ArchiveFiles(tmp_path_factory.mktemp("archive"))
     gone = Redaction(MARA.names, "erased-0a1b2c3d", ("Mara",))
     await erase(office.channels.ledger, files, gone, by="ops", why="asked")
-    assert await office.channels.ledger.store.keys("push:") == []
+    assert await office.channels.ledger.store.keys("push:mara") == []
 
 
 async def test_no_endpoint_leads_behind_us(office: Notified, service: PushService) -> None:
-    """A name that resolves to a private network is not posted to, and forgotten."""
+    """A name that resolves to a private network gets no message and is removed."""
     await office.turn_on(service.device())
 
     async def lookup(host: str, port: int) -> Sequence[str]:
@@ -231,7 +288,7 @@ async def test_no_endpoint_leads_behind_us(office: Notified, service: PushServic
     await office.deliver()
     await office.sender.close()
     assert service.got == []
-    assert await subscriptions_of(office.channels.ledger, "mara", PUSH) == []
+    assert await subscriptions_of(office.channels.ledger, "mara", OURS) == []
 
 
 @pytest.mark.parametrize(
@@ -244,7 +301,7 @@ async def test_no_endpoint_leads_behind_us(office: Notified, service: PushServic
     ],
 )
 def test_an_endpoint_is_a_push_service_of_the_internet(endpoint: str) -> None:
-    """Anything else is refused before it is kept."""
+    """Other addresses are refused before they are stored."""
     with pytest.raises(SubscriptionRefused):
         read_endpoint(endpoint, allow_private=False)
 
@@ -252,7 +309,7 @@ def test_an_endpoint_is_a_push_service_of_the_internet(endpoint: str) -> None:
 async def test_a_form_with_something_else_is_refused(
     office: Notified, service: PushService
 ) -> None:
-    """Nothing is kept, and the page says so."""
+    """Nothing is stored, and the page says so."""
     device = service.device()
     page = await office.browser.get("/inbox/notifications")
     form = forms_of(page)["/inbox/notifications/on"] | device.form
@@ -270,13 +327,13 @@ async def test_a_form_with_something_else_is_refused(
 
 @pytest.mark.parametrize("key", ["x", "AAAA", base64.b64encode(b"\xff" * 32).decode()])
 def test_a_key_is_32_bytes_of_the_curve(key: str) -> None:
-    """The error says how to make one."""
+    """The error says how to make a key."""
     with pytest.raises(ValidationError, match="openssl rand -base64 32"):
         PushSettings(private_key=SecretStr(key), contact="mailto:a@example.com")
 
 
 def test_without_a_page_there_is_nothing_to_notify_of() -> None:
-    """A notification opens the page."""
+    """A notification opens the page, so it needs one."""
     with pytest.raises(ValidationError, match="set url too"):
         InboxSettings(push=PUSH)
 

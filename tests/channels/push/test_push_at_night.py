@@ -1,4 +1,4 @@
-"""Devices are as quiet as their people want it."""
+"""Notifications respect quiet hours."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ LATER = NOON + timedelta(hours=2)
 
 @pytest.fixture
 def directory() -> Directory:
-    """Mara begins to work at two o'clock, and wants to hear nothing before."""
+    """Mara starts work at two o'clock and wants no messages before."""
     late = MARA.model_copy(update={"hours": ("Mon-Fri 14:00-18:00",), "quiet_hours": True})
     return Directory([late, CLEO, RILEY])
 
 
 async def test_the_device_waits_with_the_card(office: Notified, service: PushService) -> None:
-    """Both come when her hours begin."""
+    """Both arrive at the start of her working hours."""
     device = service.device()
     await office.turn_on(device)
     office.channels.policies = (Policy(name="expenses", ask=("mara",), within="24h"),)
     approval = await office.channels.open(amount=1)
     await office.deliver()
     assert office.channels.channel.delivered == []
-    # In a Slack channel the card is there for the others.
+    # In a Slack channel, the card is there for the others.
     early = SendPush(person="mara", approvals=(approval.id,), cause="a card in a place")
     await office.channels.ledger.commit(Change().send(early))
     await office.deliver()

@@ -1,8 +1,9 @@
-"""The API on a gateway, and people and systems with tokens for it."""
+"""The API on a gateway, and tokens of people and systems."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,10 +26,11 @@ class Office:
     """A gateway with the API, and its decisions."""
 
     decider: Decider
+    transport: httpx.AsyncBaseTransport
     http: httpx.AsyncClient
 
     async def token(self, *, person: str = "", users: tuple[str, ...] = (), **more: Any) -> str:
-        """Return a token that is good for all but administration, unless it says for what."""
+        """Return a token for all scopes except administration, or for the given ones."""
         scopes = frozenset(more.pop("scopes", EVERYTHING if person else SYSTEM))
         return (
             await create(
@@ -37,13 +39,13 @@ class Office:
         )[0]
 
     async def holder(self, **parts: Any) -> httpx.AsyncClient:
-        """Return a client of somebody who has such a token."""
+        """Return a client with a new token of a person."""
         return self.holding(await self.token(**parts))
 
     def holding(self, token: str) -> httpx.AsyncClient:
-        """Return a client that sends this token."""
+        """Return a client with this token."""
         return httpx.AsyncClient(
-            transport=self.http._transport,
+            transport=self.transport,
             base_url=self.http.base_url,
             headers={"Authorization": f"Bearer {token}"},
         )
@@ -52,29 +54,43 @@ class Office:
 Holder = Callable[..., Awaitable[httpx.AsyncClient]]
 
 
-@pytest.fixture
-async def office(decider: Decider) -> AsyncIterator[Office]:
-    """The gateway, in this process."""
+@asynccontextmanager
+async def opened(decider: Decider, *, rate: int = 0) -> AsyncIterator[Office]:
+    """Yield a gateway in this process, with a limit of requests a minute."""
     app = make_gateway(decider.ledger)
-    app.mount(PATH, make_rest(decider, lambda name: name != "nothing"))
+    app.mount(PATH, make_rest(decider, lambda name: name != "nothing", rate=rate))
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url=f"http://gw{PATH}/") as http:
-        yield Office(decider, http)
+        yield Office(decider, transport, http)
+
+
+@pytest.fixture
+async def office(decider: Decider) -> AsyncIterator[Office]:
+    """Return the gateway in this process."""
+    async with opened(decider) as made:
+        yield made
+
+
+@pytest.fixture
+async def still_office(still_decider: Decider) -> AsyncIterator[Office]:
+    """Return the gateway on the virtual clock."""
+    async with opened(still_decider) as made:
+        yield made
 
 
 @pytest.fixture
 async def mara(office: Office) -> httpx.AsyncClient:
-    """Mara, who approves."""
+    """Return Mara, an approver."""
     return await office.holder(person="mara")
 
 
 @pytest.fixture
 async def riley(office: Office) -> httpx.AsyncClient:
-    """Riley, who asks."""
+    """Return Riley, the requester."""
     return await office.holder(person="riley")
 
 
 @pytest.fixture
 async def admin(office: Office) -> httpx.AsyncClient:
-    """An administrator, who is nobody of the directory."""
+    """Return an administrator who is not in the directory."""
     return await office.holder(scopes={Scope.ADMIN})

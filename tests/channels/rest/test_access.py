@@ -1,4 +1,4 @@
-"""Who is let in, and what nobody finds out."""
+"""Access to the API: who gets in, and what others cannot learn."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import pytest
 
 from builders import CLEO, Snapshot, paused
 from channels.rest.conftest import Office
-from deciding import Decider
 from signoff.broker import api_tokens as tokens
-from signoff.broker.ledger.ledger import Ledger
 from signoff.core.access.api_tokens import Scope
 from signoff.core.approvals.events import Event
 from signoff.core.base.errors import InvalidToken, TokenNotFound
@@ -35,7 +33,7 @@ from signoff.testing import VirtualClock
     ],
 )
 async def test_nobody_comes_in_without_a_token(office: Office, header: str | None) -> None:
-    """A request without a token that is known is refused, whatever it asks for."""
+    """A request without a valid token is refused, whatever its path."""
     headers = {} if header is None else {"Authorization": header}
     for path in ("me", "approvals", "approvals/ap_x", "nothing-of-the-kind"):
         answer = await office.http.get(path, headers=headers)
@@ -48,7 +46,7 @@ async def test_nobody_comes_in_without_a_token(office: Office, header: str | Non
 async def test_a_secret_with_another_id_or_a_letter_changed_is_worth_nothing(
     office: Office,
 ) -> None:
-    """Both parts of a token have to fit together."""
+    """Both parts of a token have to match."""
     one, other = await office.token(person="mara"), await office.token(person="cleo")
     name, secret = one.rsplit("_", 1)
     mixed = other.rsplit("_", 1)[0] + "_" + secret
@@ -59,10 +57,10 @@ async def test_a_secret_with_another_id_or_a_letter_changed_is_worth_nothing(
 
 
 async def test_a_token_ends_when_it_expires_or_is_revoked_or_its_person_leaves(
-    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, office: Office
+    clock: VirtualClock, still_office: Office, directory: Directory
 ) -> None:
-    """From then on it is worth nothing, at once."""
-    office.decider.ledger.store._clock = clock
+    """It is invalid from that moment."""
+    office = still_office
     ends = clock.now() + timedelta(hours=1)
     short = await office.token(person="mara", expires_at=ends)
     long = await office.token(person="cleo")
@@ -72,16 +70,14 @@ async def test_a_token_ends_when_it_expires_or_is_revoked_or_its_person_leaves(
     await tokens.revoke(office.decider.ledger, long.split("_")[1], by="test")
     assert (await office.holding(long).get("me")).status_code == 401
     gone = await office.token(person="cleo")
-    office.decider.roster.directory = Directory(
-        [one for one in office.decider.directory if one.id != "cleo"]
-    )
+    directory.become(Directory([one for one in office.decider.directory if one.id != "cleo"]))
     assert (await office.holding(gone).get("me")).status_code == 401
     with pytest.raises(TokenNotFound, match="signoff tokens list"):
         await tokens.revoke(office.decider.ledger, long.split("_")[1], by="test")
 
 
 async def test_the_ledger_and_the_audit_know_no_secret(office: Office, snapshot: Snapshot) -> None:
-    """What stands in Redis lets nobody in; the audit says who made which token."""
+    """The ledger only has hashes, and the audit names the creator of each token."""
     token = await office.token(person="mara", name="laptop")
     stored = b"".join((await snapshot()).values())
     assert token.rsplit("_", 1)[1].encode() not in stored
@@ -105,14 +101,14 @@ async def test_the_ledger_and_the_audit_know_no_secret(office: Office, snapshot:
 async def test_nobody_gets_a_token_that_could_ask_and_answer(
     office: Office, parts: dict[str, Any], words: str
 ) -> None:
-    """A token decides as a person or submits for users, never both."""
+    """A token either decides as a person or submits for users."""
     with pytest.raises(InvalidToken, match=words):
         await office.token(**parts)
 
 
 @pytest.mark.parametrize("scope", sorted({*Scope} - {Scope.REQUESTS_SUBMIT}))
 async def test_each_scope_is_good_for_its_own_requests_alone(office: Office, scope: Scope) -> None:
-    """Without the scope of a request its answer is 403, and names the scope that it takes."""
+    """Without its scope a request gets 403, with the name of the scope."""
     _, (approval,) = await paused(office.decider.ledger)
     person = await office.holder(person="mara", scopes={scope})
     one, wrong = f"approvals/{approval.id}", "sha256:" + "0" * 64
@@ -144,7 +140,7 @@ async def test_each_scope_is_good_for_its_own_requests_alone(office: Office, sco
 async def test_what_one_may_not_see_is_as_if_it_were_not_there(
     office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient, admin: httpx.AsyncClient
 ) -> None:
-    """Approvals and runs of others have the answer of those that do not exist."""
+    """Requests for other people's approvals and runs get the response for unknown ids."""
     run, (approval,) = await paused(office.decider.ledger)
     stranger = await office.holder(users=("sam",))
     other_app = await office.holder(person="mara", apps=("travel",))
@@ -169,7 +165,7 @@ async def test_what_one_may_not_see_is_as_if_it_were_not_there(
 async def test_a_body_over_the_limit_is_not_read_into_anything(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
-    """More than 1 MiB is refused, with or without a declared length; so is what is not JSON."""
+    """More than 1 MiB is refused, with or without a declared length; so is a body without JSON."""
     large = b'{"message": "' + b"x" * 1024 * 1024 + b'"}'
 
     async def chunks() -> AsyncIterator[bytes]:
@@ -186,15 +182,17 @@ async def test_a_body_over_the_limit_is_not_read_into_anything(
     assert (await mara.post("runs", content=b"a=1")).status_code == 415
 
 
-async def test_operators_move_what_waits_and_auditors_look_on(office: Office) -> None:
-    """Both see everything by their own tokens; neither decides, and the auditor changes nothing."""
+async def test_operators_move_what_waits_and_auditors_look_on(
+    office: Office, directory: Directory
+) -> None:
+    """Both see everything with their own tokens; they do not decide, and the auditor only reads."""
     roles = {"mara": (Role.OPERATOR,), "riley": (Role.OPERATOR,), "ada": (Role.AUDITOR,)}
     ada = Person(id="ada", email="ada@example.com")
-    office.decider.roster.directory = Directory(
-        [
+    directory.become(
+        Directory(
             one.model_copy(update={"roles": roles.get(one.id, ())})
             for one in [*office.decider.directory, ada]
-        ]
+        )
     )
     _, (approval, own) = await paused(office.decider.ledger, siblings=2, asked=(CLEO,))
     one = f"approvals/{approval.id}"

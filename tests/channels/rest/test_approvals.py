@@ -1,4 +1,4 @@
-"""Approvals by the API: what it shows, and what an answer does."""
+"""Approvals in the API: their content, and the effect of an answer."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ async def pending(office: Office, **parts: Any) -> Approval:
 
 
 def yes(approval: Approval, **more: JsonValue) -> dict[str, JsonValue]:
-    """Return the body of a yes."""
+    """Return the body of an approval."""
     return {"digest": approval.digest, **more}
 
 
 async def test_a_yes_decides_as_the_persons_own(office: Office, mara: httpx.AsyncClient) -> None:
-    """It is recorded with channel and token, the run goes on, and the answer shows it."""
+    """It is recorded with channel and token, the run continues, and the response shows it."""
     approval = await pending(office)
     shown = (await mara.get(f"approvals/{approval.id}")).json()
     call = {"tool": "reimburse", "args": dict(approval.call.args), "hidden": []}
@@ -52,7 +52,7 @@ async def test_a_yes_decides_as_the_persons_own(office: Office, mara: httpx.Asyn
 async def test_values_go_into_the_template_or_are_refused_with_an_example(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
-    """What does not fit is told field by field, and changes nothing."""
+    """An invalid value gets an error for its field, and changes nothing."""
     approval = await pending(office, template={"amount": 2000})
     path = f"approvals/{approval.id}/approve"
     bad = await mara.post(path, json=yes(approval, values={"amount": "lots"}))
@@ -65,7 +65,7 @@ async def test_values_go_into_the_template_or_are_refused_with_an_example(
 async def test_only_the_call_that_was_shown_is_approved(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
-    """A digest of another call decides nothing, and so does a body without one."""
+    """A digest of another call, or a body without one, decides nothing."""
     approval = await pending(office)
     path = f"approvals/{approval.id}/approve"
     wrong = await mara.post(path, json={"digest": "sha256:" + "0" * 64})
@@ -77,7 +77,7 @@ async def test_only_the_call_that_was_shown_is_approved(
 async def test_a_persons_rules_hold_as_by_any_channel(
     office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient
 ) -> None:
-    """The requester, people not asked, late ones, and a yes that takes two steps: refused."""
+    """The requester, others, late people, and approvals that need two steps are refused."""
     approval = await pending(office, asked=(CLEO, RILEY))
     path = f"approvals/{approval.id}/approve"
     own = await riley.post(path, json=yes(approval))
@@ -97,7 +97,7 @@ async def test_a_persons_rules_hold_as_by_any_channel(
 
 
 async def test_an_administrator_who_is_not_asked_decides_nothing(office: Office) -> None:
-    """Seeing everything is no right to answer."""
+    """Reading everything does not give the right to answer."""
     approval = await pending(office, asked=(CLEO,))
     boss = await office.holder(person="mara", scopes=["admin", "approvals:decide"])
     assert (await boss.get(f"approvals/{approval.id}")).status_code == 200
@@ -108,7 +108,7 @@ async def test_an_administrator_who_is_not_asked_decides_nothing(office: Office)
 
 
 async def test_two_steps_are_not_passed_by(office: Office, mara: httpx.AsyncClient) -> None:
-    """A yes is refused where the policy wants a second step; a no counts at once."""
+    """An approval is refused if the policy needs a second step; a rejection counts."""
     approval = ask(make_approval(origin=make_origin(confirmation="two")), MARA, second_step=True)
     _, (other,) = await paused(office.decider.ledger)
     was = await office.decider.ledger.approval(other.id)
@@ -124,7 +124,7 @@ async def test_two_steps_are_not_passed_by(office: Office, mara: httpx.AsyncClie
 async def test_the_requester_takes_a_question_back(
     office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient, admin: httpx.AsyncClient
 ) -> None:
-    """The requester may, and an administrator; approvers reject instead."""
+    """The requester or an administrator may withdraw it; approvers reject instead."""
     first, second = await pending(office), await pending(office)
     body = {"reason": "not needed any more"}
     refused = await mara.post(f"approvals/{first.id}/withdraw", json=body)
@@ -138,7 +138,7 @@ async def test_the_requester_takes_a_question_back(
 
 
 async def test_of_eight_who_decide_at_the_same_time_one_does(office: Office) -> None:
-    """One answer is 200 and seven are 409, and the audit has one decision."""
+    """One response is 200 and seven are 409, and the audit has one decision."""
     approval = await pending(office)
     clients = [await office.holder(person=one) for one in ("mara", "cleo") * 4]
     bodies = [("approve", yes(approval)), ("reject", {"reason": "no"})] * 4
@@ -156,7 +156,7 @@ async def test_of_eight_who_decide_at_the_same_time_one_does(office: Office) -> 
 async def test_what_has_not_changed_is_not_sent_again(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
-    """With `If-None-Match` an approval comes again only when it has another version."""
+    """With `If-None-Match`, an approval is sent only if its version has changed."""
     approval = await pending(office)
     path = f"approvals/{approval.id}"
     tag = (await mara.get(path)).headers["etag"]
@@ -167,7 +167,7 @@ async def test_what_has_not_changed_is_not_sent_again(
 
 
 async def test_details_of_the_timeline_are_for_those_who_may_read_the_audit(office: Office) -> None:
-    """Addresses and values stay out for others."""
+    """Other people do not get addresses and values."""
     approval = await pending(office)
     reader = await office.holder(person="mara", scopes=["approvals:read"])
     lines = (await reader.get(f"approvals/{approval.id}/timeline")).json()
@@ -177,7 +177,7 @@ async def test_details_of_the_timeline_are_for_those_who_may_read_the_audit(offi
 async def test_pages_hold_each_once_while_others_are_added(
     office: Office, mara: httpx.AsyncClient, admin: httpx.AsyncClient
 ) -> None:
-    """A client that follows the cursors sees what was there at the start once, the newest first."""
+    """The pages contain each approval of the start once, the newest first."""
     there = [await pending(office, siblings=1) for _ in range(5)]
     _, siblings = await paused(office.decider.ledger, siblings=7)
     expected = {one.id for one in (*there, *siblings)}
@@ -197,7 +197,7 @@ async def test_pages_hold_each_once_while_others_are_added(
 
 
 def _query(path: str) -> dict[str, str]:
-    """Return the query of a path, which `params` would replace."""
+    """Return the query of a path, because `params` would replace it."""
     _, _, query = path.partition("?")
     return dict([query.split("=")]) if query else {}
 
@@ -205,7 +205,7 @@ def _query(path: str) -> dict[str, str]:
 async def test_a_page_that_looks_at_many_goes_on_where_it_ended(
     office: Office, admin: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where few of many fit, a page may be empty and still say where it goes on."""
+    """If few records match, a page may be empty and still have a cursor."""
     monkeypatch.setattr("signoff.channels.rest.pages.SCANNED", 50)
     await paused(office.decider.ledger, siblings=120)
     first = (await admin.get("approvals?tool=nothing")).json()
@@ -223,6 +223,6 @@ async def test_a_page_that_looks_at_many_goes_on_where_it_ended(
 async def test_a_cursor_of_nobodys_is_refused(
     office: Office, mara: httpx.AsyncClient, cursor: str
 ) -> None:
-    """A cursor that no page has given is no place."""
+    """A cursor that does not come from a page is refused."""
     answer = await mara.get("approvals", params={"cursor": cursor})
     assert (answer.status_code, answer.json()["type"]) == (422, "urn:signoff:problem:cursor")

@@ -1,4 +1,4 @@
-"""Freezes by the API: everybody who reads approvals sees them, administrators make and end them."""
+"""Freezes in the API: readers of approvals see them, administrators start and end them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WHY = {"why": "the bank called"}
 async def test_an_administrator_freezes_and_thaws(
     office: Office, admin: httpx.AsyncClient, mara: httpx.AsyncClient
 ) -> None:
-    """It takes effect at once; the audit has who did it, with which token, and why."""
+    """It takes effect immediately; the audit has the person, the token and the reason."""
     made = await admin.post("freezes", json={"tool": "reimburse", **WHY})
     assert made.status_code == 200, made.text
     (frozen,) = await Freezes(office.decider.ledger).all()
@@ -43,7 +43,7 @@ async def test_an_administrator_freezes_and_thaws(
 
 
 async def test_everything_is_frozen_by_saying_so(admin: httpx.AsyncClient) -> None:
-    """A body that names nothing freezes nothing."""
+    """A body without a scope freezes nothing."""
     for body in (
         WHY,
         {"everything": True, "tool": "pay", **WHY},
@@ -59,7 +59,7 @@ async def test_everything_is_frozen_by_saying_so(admin: httpx.AsyncClient) -> No
 
 @pytest.mark.parametrize("path", ["freezes", "freezes/fz_1/thaw"])
 async def test_others_freeze_nothing(office: Office, mara: httpx.AsyncClient, path: str) -> None:
-    """Tokens that decide, submit or audit have no scope for it."""
+    """Tokens to decide, submit or audit do not have the scope."""
     answer = await mara.post(path, json={"tool": "pay", **WHY})
     assert (answer.status_code, answer.json()["type"]) == (403, "urn:signoff:problem:scope")
     submitter = await office.holder(scopes={Scope.RUNS_SUBMIT}, users=("*",))
@@ -67,7 +67,7 @@ async def test_others_freeze_nothing(office: Office, mara: httpx.AsyncClient, pa
 
 
 async def test_a_token_for_some_apps_freezes_those(office: Office) -> None:
-    """What it may not freeze it cannot thaw, and what concerns other apps it does not see."""
+    """It cannot end other freezes, and does not see those of other apps."""
     freezes = Freezes(office.decider.ledger)
     other = await freezes.freeze(app="other", by="ops", why="x")
     every = await freezes.freeze(tool="pay", by="ops", why="x")
@@ -83,7 +83,7 @@ async def test_a_token_for_some_apps_freezes_those(office: Office) -> None:
 
 
 async def test_a_key_freezes_and_thaws_once(office: Office, admin: httpx.AsyncClient) -> None:
-    """A request that is sent again has the same answer, and is not carried out again."""
+    """A repeated request gets the same response and is not carried out again."""
     body, key = {"app": "finance", **WHY}, {"Idempotency-Key": "one"}
     first = await admin.post("freezes", json=body, headers=key)
     again = await admin.post("freezes", json=body, headers=key)

@@ -1,4 +1,4 @@
-"""Grants by the API: given, seen, used and taken back."""
+"""Grants in the API: given, seen, used and revoked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def wish(approval: Approval, **more: JsonValue) -> dict[str, JsonValue]:
 async def test_a_grant_is_given_used_seen_and_taken_back(
     office: Office, mara: httpx.AsyncClient, admin: httpx.AsyncClient
 ) -> None:
-    """It approves the call that was shown, and calls like it, in its giver's name."""
+    """It approves the displayed call and similar calls in its giver's name."""
     approval = await asked(office.decider.ledger, "first")
     body = wish(approval, uses=3, limit="args.amount <= 300", reason="conference")
     given = await mara.post(f"approvals/{approval.id}/grant", json=body)
@@ -53,7 +53,7 @@ async def test_a_grant_is_given_used_seen_and_taken_back(
 async def test_only_the_call_that_was_shown_is_granted_by_who_may(
     office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient
 ) -> None:
-    """Another digest, another person, more than the policy allows: refused, and nothing is done."""
+    """Another digest, another person or more than the policy allows is refused."""
     approval = await asked(office.decider.ledger, "first")
     path = f"approvals/{approval.id}/grant"
     cleo = await office.holder(person="cleo")
@@ -75,7 +75,7 @@ async def test_only_the_call_that_was_shown_is_granted_by_who_may(
 async def test_a_grant_that_is_asked_for_again_is_the_same(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
-    """Under one key it is given once and revoked once."""
+    """With one key it is given once and revoked once."""
     approval = await asked(office.decider.ledger, "first")
     path, key = f"approvals/{approval.id}/grant", {"Idempotency-Key": "g"}
     first = await mara.post(path, json=wish(approval), headers=key)
@@ -93,7 +93,7 @@ async def test_a_grant_that_is_asked_for_again_is_the_same(
 async def test_the_grants_of_others_are_as_if_they_were_not_there(
     office: Office, mara: httpx.AsyncClient, admin: httpx.AsyncClient, who: str
 ) -> None:
-    """Nobody but who has given one, and an administrator, sees it, its uses, or takes it back."""
+    """Only its giver and administrators see it, its uses, or revoke it."""
     approval = await asked(office.decider.ledger, "first")
     given = (await mara.post(f"approvals/{approval.id}/grant", json=wish(approval))).json()
     parts = {"users": ("*",)} if who == "system" else {"person": who}

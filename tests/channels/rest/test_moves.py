@@ -1,4 +1,4 @@
-"""What people do short of deciding, by the API."""
+"""Moves in the API that do not decide."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from channels.rest.conftest import Office
 async def test_each_move_is_made_as_the_person_and_noted(
     office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient
 ) -> None:
-    """Each of them ends up in the timeline, with who made it and by which token."""
+    """Each is in the timeline with its person and token."""
     _, (approval,) = await paused(office.decider.ledger)
     one = f"approvals/{approval.id}"
     cleo = await office.holder(person="cleo")
@@ -52,7 +52,7 @@ async def test_each_move_is_made_as_the_person_and_noted(
 async def test_a_place_is_given_to_another_person(
     office: Office, mara: httpx.AsyncClient, admin: httpx.AsyncClient
 ) -> None:
-    """By its holder, and by an administrator; a claim takes a person."""
+    """Its holder and an administrator may do it; a claim needs a person."""
     _, (approval,) = await paused(office.decider.ledger, asked=(CLEO,))
     one = f"approvals/{approval.id}"
     assert (await mara.get(one)).status_code == 404
@@ -68,7 +68,7 @@ async def test_a_place_is_given_to_another_person(
 async def test_a_move_that_is_sent_again_is_made_once(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
-    """Under one key a comment stands there once."""
+    """With one key, a comment appears once."""
     _, (approval,) = await paused(office.decider.ledger)
     for _ in range(2):
         answer = await mara.post(
@@ -95,7 +95,7 @@ async def test_a_move_that_is_sent_again_is_made_once(
 async def test_a_move_of_the_wrong_form_does_nothing(
     office: Office, mara: httpx.AsyncClient, verb: str, body: dict[str, str]
 ) -> None:
-    """It is refused with what is wrong, and the approval stays as it is."""
+    """It is refused with the error, and the approval stays unchanged."""
     _, (approval,) = await paused(office.decider.ledger)
     answer = await mara.post(f"approvals/{approval.id}/{verb}", json=body)
     assert answer.status_code == 422

@@ -1,4 +1,4 @@
-"""Absences by the API: of oneself, and of anybody for administrators."""
+"""Absences in the API: one's own, and anybody's for administrators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def days(office: Office) -> tuple[str, str]:
 
 
 async def test_a_person_says_to_be_away_and_back(office: Office, mara: httpx.AsyncClient) -> None:
-    """It takes effect at once, with who decides instead, and is in the audit with the token."""
+    """It takes effect immediately with the delegate; the audit has the token."""
     today, later = await days(office)
     body = {"to": later, "delegate": "cleo@example.com"}
     away = await mara.post("people/mara/away", json=body)
@@ -57,7 +57,7 @@ async def test_a_person_says_to_be_away_and_back(office: Office, mara: httpx.Asy
 async def test_an_absence_that_cannot_be_is_refused(
     office: Office, mara: httpx.AsyncClient, body: dict[str, str]
 ) -> None:
-    """It says what is wrong, and nothing is noted."""
+    """The error says what is wrong, and nothing changes."""
     answer = await mara.post("people/mara/away", json=body)
     assert answer.status_code == 422, answer.text
     assert (await mara.get("people/mara")).json()["away"] == []
@@ -66,7 +66,7 @@ async def test_an_absence_that_cannot_be_is_refused(
 async def test_of_others_an_administrator_alone_knows_and_says(
     office: Office, mara: httpx.AsyncClient, admin: httpx.AsyncClient
 ) -> None:
-    """To everybody else they are as if they were not there; there are no addresses."""
+    """Other people get 404 for them, and no addresses."""
     _, later = await days(office)
     assert [one["id"] for one in (await mara.get("people")).json()] == ["mara"]
     everybody = await admin.get("people")
@@ -91,7 +91,7 @@ async def test_of_others_an_administrator_alone_knows_and_says(
 async def test_an_absence_that_is_sent_again_is_noted_once(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
-    """Under one key there is one entry in the audit."""
+    """With one key, the audit has one entry."""
     _, later = await days(office)
     for _ in range(2):
         answer = await mara.post(
@@ -105,7 +105,7 @@ async def test_an_absence_that_is_sent_again_is_noted_once(
 async def test_it_says_what_still_waits_and_hands_it_over(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
-    """What waits stays until that is asked for; then the delegate has it alone."""
+    """Waiting requests stay until the client asks to hand them over to the delegate."""
     _, later = await days(office)
     _, made = await paused(office.decider.ledger, siblings=2, asked=[MARA])
     body = {"to": later, "delegate": "cleo"}
@@ -124,7 +124,7 @@ async def test_it_says_what_still_waits_and_hands_it_over(
 async def test_what_cannot_be_handed_over_stays_and_says_why(
     office: Office, admin: httpx.AsyncClient
 ) -> None:
-    """The delegate is asked already; without a delegate nothing is noted."""
+    """The delegate is asked already; without a delegate nothing changes."""
     today, later = await days(office)
     _, (made,) = await paused(office.decider.ledger, asked=[MARA, CLEO])
     alone = await admin.post("people/mara/away", json={"to": later, "hand_over": True})

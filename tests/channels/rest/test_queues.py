@@ -1,4 +1,4 @@
-"""Queues by the API: what waits in them, and who may look."""
+"""Queues in the API: their waiting requests and their readers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from signoff.core.policies.levels import Seat
 
 @pytest.fixture
 def directory() -> Directory:
-    """Mara and Cleo, who are in a queue together; Riley, who is in another one."""
+    """Mara and Cleo are in one queue, and Riley in another."""
     queues = (Queue(name="finance", members=("mara", "cleo")), Queue(name="it", members=("riley",)))
     return Directory([MARA, CLEO, RILEY], queues=queues)
 
 
 async def queued(office: Office, *people: str, queue: str = "finance") -> Approval:
-    """Return an approval that waits in a queue, for some of its members."""
+    """Return an approval that waits in a queue for some of its members."""
     asked = tuple(one for one in (MARA, CLEO) if one.id in people)
     _, (was,) = await paused(office.decider.ledger, asked=asked)
     seats = tuple(Seat(person=one, via=f"queue:{queue}") for one in people)
@@ -35,7 +35,7 @@ async def queued(office: Office, *people: str, queue: str = "finance") -> Approv
 async def test_the_queues_say_how_much_waits_and_on_whom(
     office: Office, admin: httpx.AsyncClient, mara: httpx.AsyncClient
 ) -> None:
-    """An administrator sees all of them and who has anything; a person her own."""
+    """An administrator sees all queues with the awaited people; a person sees her own."""
     first = await queued(office, "mara", "cleo")
     await queued(office, "cleo")
     await mara.post(f"approvals/{first.id}/claim", json={"length": "1h"})
@@ -59,7 +59,7 @@ async def test_the_queues_say_how_much_waits_and_on_whom(
 async def test_a_queue_is_shown_to_its_members_page_by_page(
     office: Office, admin: httpx.AsyncClient, mara: httpx.AsyncClient
 ) -> None:
-    """Each approval once, the newest first, also what waits for another member."""
+    """Each approval appears once, the newest first, also those for other members."""
     made = [(await queued(office, "cleo")).id for _ in range(5)]
     found, cursor = [], ""
     while cursor is not None:
@@ -77,7 +77,7 @@ async def test_a_queue_is_shown_to_its_members_page_by_page(
 async def test_the_queues_of_others_are_as_if_they_were_not_there(
     office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient
 ) -> None:
-    """What waits for others, in other queues, and all together: 404, as for what is not there."""
+    """Requests of other people, other queues and all together get 404, like unknown ids."""
     await queued(office, "mara")
     system = await office.holder(users=("*",))
     for client, names in (
@@ -91,7 +91,7 @@ async def test_the_queues_of_others_are_as_if_they_were_not_there(
 
 
 async def test_a_token_for_one_app_counts_what_is_of_that_app(office: Office) -> None:
-    """What it may not see is not counted either."""
+    """Requests that it may not see are not counted."""
     await queued(office, "mara")
     for app, count in (("finance", 1), ("travel", 0)):
         client = await office.holder(person="mara", apps=(app,))
@@ -103,7 +103,7 @@ async def test_a_token_for_one_app_counts_what_is_of_that_app(office: Office) ->
 async def test_the_figures_are_of_the_queues_that_one_is_in(
     office: Office, admin: httpx.AsyncClient, mara: httpx.AsyncClient, riley: httpx.AsyncClient
 ) -> None:
-    """An administrator has those of everything; who is in no queue of it, none."""
+    """An administrator has all metrics; a person without a queue has none."""
     first, other = await queued(office, "mara"), await queued(office, "mara", queue="it")
     for one in (first, other):
         body = {"digest": one.digest}

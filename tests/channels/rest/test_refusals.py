@@ -1,4 +1,4 @@
-"""Decisions that the API refuses stand in the audit, with who tried and by which token."""
+"""Refused decisions of the API are in the audit with the person and the token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OTHER_CALL = "sha256:" + "0" * 64
 
 
 async def refusals(office: Office, approval: Approval) -> Sequence[Event]:
-    """Return what the audit of an approval has of refused answers."""
+    """Return the refused answers in an approval's audit."""
     history = await office.decider.ledger.history(approval.id)
     return [one for one in history if one.what is What.REFUSED_ANSWER]
 
@@ -36,7 +36,7 @@ async def refusals(office: Office, approval: Approval) -> Sequence[Event]:
 async def test_what_an_approver_may_not_do_is_audited(
     office: Office, mara: httpx.AsyncClient, verb: str, body: dict[str, object], status: int
 ) -> None:
-    """Each refusal once, by the person and the token, and the approval is as it was."""
+    """Each refusal appears once with person and token, and the approval does not change."""
     approval = await asked(office.decider.ledger, "first")
     if verb == "claim":
         cleo = await office.holder(person="cleo")
@@ -57,7 +57,7 @@ async def test_what_an_approver_may_not_do_is_audited(
 async def test_who_sees_nothing_is_told_nothing_and_audited(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
-    """Somebody who is not asked is told that there is no such approval; the audit knows better."""
+    """A person who is not asked gets 404, and the audit has the refusal."""
     _, (approval,) = await paused(office.decider.ledger, asked=(CLEO,))
     together = {"approvals": [{"id": approval.id, "digest": approval.digest}]}
     for path, body in (
@@ -76,7 +76,7 @@ async def test_who_sees_nothing_is_told_nothing_and_audited(
 async def test_a_system_that_comes_too_late_is_audited(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
-    """A token of no person is named itself."""
+    """A token without a person is named itself."""
     _, (approval,) = await paused(office.decider.ledger)
     assert (await mara.post(f"approvals/{approval.id}/reject", json={})).status_code == 200
     system = await office.holder(users=("*",))
@@ -89,7 +89,7 @@ async def test_a_system_that_comes_too_late_is_audited(
 async def test_what_is_not_there_and_what_is_only_looked_at_is_not_audited(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
-    """Only an attempt to do something to an approval that exists is a refusal."""
+    """Only an attempt to change an existing approval is audited as a refusal."""
     _, (approval,) = await paused(office.decider.ledger, asked=(CLEO,))
     assert (await mara.get(f"approvals/{approval.id}")).status_code == 404
     assert (await mara.post("approvals/ap_nothing/reject", json={})).status_code == 404

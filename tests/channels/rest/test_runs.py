@@ -1,4 +1,4 @@
-"""Runs and the audit by the API, and requests that are sent again."""
+"""Runs and the audit in the API, and repeated requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from builders import paused
 from channels.rest.conftest import Office
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
-from signoff.channels.rest import idempotency_keys as once_module
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import LedgerUnavailable
 
@@ -22,7 +21,7 @@ BODY = {"app": "finance", "message": "Reimburse me"}
 async def test_a_person_submits_as_himself_and_a_system_for_its_users(
     office: Office, riley: httpx.AsyncClient
 ) -> None:
-    """The requester is the token's person, or a user that the system's token names."""
+    """The requester is the token's person, or a user whom the system's token names."""
     answer = await riley.post("runs", json=BODY)
     assert answer.status_code == 201
     run = answer.json()
@@ -57,7 +56,7 @@ async def test_what_cannot_be_a_run_is_refused(
     change: dict[str, str] | dict[str, int],
     where: str | None,
 ) -> None:
-    """A faulty request says what is wrong with it, and nothing is submitted."""
+    """The error says what is wrong, and nothing is submitted."""
     answer = await riley.post("runs", json={**BODY, **change})
     assert answer.status_code == 422
     if where:
@@ -68,7 +67,7 @@ async def test_what_cannot_be_a_run_is_refused(
 async def test_a_request_that_is_sent_again_is_carried_out_once(
     office: Office, riley: httpx.AsyncClient
 ) -> None:
-    """The same key and body bring the same run; another body is refused, another key is another."""
+    """The same key and body give the same run; another body is refused, and another key is new."""
     key = {"Idempotency-Key": "order-7"}
     first = await riley.post("runs", json=BODY, headers=key)
     again = await riley.post("runs", json=BODY, headers=key)
@@ -93,7 +92,7 @@ async def test_a_request_that_is_sent_again_is_carried_out_once(
 async def test_of_many_that_come_at_once_one_is_carried_out(
     office: Office, riley: httpx.AsyncClient
 ) -> None:
-    """Those that come while it is carried out are told so, and nothing is done twice."""
+    """The others get an error meanwhile, and nothing is done twice."""
     key = {"Idempotency-Key": "at-once"}
     answers = await asyncio.gather(*(riley.post("runs", json=BODY, headers=key) for _ in range(8)))
     codes = {one.status_code for one in answers}
@@ -105,29 +104,31 @@ async def test_of_many_that_come_at_once_one_is_carried_out(
 async def test_a_gateway_that_dies_before_the_commit_has_done_nothing(
     office: Office, riley: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next attempt is in flight until the lease of the first has run out, and then done."""
-    commit, release = office.decider.ledger.commit, office.decider.ledger.release_lease
+    """The next attempt is refused until the first one's lease ends, and then succeeds."""
+    ledger = office.decider.ledger
+    commit, release = ledger.commit, ledger.release_lease
 
     async def die(*args: object, **more: object) -> None:
         raise LedgerUnavailable("gone")
 
-    monkeypatch.setattr(once_module, "LEASE", 0.2)
-    monkeypatch.setattr(office.decider.ledger, "commit", die)
-    monkeypatch.setattr(office.decider.ledger, "release_lease", die)
+    monkeypatch.setattr(ledger, "commit", die)
+    monkeypatch.setattr(ledger, "release_lease", die)
     key = {"Idempotency-Key": "killed"}
     assert (await riley.post("runs", json=BODY, headers=key)).status_code == 503
-    monkeypatch.setattr(office.decider.ledger, "commit", commit)
-    monkeypatch.setattr(office.decider.ledger, "release_lease", release)
-    while (answer := await riley.post("runs", json=BODY, headers=key)).status_code == 409:
-        assert answer.json()["type"] == "urn:signoff:problem:in-flight"
-    assert answer.status_code == 201
-    assert len(await office.decider.ledger.recent_runs()) == 1
+    monkeypatch.setattr(ledger, "commit", commit)
+    monkeypatch.setattr(ledger, "release_lease", release)
+    answer = await riley.post("runs", json=BODY, headers=key)
+    assert (answer.status_code, answer.json()["type"]) == (409, "urn:signoff:problem:in-flight")
+    (lease,) = await ledger.store.keys("lease:")
+    await ledger.store.client.delete(ledger.store.prefix + lease)
+    assert (await riley.post("runs", json=BODY, headers=key)).status_code == 201
+    assert len(await ledger.recent_runs()) == 1
 
 
 async def test_a_gateway_that_dies_after_the_commit_has_done_it_once(
     office: Office, riley: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next attempt gets what the first has done: the note is part of the commit."""
+    """The next attempt gets the first one's result, because the commit contains it."""
     commit = office.decider.ledger.commit
 
     async def done_and_gone(change: Change) -> None:
@@ -147,7 +148,7 @@ async def test_a_gateway_that_dies_after_the_commit_has_done_it_once(
 async def test_a_decision_that_is_sent_again_is_told_as_it_was(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
-    """With its key a repeated yes is 200, without one it is 409; a refusal leaves the key free."""
+    """With its key, a repeated approval gets 200, without one 409; a refusal frees the key."""
     _, (approval,) = await paused(office.decider.ledger)
     path, key = f"approvals/{approval.id}/approve", {"Idempotency-Key": "yes"}
     wrong = {"digest": "sha256:" + "0" * 64}
@@ -163,11 +164,13 @@ async def test_a_decision_that_is_sent_again_is_told_as_it_was(
 
 
 async def test_the_audit_comes_as_lines_and_goes_on_behind_one(
-    office: Office, admin: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    office: Office, admin: httpx.AsyncClient
 ) -> None:
-    """Every entry comes once, with its link, and a cursor goes on where somebody stopped."""
-    monkeypatch.setattr(audit, "_PAGE", 2)
-    await paused(office.decider.ledger, siblings=3)
+    """Each of 1,000 entries appears once with its link, and a cursor continues after an entry."""
+    ledger = office.decider.ledger
+    _, (approval,) = await paused(ledger)
+    await ledger.commit(Change().note((await ledger.history(approval.id)) * 1000))
+    await paused(ledger, siblings=3)
     answer = await admin.get("audit")
     assert answer.headers["content-type"] == "application/jsonl"
     lines = [json.loads(line) for line in answer.text.splitlines()]
@@ -183,7 +186,7 @@ async def test_the_audit_comes_as_lines_and_goes_on_behind_one(
 async def test_a_redis_that_is_away_is_a_problem_that_passes(
     office: Office, mara: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer is 503 and says when to come again."""
+    """The response is 503 with a time to retry."""
 
     async def gone(*args: object) -> None:
         raise LedgerUnavailable("Redis cannot be reached.")

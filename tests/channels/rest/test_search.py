@@ -1,4 +1,4 @@
-"""Searching the approvals by the API: what is wanted, and in which order."""
+"""Searching approvals in the API: filters and orders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from signoff.core.policies.levels import Seat
 async def some(office: Office) -> list[Approval]:
     """Return three that wait for Mara, the second in a queue and claimed, and one decided.
 
-    By what happens next it is the third, then the end of the claim.
+    By next due time, the third comes first, and then the end of the claim.
     """
     ledger, decider = office.decider.ledger, office.decider
     first = (await paused(ledger, asked=(MARA,), within=timedelta(hours=9)))[1][0]
@@ -61,7 +61,7 @@ async def some(office: Office) -> list[Approval]:
 async def test_what_is_wanted_is_found_in_its_order(
     office: Office, admin: httpx.AsyncClient, query: dict[str, str], places: list[int]
 ) -> None:
-    """By words, state, queue, person and deadline; the newest, the oldest or the next due first."""
+    """By words, state, queue, person and deadline; the newest, oldest or next due first."""
     made = await some(office)
     answer = await admin.get("approvals", params=query)
     assert answer.status_code == 200, answer.text
@@ -72,7 +72,7 @@ async def test_what_is_wanted_is_found_in_its_order(
 async def test_pages_in_any_order_have_each_approval_once(
     office: Office, admin: httpx.AsyncClient
 ) -> None:
-    """The cursor goes on in the order in which it was made."""
+    """The cursor keeps the order of its page."""
     made = await some(office)
     for sort, places in (("oldest", [0, 1, 2, 3]), ("due", [2, 1, 0]), ("newest", [3, 2, 1, 0])):
         found, cursor = [], ""

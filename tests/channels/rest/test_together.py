@@ -1,4 +1,4 @@
-"""Several calls approved by one request, and what an approval shows of what was said of it."""
+"""Several calls approved by one request, and an approval's comments and claim."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def harmless(office: Office, *, batch: bool = True, **parts: Any) -> Appro
 async def test_each_of_several_calls_is_decided_by_itself(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
-    """What is not harmless, not hers, not there or another call keeps none of the others."""
+    """A harmful, foreign, unknown or changed call does not block the others."""
     first, last = await harmless(office), await harmless(office)
     alone = await harmless(office, batch=False)
     others = await harmless(office, asked=(CLEO,))
@@ -64,7 +64,7 @@ async def test_each_of_several_calls_is_decided_by_itself(
 async def test_several_that_are_sent_again_are_decided_once(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
-    """Under one key each of them is told as it is, without one as decided before."""
+    """With one key, each result is repeated; without one, each is already decided."""
     made = [await harmless(office) for _ in range(2)]
     body = {"approvals": [{"id": one.id, "digest": one.digest} for one in made]}
     for _ in range(2):
@@ -82,7 +82,7 @@ async def test_several_that_are_sent_again_are_decided_once(
 async def test_nobody_approves_several_without_the_right(
     office: Office, admin: httpx.AsyncClient, riley: httpx.AsyncClient
 ) -> None:
-    """It takes a person's token with the scope, and the requester is refused each of them."""
+    """It needs a person's token with the scope; the requester is refused for each."""
     one = await harmless(office)
     body = {"approvals": [{"id": one.id, "digest": one.digest}]}
     reader = await office.holder(person="mara", scopes=["approvals:read"])
@@ -99,7 +99,7 @@ async def test_nobody_approves_several_without_the_right(
 async def test_an_approval_shows_what_was_said_and_who_has_it(
     office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient
 ) -> None:
-    """The claim, the comments with what they are, and whose answers are waited for."""
+    """The claim, the comments with their kinds, and the awaited people."""
     one = f"approvals/{(await harmless(office)).id}"
     await mara.post(f"{one}/claim", json={"length": "1h"})
     await mara.post(f"{one}/ask", json={"text": "For whom?"})
@@ -114,3 +114,18 @@ async def test_an_approval_shows_what_was_said_and_who_has_it(
     await mara.post(f"{one}/reject", json={})
     over = (await mara.get(one)).json()
     assert (over["claimed"], over["awaited"], len(over["comments"])) == (None, [], 2)
+
+
+async def test_a_record_that_cannot_be_read_keeps_none_of_the_others(
+    office: Office, mara: httpx.AsyncClient
+) -> None:
+    """The response names the error, and the later approvals are decided."""
+    ledger = office.decider.ledger
+    made = [await harmless(office), await harmless(office)]
+    run = f"run:{made[0].origin.run}"
+    (version, _) = present(await ledger.raw(run))
+    await ledger.commit(Change().put_raw(run, '{"needs": 999}', was=version))
+    body = {"approvals": [{"id": one.id, "digest": one.digest} for one in made]}
+    unread, done = (await mara.post("approvals/together", json=body)).json()
+    assert unread["problem"]["status"] == 500
+    assert done["approval"]["state"] == "approved"

@@ -1,4 +1,4 @@
-"""What the tests of the Slack channel begin with: a workspace, and an office that is connected."""
+"""Fixtures of the tests of Slack: a workspace, and an office that is connected to it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from signoff.testing import VirtualClock
 
 @pytest.fixture
 async def workspace(clock: VirtualClock) -> AsyncIterator[Workspace]:
-    """A workspace with Mara, Cleo and Riley in it."""
+    """Return a workspace with Mara, Cleo and Riley."""
     made = Workspace(now=lambda: clock.now().timestamp())
     for user, person in ((MARA_AT, MARA), (CLEO_AT, CLEO), (RILEY_AT, RILEY)):
         made.add(user, person.email)
@@ -32,19 +32,19 @@ async def workspace(clock: VirtualClock) -> AsyncIterator[Workspace]:
 
 @pytest.fixture
 def settings(workspace: Workspace) -> SlackSettings:
-    """The settings that lead to the workspace."""
+    """Return settings for the workspace."""
     return SlackSettings(
         bot_token=BOT,
         app_token=APP,
         signing_secret=SECRET,
         base_url=f"{workspace.url}/api/",
-        timeout=5,
+        timeout=60,
     )
 
 
 @pytest.fixture
 async def web_api(settings: SlackSettings) -> AsyncIterator[SlackWeb]:
-    """The Web API of the workspace."""
+    """Return the workspace's Web API."""
     made = SlackWeb(settings)
     yield made
     await made.close()
@@ -58,7 +58,7 @@ async def office(
     web_api: SlackWeb,
     request: pytest.FixtureRequest,
 ) -> Office:
-    """A ledger whose people are asked in Slack; a parameter changes the policy."""
+    """Return a ledger that asks people in Slack; a parameter changes the policy."""
     rules = {"name": "expenses", "ask": ("mara",)} | getattr(request, "param", {})
     directory = Directory(
         [

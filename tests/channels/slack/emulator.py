@@ -1,7 +1,7 @@
-"""An emulator of Slack's Web API by somebody else, `emulate` from npm, as a process of its own.
+"""A third-party emulator of Slack's Web API, `emulate` from npm, in its own process.
 
-Beside our own double it knows members, private conversations, authors and scopes; it keeps no
-limits of blocks and has no Socket Mode.
+Unlike our own double, it knows members, private conversations, authors and scopes; it does not
+check the limits of blocks and has no Socket Mode.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import aiohttp
 from aiohttp import web
 
 import npm
-from signoff.broker.server.embedded import free_port
+from ports import free_port
 from signoff.channels.slack.web import SCOPES
 
 PACKAGE = Path(__file__).parent / "emulate" / "package.json"
@@ -35,13 +35,13 @@ _STEP = 0.05
 
 @dataclass
 class Emulator:
-    """The emulator while it runs."""
+    """A running emulator."""
 
     url: str
     session: aiohttp.ClientSession
 
     async def call(self, method: str, token: str = BOT, **arguments: Any) -> dict[str, Any]:
-        """Call a method as somebody else would, and return what it answers."""
+        """Call a method as another user would, and return the answer."""
         headers = {"Authorization": f"Bearer {token}"}
         where = f"{self.url}/api/{method}"
         async with self.session.post(where, json=arguments, headers=headers) as answer:
@@ -59,13 +59,13 @@ class Emulator:
         return str(next(one["id"] for one in found if one["name"] == name))
 
     async def messages(self, channel: str) -> list[dict[str, Any]]:
-        """Return what stands in a conversation, the newest first, without threads."""
+        """Return the messages of a conversation, the newest first, without threads."""
         return list((await self.call("conversations.history", channel=channel))["messages"])
 
 
 @asynccontextmanager
 async def emulator(folder: Path) -> AsyncIterator[Emulator]:
-    """Start an emulator with a shim before it; skip the test where it cannot be had."""
+    """Start an emulator behind a shim; skip the test if it cannot be installed."""
     packages = npm.packages(PACKAGE.read_bytes())
     port = free_port()
     seed = folder / "seed.yaml"
@@ -110,12 +110,12 @@ async def _up(session: aiohttp.ClientSession, url: str) -> None:
                 async with session.post(f"{url}/api/auth.test"):
                     return
             except aiohttp.ClientError:
-                await asyncio.sleep(_STEP)  # it says nowhere that it is ready
+                await asyncio.sleep(_STEP)  # the emulator does not report that it is ready
 
 
 @asynccontextmanager
 async def _shim(session: aiohttp.ClientSession, behind: str) -> AsyncIterator[str]:
-    """Take a GET with a query, as Slack does, and forward it as the POST that is taken here."""
+    """Accept a GET with a query, as Slack does, and forward it as the emulator's POST."""
 
     async def forward(request: web.Request) -> web.Response:
         headers = {"Authorization": request.headers.get("Authorization", "")}

@@ -1,4 +1,4 @@
-"""Slack's limits on blocks, as its documentation has them, and what breaks them.
+"""Slack's documented limits on blocks, and a check for them.
 
 https://docs.slack.dev/reference/block-kit: lengths in UTF-16 units, the stricter reading.
 """
@@ -14,7 +14,7 @@ MESSAGE, MODAL = 50, 100
 
 
 def faults_of(blocks: Sequence[Json], *, modal: bool = False) -> list[str]:
-    """Return what Slack would refuse in these blocks."""
+    """Return the parts of these blocks that Slack would refuse."""
     found = [f"{len(blocks)} blocks"] if len(blocks) > (MODAL if modal else MESSAGE) else []
     ids = [block["block_id"] for block in blocks if block.get("block_id")]
     if len(set(ids)) < len(ids):

@@ -1,4 +1,4 @@
-"""An office whose people are asked in Slack, and the payloads that Slack sends."""
+"""An office that asks people in Slack, and the payloads that Slack sends."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MARA_AT, CLEO_AT, RILEY_AT = "U0MARA", "U0CLEO", "U0RILEY"
 
 @dataclass
 class Office:
-    """A ledger whose people are asked in Slack."""
+    """A ledger that asks people in Slack."""
 
     ledger: Ledger
     clock: VirtualClock
@@ -79,14 +79,14 @@ class Office:
         return await self.ledger.approval(approval.id)
 
     def staff(self, *people: Person, queues: Iterable[Queue] = ()) -> None:
-        """Let other people work here."""
+        """Use other people."""
         self.directory = Directory(people, queues=queues)
         self.decider = Decider(self.ledger, self.directory)
         identities = Identities(self.web, self.directory)
         self.handler = SlackHandler(self.decider, self.web, identities)
 
     async def route(self) -> None:
-        """Work through what has to be routed."""
+        """Run the stage `route`."""
         router = Router(
             self.ledger,
             policies=[self.policy],
@@ -97,7 +97,7 @@ class Office:
         await router.drain()
 
     async def deliver(self) -> int:
-        """Work through what has to be delivered in Slack."""
+        """Run the Slack delivery."""
         channel = SlackChannel(self.web)
         delivery = Delivery(self.ledger, channel, directory=self.directory, inbox=self.inbox)
         return await delivery.drain()
@@ -113,11 +113,11 @@ class Office:
     def click(
         self, action: str, *, user: str = MARA_AT, card: Json | None = None, **more: Any
     ) -> Json:
-        """Return what Slack sends when a button of a card is pressed."""
+        """Return Slack's payload for a press on a card's button."""
         return click_on(card or self.card(), action, user=user, **more)
 
     async def choose(self, text: str, *, user: str = MARA_AT, card: Json | None = None) -> Any:
-        """Choose something in the menu of a card, and return the acknowledgement."""
+        """Select an entry in a card's menu, and return the acknowledgement."""
         return await self.handler.handle(choice_in(card or self.card(user), text, user=user))
 
     async def submit(self, values: Json, *, user: str = MARA_AT, view: Json | None = None) -> Any:
@@ -127,14 +127,14 @@ class Office:
 
 
 def click_on(card: Json, action: str, *, user: str = MARA_AT, **more: Any) -> Json:
-    """Return what Slack sends when somebody presses a button of a card."""
+    """Return Slack's payload for a press on a card's button."""
     buttons = next(one for one in card["blocks"] if one["type"] == "actions")["elements"]
     button = next(one for one in buttons if one["action_id"] == f"signoff.{action}")
     return block_actions(button, card, user=user, **more)
 
 
 def choice_in(card: Json, text: str, *, user: str = MARA_AT) -> Json:
-    """Return what Slack sends when somebody chooses something in the menu of a card.
+    """Return Slack's payload for a selection in a card's menu.
 
     https://docs.slack.dev/reference/block-kit/block-elements/overflow-menu-element
     """
@@ -152,7 +152,7 @@ def choice_in(card: Json, text: str, *, user: str = MARA_AT) -> Json:
 def block_actions(
     button: Json, message: Json, *, user: str, team: str = TEAM, at: str = ""
 ) -> Json:
-    """Return the payload of a click, as the documentation shows it."""
+    """Return the payload of a click as the documentation shows it."""
     return {
         "type": "block_actions",
         "user": {"id": user, "username": "x", "name": "x", "team_id": team},

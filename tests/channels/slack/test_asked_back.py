@@ -1,4 +1,4 @@
-"""The requester is asked back in Slack: by a message with buttons, beside the mail."""
+"""Questions to the requester in Slack: a message with buttons, in addition to the mail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HERE = "D0RILEY"
 
 @pytest.fixture
 def office(office: Office) -> Office:
-    """The office, where Riley has a Slack id."""
+    """Return the office with a Slack id for Riley."""
     office.staff(
         MARA.model_copy(update={"slack": MARA_AT}),
         RILEY.model_copy(update={"slack": RILEY_AT}),
@@ -24,7 +24,7 @@ def office(office: Office) -> Office:
 
 
 async def asked_back(office: Office, *, question: str = "Which <b>team</b>?") -> str:
-    """Let Mara ask Riley something, and return the id of the approval."""
+    """Let Mara ask Riley a question, and return the id of the approval."""
     approval = await office.open()
     await office.press("ask")
     assert await office.submit({"reason": {"value": question}}) is None
@@ -34,12 +34,12 @@ async def asked_back(office: Office, *, question: str = "Which <b>team</b>?") ->
 
 
 async def press(office: Office, action: str, *, user: str = RILEY_AT) -> None:
-    """Press a button below the question to Riley."""
+    """Press a button of Riley's question."""
     await office.handler.handle(click_on(office.card(HERE), action, user=user))
 
 
 async def test_the_requester_answers_by_a_button(office: Office) -> None:
-    """What Riley writes in the modal is on Mara's card, who is told, and nothing is decided."""
+    """Riley's text from the modal is on Mara's card; Mara gets a notice; nothing is decided."""
     about = await asked_back(office)
     message = str(office.card(HERE)["blocks"])
     assert "Mara Lind has a question about your request" in message
@@ -61,7 +61,7 @@ async def test_the_requester_answers_by_a_button(office: Office) -> None:
 
 
 async def test_words_of_a_decision_in_the_answer_decide_nothing(office: Office) -> None:
-    """The modal takes words for the card, whatever they are."""
+    """The modal's text is a comment, whatever it says."""
     about = await asked_back(office)
     await press(office, "answer")
     assert await office.submit({"reason": {"value": "approve"}}, user=RILEY_AT) is None
@@ -70,7 +70,7 @@ async def test_words_of_a_decision_in_the_answer_decide_nothing(office: Office) 
 
 
 async def test_nobody_answers_for_the_requester(office: Office) -> None:
-    """Mara's press on a button of Riley's message opens nothing, and neither does a stranger's."""
+    """If Mara or a stranger presses Riley's button, no modal opens."""
     await asked_back(office)
     office.workspace.add("U0ELSE", "else@example.com")
     opened = len(office.workspace.views)
@@ -83,7 +83,7 @@ async def test_nobody_answers_for_the_requester(office: Office) -> None:
 
 
 async def test_the_requester_reminds_and_withdraws_below_the_question(office: Office) -> None:
-    """Mara is reminded once; then Riley takes it back, and her card says so."""
+    """Mara is reminded once; then Riley withdraws the request, and her card says so."""
     about = await asked_back(office)
     await press(office, "remind")
     await office.route()
@@ -99,7 +99,7 @@ async def test_the_requester_reminds_and_withdraws_below_the_question(office: Of
 
 
 async def test_an_answer_that_comes_too_late_is_told_so(office: Office) -> None:
-    """Decided meanwhile: the button opens no modal, and one that is open changes nothing."""
+    """After the decision, the button opens no modal, and an open one changes nothing."""
     about = await asked_back(office)
     await press(office, "answer")
     view = office.workspace.views[-1]
@@ -114,7 +114,7 @@ async def test_an_answer_that_comes_too_late_is_told_so(office: Office) -> None:
 
 
 async def test_who_is_not_in_slack_is_asked_by_mail_alone(office: Office) -> None:
-    """Without a Slack id there is no message to Riley, and the mail is what it was."""
+    """Without a Slack id there is no message to Riley, and the mail stays the same."""
     office.staff(MARA.model_copy(update={"slack": MARA_AT}), RILEY)
     await asked_back(office)
     assert office.workspace.cards(HERE) == []

@@ -1,4 +1,4 @@
-"""Being away, said in Slack: a shortcut opens a modal, and the modal sets the absence."""
+"""Absences in Slack: a shortcut opens a modal, and the modal sets the absence."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DAY = timedelta(days=1)
 
 
 def shortcut(user: str = MARA_AT, *, team: str = TEAM, callback: str = AWAY) -> Json:
-    """Return the payload of a global shortcut, as the documentation shows it."""
+    """Return the payload of a global shortcut as the documentation shows it."""
     return {
         "type": "shortcut",
         "token": "legacy",
@@ -51,7 +51,7 @@ def shortcut(user: str = MARA_AT, *, team: str = TEAM, callback: str = AWAY) -> 
 
 
 def filled(first: date | None, last: date | None, *, delegate: str = "") -> Json:
-    """Return what stands in the modal."""
+    """Return the values of the modal."""
     return {
         "first": {"type": "datepicker", "selected_date": first and first.isoformat()},
         "last": {"type": "datepicker", "selected_date": last and last.isoformat()},
@@ -60,30 +60,30 @@ def filled(first: date | None, last: date | None, *, delegate: str = "") -> Json
 
 
 def ticked(values: Json) -> Json:
-    """Return what stands in the modal when it says to be back, too."""
+    """Return the values of the modal with the box to be back."""
     return values | {"back": {"type": "checkboxes", "selected_options": [{"value": "back"}]}}
 
 
 async def today_of(office: Office, person: Person = MARA) -> date:
-    """Return the day it is where a person works."""
+    """Return the current date at a person's place."""
     return person.day(await office.ledger.now())
 
 
 async def absence_of(office: Office, person: str = "mara") -> Absence | None:
-    """Return the absence that counts now."""
+    """Return the current absence."""
     found = (await office.decider.people.directory()).get(person)
     assert found is not None
     return found.absence(await office.ledger.now())
 
 
 async def noted(office: Office, what: What) -> list[Event]:
-    """Return the entries of the audit of one kind."""
+    """Return the audit entries of one kind."""
     entries = [Event.model_validate_json(e) async for _, e, _ in audit.entries(office.ledger.store)]
     return [one for one in entries if one.what is what]
 
 
 async def test_the_whole_way(office: Office) -> None:
-    """The shortcut opens the modal, what it says is in the ledger, and the same way ends it."""
+    """The shortcut opens the modal, its absence is in the ledger, and the modal ends it too."""
     today = await today_of(office)
     assert await office.handler.handle(shortcut()) is None
     (view,) = office.workspace.views
@@ -120,7 +120,7 @@ async def test_the_whole_way(office: Office) -> None:
 
 
 async def test_the_first_day_is_the_one_where_the_person_is(office: Office) -> None:
-    """At an hour at which it is tomorrow already in Auckland, the modal begins with tomorrow."""
+    """When Auckland already has the next date, the modal starts with that date."""
     far = MARA.model_copy(update={"slack": MARA_AT, "time_zone": "Pacific/Auckland"})
     directory = Directory([far])
     identities = Identities(office.web, directory)
@@ -133,7 +133,7 @@ async def test_the_first_day_is_the_one_where_the_person_is(office: Office) -> N
 
 
 async def test_what_cannot_be_is_said_at_its_field(office: Office) -> None:
-    """Days in disorder, past, missing or none, and a delegate whom nobody knows; nothing is set."""
+    """Invalid days and an unknown delegate get an error at the field; nothing is set."""
     today = await today_of(office)
     office.workspace.add("U0NOBODY", "nobody@example.com")
     await office.handler.handle(shortcut())
@@ -143,11 +143,11 @@ async def test_what_cannot_be_is_said_at_its_field(office: Office) -> None:
         (filled(today, None), "last", "Choose a day"),
         (filled(None, today), "first", "Choose a day"),
         ({}, "first", "Choose a day"),
-        (filled(today, today) | {"last": {"selected_date": "24.12."}}, "last", "no day"),
+        (filled(today, today) | {"last": {"selected_date": "24.12."}}, "last", "not a day"),
         (filled(today, today) | {"last": "x"}, "last", "Choose a day"),
         (filled(today, today, delegate="U0NOBODY"), "delegate", "does not know this person"),
         (filled(today, today, delegate="U0GONE"), "delegate", "does not know this person"),
-        (filled(today, today, delegate=MARA_AT), "delegate", "nobody would decide"),
+        (filled(today, today, delegate=MARA_AT), "delegate", "nobody could decide"),
         (ticked(filled(today, today)), "back", "is not away"),
     ):
         said = await office.submit(values)
@@ -160,7 +160,7 @@ async def test_what_cannot_be_is_said_at_its_field(office: Office) -> None:
 
 
 async def test_a_circle_of_delegates_is_refused_and_can_be_mended(office: Office) -> None:
-    """Two who would stand in for each other are told so; the same modal is taken once mended."""
+    """Two people cannot be each other's delegate; the corrected modal is accepted."""
     today = await today_of(office)
     await office.handler.handle(shortcut(CLEO_AT))
     await office.submit(filled(today, today + DAY, delegate=MARA_AT), user=CLEO_AT)
@@ -174,7 +174,7 @@ async def test_a_circle_of_delegates_is_refused_and_can_be_mended(office: Office
 
 
 async def test_the_same_submission_counts_once(office: Office) -> None:
-    """Once after the other, at once, and after the person has come back in between."""
+    """A repeated, simultaneous or later submission, after a return, is not applied again."""
     today = await today_of(office)
     await office.handler.handle(shortcut())
     view = {**office.workspace.views[-1], "id": "V0SAME"}
@@ -189,7 +189,7 @@ async def test_the_same_submission_counts_once(office: Office) -> None:
 
 
 async def test_strangers_are_refused(office: Office) -> None:
-    """Nobody in the directory, and Mara's id in another team: told so, and nothing is set."""
+    """Unknown people, and Mara's id in another team, get a message; nothing is set."""
     today = await today_of(office)
     office.workspace.add("U0NOBODY", "nobody@example.com")
     await office.handler.handle(shortcut())
@@ -205,7 +205,7 @@ async def test_strangers_are_refused(office: Office) -> None:
 
 
 async def test_an_old_trigger_and_a_shortcut_of_others(office: Office) -> None:
-    """Neither does anything, and both are acknowledged."""
+    """Neither has an effect, and both are acknowledged."""
     office.workspace.failures["views.open"] = ["expired_trigger_id"]
     assert await office.handler.handle(shortcut()) is None
     assert await office.handler.handle(shortcut(callback="theirs")) is None
@@ -215,7 +215,7 @@ async def test_an_old_trigger_and_a_shortcut_of_others(office: Office) -> None:
 async def test_what_is_not_stored_is_not_acknowledged_as_done(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the ledger takes nothing, the modal stays open and says so."""
+    """If the ledger does not accept it, the modal stays open with an error."""
     today = await today_of(office)
     await office.handler.handle(shortcut())
 
@@ -231,7 +231,7 @@ async def test_what_is_not_stored_is_not_acknowledged_as_done(
 
 @pytest.mark.parametrize("without", ["callback_id", "trigger_id", "user"])
 def test_a_shortcut_is_read_strictly(without: str) -> None:
-    """A part that Slack documents and that is not there."""
+    """A documented part that is missing is an error."""
     payload = shortcut()
     del payload[without]
     with pytest.raises(SlackPayloadUnreadable):
@@ -239,7 +239,7 @@ def test_a_shortcut_is_read_strictly(without: str) -> None:
 
 
 def test_the_manifest_has_the_shortcuts() -> None:
-    """By the ids that are listened to, with the scope they need, within the documented lengths."""
+    """The manifest has their ids and scope, within the documented lengths."""
     made = manifest(name="Signoff", url="")
     found = made["features"]["shortcuts"]
     assert [one["callback_id"] for one in found] == [AWAY, REQUESTS]
@@ -251,7 +251,7 @@ def test_the_manifest_has_the_shortcuts() -> None:
 
 
 async def test_bolt_reads_the_same(office: Office, settings: SlackSettings) -> None:
-    """Bolt finds a listener for the shortcut and the modal; our route takes the same bytes."""
+    """Bolt finds a listener for the shortcut and the modal; our route accepts the same bytes."""
     read: list[Json] = []
     app = App(
         signing_secret=SECRET,
@@ -284,7 +284,7 @@ async def test_bolt_reads_the_same(office: Office, settings: SlackSettings) -> N
 
 
 async def test_what_waits_is_handed_over_in_the_modal(office: Office) -> None:
-    """The modal says how many wait, and one tick gives them to the delegate."""
+    """The modal has the number of waiting requests, and one box hands them over."""
     today = await today_of(office)
     _, (approval,) = await paused(office.ledger, asked=[MARA])
     await office.handler.handle(shortcut())

@@ -1,4 +1,4 @@
-"""What we send and take, held against slack-bolt: the framework that Slack's own examples use."""
+"""Our messages and routes, compared with slack-bolt, the framework of Slack's examples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Json = dict[str, Any]
 
 
 class Oracle:
-    """An app of bolt that listens to the ids we render, and says what it has read."""
+    """A bolt app that listens to our ids and records what it reads."""
 
     def __init__(self) -> None:
         self.read: list[Json] = []
@@ -46,7 +46,7 @@ class Oracle:
         ack(**self.answer)
 
     async def dispatch(self, payload: Json, headers: Json | None = None) -> Any:
-        """Give it a payload as Slack posts it, and return what it answers."""
+        """Dispatch a payload as Slack posts it, and return the answer."""
         body = urlencode({"payload": json.dumps(payload)})
         request = BoltRequest(body=body, headers=signed(body) if headers is None else headers)
         return await asyncio.to_thread(self.app.dispatch, request)
@@ -54,12 +54,12 @@ class Oracle:
 
 @pytest.fixture
 def bolt() -> Oracle:
-    """An app of bolt."""
+    """Return a bolt app."""
     return Oracle()
 
 
 async def test_every_button_is_an_action_of_bolts(office: Office, bolt: Oracle) -> None:
-    """Bolt finds a listener for each button of a card and reads the value that we wrote."""
+    """Bolt finds a listener for each button of a card and reads our value."""
     await office.open(template={"days": 0})
     values = set()
     for button in ("approve", "reject", "details"):
@@ -75,7 +75,7 @@ async def test_every_button_is_an_action_of_bolts(office: Office, bolt: Oracle) 
 
 
 async def test_every_modal_is_a_view_of_bolts(office: Office, bolt: Oracle) -> None:
-    """Bolt finds a listener for the submission of each modal, with the metadata that we wrote."""
+    """Bolt finds a listener for the submission of each modal and reads our metadata."""
     await office.open(template={"days": 0})
     for button in ("approve", "reject"):
         await office.press(button)
@@ -86,7 +86,7 @@ async def test_every_modal_is_a_view_of_bolts(office: Office, bolt: Oracle) -> N
 
 
 async def test_what_we_acknowledge_with_is_what_bolt_would(office: Office, bolt: Oracle) -> None:
-    """Errors at fields, and a modal in place of another: byte for byte the shape of bolt's."""
+    """Field errors and replaced modals have exactly the bytes of bolt."""
     await office.open(template={"days": 0})
     await office.press("approve")
     submission = view_submission(office.workspace.views[-1], {}, "U0MARA")
@@ -137,7 +137,7 @@ def _by_bolts_own(body: str, *, at: float | None = None) -> Json:
 async def test_what_bolt_takes_we_take_and_nothing_else(
     office: Office, settings: SlackSettings, bolt: Oracle, headers: Any, taken: bool
 ) -> None:
-    """Of each signature bolt and our route say the same."""
+    """Bolt and our route agree about each signature."""
     await office.open()
     payload = office.click("details")
     body = urlencode({"payload": json.dumps(payload)})

@@ -1,4 +1,4 @@
-"""Bundles in Slack: one message with a link to each, rewritten as its requests end."""
+"""Bundles in Slack: one message with a link to each request, updated as they end."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ THERE = f"D{MARA_AT[1:]}"
 
 @dataclass
 class Crowd(Office):
-    """An office whose cards are bundled."""
+    """An office with bundled cards."""
 
     async def deliver(self) -> int:
-        """Work through what has to be delivered in Slack."""
+        """Run the Slack delivery."""
         delivery = Delivery(
             self.ledger,
             SlackChannel(self.web),
@@ -41,31 +41,31 @@ class Crowd(Office):
         return await delivery.drain()
 
     async def later(self) -> None:
-        """Deliver what has waited for others."""
+        """Deliver the cards that have waited for others."""
         self.clock.advance(BUNDLING.within + timedelta(seconds=1))
         await self.deliver()
 
 
 @pytest.fixture
 def crowd(office: Office) -> Crowd:
-    """The office with a page."""
+    """Return the office with an inbox page."""
     made = Crowd(**{one.name: getattr(office, one.name) for one in fields(office)})
     made.inbox = InboxSettings(url="https://approvals.example.com")
     return made
 
 
 async def eight(crowd: Crowd) -> list[Approval]:
-    """Open eight requests, of which the last five wait for each other."""
+    """Open eight requests; the last five are bundled."""
     return [await crowd.open(args={"amount": 100 + number}) for number in range(8)]
 
 
 def text_of(message: dict[str, Any]) -> str:
-    """Return what stands in the blocks of a message, as JSON."""
+    """Return the blocks of a message as JSON."""
     return json.dumps(message["blocks"], ensure_ascii=False)
 
 
 async def test_it_is_one_message_with_a_link_to_each(crowd: Crowd) -> None:
-    """Three cards, and one message for the other five, which is the receipt of each."""
+    """Three cards go out, and one message for the other five is the receipt of each."""
     approvals = await eight(crowd)
     await crowd.later()
     *cards, bundle = crowd.workspace.cards(THERE)
@@ -79,7 +79,7 @@ async def test_it_is_one_message_with_a_link_to_each(crowd: Crowd) -> None:
 
 
 async def test_what_has_ended_is_struck_out_in_it(crowd: Crowd) -> None:
-    """The message keeps the others, and says how this one ended."""
+    """The message keeps the others and shows how this one ended."""
     approvals = await eight(crowd)
     await crowd.later()
     for one in approvals[3:5]:
@@ -96,13 +96,13 @@ async def test_what_has_ended_is_struck_out_in_it(crowd: Crowd) -> None:
         True,
         True,
     ]
-    # Both in one call: what ends together is written once.
+    # Both in one call: requests that end together are written once.
     assert len(crowd.workspace.called("chat.update")) == 1
     assert (await crowd.ledger.backlog())["deliver.slack"] == 0
 
 
 async def test_a_lost_answer_of_slack_makes_no_second_list(crowd: Crowd) -> None:
-    """The message was posted and the connection dropped: it is found again."""
+    """The message was posted before the connection broke; it is found again."""
     approvals = await eight(crowd)
     crowd.workspace.failures["chat.postMessage"] = ["lost"]
     await crowd.later()
@@ -113,7 +113,7 @@ async def test_a_lost_answer_of_slack_makes_no_second_list(crowd: Crowd) -> None
 
 
 async def test_a_channel_has_one_list_too(crowd: Crowd) -> None:
-    """Where a level posts into a channel, the list stands there, and mentions the group."""
+    """If a level posts into a channel, the list is there and mentions the group."""
     crowd.workspace.joined.add("C012AB3CD")
     crowd.policy = Policy(
         name="expenses",
@@ -131,7 +131,7 @@ async def test_a_channel_has_one_list_too(crowd: Crowd) -> None:
 
 
 def test_the_longest_list_keeps_to_the_limits_of_slack() -> None:
-    """Thirty requests with long words of others: no mention, no second link, within the limits."""
+    """Thirty requests with long foreign texts: no mention, no extra link, within the limits."""
     hostile = "<!channel> *x* <https://evil.example|here> ~|& " * 20
     entries = tuple(
         Entry(

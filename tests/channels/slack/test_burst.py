@@ -1,4 +1,4 @@
-"""Many cards at once: as fast as Slack lets us, and nothing is asked that is known."""
+"""Many cards together: sent as fast as Slack allows, with no repeated lookups."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ HISTORY, POST, OPEN = "conversations.history", "chat.postMessage", "conversation
 
 @pytest.fixture
 def slack(web_api: SlackWeb, still_ledger: Ledger) -> SlackChannel:
-    """The channel as processes have it."""
+    """Return the channel as processes have it."""
     return SlackChannel(web_api, still_ledger, app="xoxb")
 
 
 @pytest.fixture
 def later(web_api: SlackWeb, still_ledger: Ledger) -> SlackChannel:
-    """The channel of another process."""
+    """Return the channel of another process."""
     return SlackChannel(web_api, still_ledger, app="xoxb")
 
 
 def message(clock: VirtualClock, directory: Directory, name: str = "1", **changes: Any) -> Message:
-    """Return a card; `hours` from now is its deadline."""
+    """Return a card with a deadline in `hours`."""
     hours = changes.pop("hours", 1)
     shown = card(make_approval(), directory)
     shown = shown.model_copy(update={"deadline": clock.now() + timedelta(hours=hours)})
@@ -65,7 +65,7 @@ async def one(slack: SlackChannel, sent: Message) -> Result:
 async def test_a_crowd_takes_as_long_as_the_limit(
     slack: SlackChannel, workspace: Workspace, clock: VirtualClock, directory: Directory
 ) -> None:
-    """One card a second goes into a channel; who waits is no attempt, and asks once more."""
+    """A channel takes one card a second; waiting is not an attempt and needs one more call."""
     workspace.joined.add("C0OPS")
     waiting = {
         f"{at:03}": message(clock, directory, f"{at:03}", address="C0OPS") for at in range(60)
@@ -85,7 +85,7 @@ async def test_a_crowd_takes_as_long_as_the_limit(
                 due[name] = now + timedelta(seconds=result.after)
         if waiting:
             clock.advance(max(min(due[name] for name in waiting) - now, timedelta(0)))
-    assert clock.now() - began == timedelta(seconds=58)  # two at the start
+    assert clock.now() - began == timedelta(seconds=58)  # two at the beginning
     assert asked <= 2 * 60
     assert len(workspace.called(POST)) == 60
     assert not workspace.called(HISTORY)
@@ -94,7 +94,7 @@ async def test_a_crowd_takes_as_long_as_the_limit(
 async def test_a_crowd_in_a_channel_keeps_no_direct_message_waiting(
     slack: SlackChannel, workspace: Workspace, clock: VirtualClock, directory: Directory
 ) -> None:
-    """The slots of a channel are its own."""
+    """Each channel has its own slots."""
     workspace.joined.add("C0OPS")
     crowd = [message(clock, directory, str(at), address="C0OPS") for at in range(100)]
     await slack.deliver(crowd)
@@ -104,7 +104,7 @@ async def test_a_crowd_in_a_channel_keeps_no_direct_message_waiting(
 async def test_the_earliest_deadline_is_posted_first(
     slack: SlackChannel, workspace: Workspace, clock: VirtualClock, directory: Directory
 ) -> None:
-    """What is urgent goes before what came earlier, in a batch and in the line."""
+    """An urgent card goes before earlier ones, in a batch and in the queue."""
     workspace.joined.add("C0OPS")
     hours = [5, 4, 3, 2, 1]
     batch = [
@@ -124,7 +124,7 @@ async def test_the_earliest_deadline_is_posted_first(
 async def test_a_limit_waits_exactly_and_for_all(
     slack: SlackChannel, workspace: Workspace, clock: VirtualClock, directory: Directory
 ) -> None:
-    """After a 429 nothing is posted there for as long as Slack says, by nobody; then it is."""
+    """After a 429, no process posts there for exactly the time that Slack says."""
     workspace.failures[POST] = [429]
     workspace.retry_after = "30"
     first = await one(slack, message(clock, directory, "1"))
@@ -139,7 +139,7 @@ async def test_a_limit_waits_exactly_and_for_all(
 
 
 async def test_a_limit_is_no_attempt(office: Office) -> None:
-    """However often Slack limits us, the card is posted, and nobody looks for it before."""
+    """However often Slack limits us, the card is posted without an earlier search."""
     office.workspace.failures[POST] = [429] * 30
     office.workspace.retry_after = "20"
     approval = await office.open()
@@ -164,7 +164,7 @@ async def test_a_limit_is_no_attempt(office: Office) -> None:
 async def test_it_looks_back_only_where_a_card_may_stand(
     office: Office, failure: str | int, looks: bool
 ) -> None:
-    """What Slack has certainly not done is not looked for."""
+    """It does not search for a card that Slack certainly has not posted."""
     office.workspace.failures[POST] = [failure]
     await office.open()
     office.clock.advance(timedelta(minutes=1))
@@ -174,7 +174,7 @@ async def test_it_looks_back_only_where_a_card_may_stand(
 
 
 async def test_a_limit_after_a_lost_answer_still_looks_back(office: Office) -> None:
-    """That a card may stand there is not forgotten over a 429."""
+    """A later 429 does not cancel the search."""
     office.workspace.failures[POST] = ["lost"]
     office.workspace.failures[HISTORY] = [429]
     await office.open()
@@ -185,12 +185,12 @@ async def test_a_limit_after_a_lost_answer_still_looks_back(office: Office) -> N
 
 
 async def test_a_process_that_died_may_have_posted(office: Office) -> None:
-    """Work that was leased and not put back is looked for first."""
+    """The leased item was not put back, so the next process searches first."""
     office.workspace.failures[POST] = ["service_unavailable"]
     await office.open()
     office.clock.advance(timedelta(minutes=1))
     claim = await office.ledger.claim(stages.deliver("slack"), lease=LEASE)
-    assert claim.items  # and nothing more is heard of its holder
+    assert claim.items  # and its holder is not heard of again
     office.clock.advance(timedelta(minutes=1))
     await office.deliver()
     assert office.workspace.called(HISTORY)
@@ -199,13 +199,13 @@ async def test_a_process_that_died_may_have_posted(office: Office) -> None:
 async def test_the_card_is_found_behind_many_others(
     slack: SlackChannel, workspace: Workspace, clock: VirtualClock, directory: Directory
 ) -> None:
-    """A channel where hundreds of messages stand by now is looked through, the newest first."""
+    """A channel with hundreds of later messages is searched, the newest first."""
     workspace.joined.add("C0OPS")
     sent = message(clock, directory, "1", address="C0OPS")
     first = await one(slack, sent)
     other = {"event_type": "other", "event_payload": {}}
     for at in range(450):
-        workspace._chat_postmessage({"channel": "C0OPS", "metadata": other, "text": str(at)})
+        workspace.post("C0OPS", metadata=other, text=str(at))
     again = await one(slack, dataclasses.replace(sent, unsure=True))
     assert isinstance(first, Delivered)
     assert isinstance(again, Delivered)
@@ -221,7 +221,7 @@ async def test_a_conversation_is_looked_up_once(
     clock: VirtualClock,
     directory: Directory,
 ) -> None:
-    """A burst for one person, and other processes later, make one look-up."""
+    """Many cards for a person, also from other processes, need one lookup."""
     batch = [message(clock, directory, str(at), address="mara@example.com") for at in range(20)]
     await slack.deliver(batch)
     clock.advance(timedelta(minutes=1))
@@ -236,7 +236,7 @@ async def test_a_conversation_that_is_gone_is_looked_up_anew(
     clock: VirtualClock,
     directory: Directory,
 ) -> None:
-    """What was known is asked again once, where Slack does not know it; then it is refused."""
+    """An unknown conversation is looked up once more, and then refused."""
     await one(slack, message(clock, directory, "1"))
     workspace.failures[POST] = ["channel_not_found", "channel_not_found"]
     sent = message(clock, directory, "2")
@@ -250,7 +250,7 @@ async def test_a_conversation_that_is_gone_is_looked_up_anew(
 def test_a_long_last_word_is_few_blocks(
     kind: Kind, clock: VirtualClock, directory: Directory
 ) -> None:
-    """Sixty paragraphs are a message that Slack takes, and all of them stand in it."""
+    """Slack accepts sixty paragraphs in one message, with all of them."""
     text = "\n\n".join(f"Paragraph {at}." for at in range(60))
     sent = message(clock, directory, kind=kind, headline="Done", text=text)
     shown = blocks.outcome_blocks(sent) if kind is Kind.OUTCOME else blocks.notice_blocks(sent)
@@ -262,7 +262,7 @@ def test_a_long_last_word_is_few_blocks(
 
 @pytest.mark.parametrize("failure", ["invalid_arguments", "html", 502])
 async def test_a_view_that_fails_is_tried_again(office: Office, failure: str | int) -> None:
-    """Once more while the trigger is good; the person sees the form and nothing else."""
+    """It is retried while the trigger is valid; the person only sees the form."""
     await office.open()
     office.workspace.failures["views.open"] = [failure]
     await office.press("reject")
@@ -273,7 +273,7 @@ async def test_a_view_that_fails_is_tried_again(office: Office, failure: str | i
 
 @pytest.mark.parametrize("failure", ["invalid_arguments", "html", 502, "expired_trigger_id"])
 async def test_a_view_that_slack_refuses_is_told(office: Office, failure: str | int) -> None:
-    """Who presses a button and sees no form is told so, where they pressed it."""
+    """A person who presses a button and gets no form gets a message at that place."""
     approval = await office.open()
     office.workspace.failures["views.open"] = [failure, failure]
     await office.press("reject")
@@ -285,7 +285,7 @@ async def test_a_view_that_slack_refuses_is_told(office: Office, failure: str | 
 
 
 async def test_a_page_for_json_asks_nobody_away(office: Office) -> None:
-    """Who pressed a button is not taken for a stranger because a proxy answered for Slack."""
+    """A proxy's page instead of Slack's answer does not make the person a stranger."""
     approval = await office.open()
     office.workspace.failures["auth.test"] = ["html"]
     with pytest.raises(Exception, match="no JSON"):

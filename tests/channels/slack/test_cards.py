@@ -1,4 +1,4 @@
-"""What is sent: within Slack's limits, and never read as markup."""
+"""Messages to Slack: within Slack's limits, and never read as markup."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ TEMPLATES = st.one_of(st.none(), st.dictionaries(NAMES, VALUES, max_size=6), VAL
 
 @st.composite
 def approvals(draw: st.DrawFn) -> Approval:
-    """Return an approval with arguments, hint and template of any kind."""
+    """Draw an approval with arguments, hint and template of any kind."""
     call = make_call(draw(st.text(min_size=1, max_size=100))).model_copy(
         update={"args": draw(ARGUMENTS)}
     )
@@ -77,12 +77,12 @@ def message(approval: Approval, **parts: Any) -> Message:
 
 
 def dumped(made: list[Any]) -> list[dict[str, Any]]:
-    """Return blocks as slack-sdk sends them, which validates them."""
+    """Return blocks as slack-sdk sends them, validated."""
     return [block.to_dict() for block in made]
 
 
 def others_accept(made: list[dict[str, Any]]) -> None:
-    """Let slackblocks read what it can read of these blocks, by its own reading of the limits."""
+    """Check these blocks with slackblocks, which supports some of them."""
     for block in made:
         if block["type"] in {"section", "header", "context", "divider"}:
             SlackBlock.from_dict(block)
@@ -95,7 +95,7 @@ def others_accept(made: list[dict[str, Any]]) -> None:
 
 @given(approvals(), st.text(max_size=3_000), st.booleans())
 def test_everything_fits(approval: Approval, text: str, good: bool) -> None:
-    """Whatever an agent proposes, its card, its end, its modals and notices keep to the limits."""
+    """For any call, the card, its end, its modals and notices are within the limits."""
     shown = card(approval, people())
     about = Reference(approval=approval.id, digest=short_digest(approval.digest), to="mara")
     ended = message(approval, kind=Message_.OUTCOME, headline=text, text=text, good=good)
@@ -132,7 +132,7 @@ def test_everything_fits(approval: Approval, text: str, good: bool) -> None:
 
 @pytest.mark.parametrize("kind", ["string", "integer", "array", "object", "boolean"])
 def test_eighty_fields_fit(kind: str) -> None:
-    """A form may be long; what does not fit a modal is not cut in the middle of a field."""
+    """A long form is not cut within a field."""
     properties: dict[str, JsonValue] = {f"field_{n}": {"type": kind} for n in range(95)}
     schema: JsonValue = {
         "type": "object",
@@ -147,7 +147,7 @@ def test_eighty_fields_fit(kind: str) -> None:
 
 
 def test_eighty_arguments_are_folded_and_in_the_details() -> None:
-    """The card shows the first of them and says how many more there are; the details have them."""
+    """The card shows the first arguments and the number of the others; the details have all."""
     call = make_call("wire", **{f"arg{number}": "x" * 400 for number in range(80)})
     approval = ask(make_approval(call=call))
     said = json.dumps(dumped(blocks.card_blocks(message(approval))))
@@ -160,7 +160,7 @@ def test_eighty_arguments_are_folded_and_in_the_details() -> None:
 
 @pytest.mark.parametrize(("kind", "said"), [(Kind.CONFIRMATION, True), (Kind.INPUT, False)])
 def test_a_call_without_arguments_says_so(kind: Kind, said: bool) -> None:
-    """On the card and in the details; a question has none that could be missed."""
+    """The card and the details say so; a question has no arguments to miss."""
     call = make_call("ping").model_copy(update={"args": {}})
     approval = ask(make_approval(call=call).model_copy(update={"kind": kind}))
     shown = dumped(blocks.card_blocks(message(approval)))
@@ -170,7 +170,7 @@ def test_a_call_without_arguments_says_so(kind: Kind, said: bool) -> None:
 
 
 def test_an_agent_mentions_nobody() -> None:
-    """Text of the agent is plain or escaped: no mention, no link, no emoji comes out of it."""
+    """The agent's text is plain or escaped: no mention, link or emoji appears."""
     evil = "<!channel> <@U0BOSS> <https://evil.example|your bank> :tada: *x*"
     call = make_call("wire", note=evil, **{evil[:60]: 1})
     approval = ask(make_approval(call=call, hint=evil))
@@ -194,7 +194,7 @@ def _texts(part: Any) -> list[dict[str, Any]]:
 
 
 def test_a_risky_call_asks_once_more() -> None:
-    """Above the policy's risk the button that approves has a dialog, and no other one has."""
+    """Above the policy's risk, only the approve button has a confirmation dialog."""
     approval = ask(make_approval())
     assert approval.terms is not None
     terms = approval.terms.model_copy(update={"risk": Risk.HIGH})
@@ -206,7 +206,7 @@ def test_a_risky_call_asks_once_more() -> None:
 
 @given(st.text(), st.integers(2, 50))
 def test_clipped_text_fits_and_is_a_beginning(text: str, most: int) -> None:
-    """What fits stays as it is; what does not ends in an ellipsis."""
+    """A fitting text stays the same; a longer one ends in an ellipsis."""
     short_text = clip(text, most)
     assert units(short_text) <= most
     assert short_text == text or text.startswith(short_text[:-1])
@@ -214,7 +214,7 @@ def test_clipped_text_fits_and_is_a_beginning(text: str, most: int) -> None:
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])), st.integers(8, 60))
 def test_escaped_text_fits_and_has_no_markup(text: str, most: int) -> None:
-    """No entity is cut in the middle, however short the room."""
+    """No entity is cut, however short the space."""
     escaped = escape(text, most)
     assert units(escaped) <= most
     assert not set("<>") & set(escaped)
@@ -224,7 +224,7 @@ def test_escaped_text_fits_and_has_no_markup(text: str, most: int) -> None:
 
 @given(st.text(min_size=1), st.integers(4, 20), st.integers(1, 5))
 def test_pieces_are_the_whole_or_say_what_is_missing(text: str, size: int, most: int) -> None:
-    """Text in pieces is the text, as far as it goes."""
+    """The pieces together are the text, up to the limit."""
     found = pieces(text, size, most)
     assert len(found) <= most
     assert all(units(piece) <= size for piece in found)

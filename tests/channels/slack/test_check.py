@@ -1,4 +1,4 @@
-"""What the doctor says of Slack, and the manifest."""
+"""The doctor's findings about Slack, and the manifest."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from signoff.channels.slack.web import SCOPES
 
 
 async def problems(settings: SlackSettings, **more: Any) -> dict[str, str]:
-    """Return what is wrong, by what it is about."""
+    """Return the problems by their subject."""
     usual: dict[str, Any] = {"channels": [], "people": []}
     found = await check(settings, **(usual | more))
     return {one.about: one.problem for one in found if one.problem}
 
 
 async def test_what_is_well_is_told(workspace: Workspace, settings: SlackSettings) -> None:
-    """With all scopes, and the app in the channel, nothing is wrong."""
+    """With all scopes and the app in the channel, there is no problem."""
     workspace.scopes = ",".join(SCOPES)
     workspace.joined.add("C0OPS")
     found = await check(settings, ["C0OPS"], [MARA])
@@ -29,7 +29,7 @@ async def test_what_is_well_is_told(workspace: Workspace, settings: SlackSetting
 
 
 async def test_each_fault_is_named(workspace: Workspace, settings: SlackSettings) -> None:
-    """Missing scopes, a refused app token, a channel without the app, a person nobody knows."""
+    """Missing scopes, a refused app token, a channel without the app, an unknown person."""
     workspace.failures["apps.connections.open"] = ["invalid_auth"]
     workspace.members.pop("U0CLEO")
     found = await problems(settings, channels=["C0OPS"], people=[MARA, CLEO])
@@ -41,7 +41,7 @@ async def test_each_fault_is_named(workspace: Workspace, settings: SlackSettings
 async def test_a_revoked_token_is_the_only_finding(
     workspace: Workspace, settings: SlackSettings
 ) -> None:
-    """Nothing else can be looked at, and what to do is said."""
+    """Nothing else can be checked, and the finding says what to do."""
     workspace.failures["auth.test"] = ["token_revoked"]
     found = await problems(settings)
     assert list(found) == ["bot_token"]
@@ -49,14 +49,14 @@ async def test_a_revoked_token_is_the_only_finding(
 
 
 async def test_a_signing_secret_that_is_none(settings: SlackSettings) -> None:
-    """Its form is all that can be looked at from here."""
+    """Only its form can be checked."""
     secret = type(settings.app_token)
     by_http = settings.model_copy(update={"app_token": secret(""), "signing_secret": secret("x")})
     assert "32 hexadecimal" in (await problems(by_http))["signing_secret"]
 
 
 def test_the_manifest_asks_for_what_is_used() -> None:
-    """Socket Mode without an address, the route of the gateway with one."""
+    """It asks for Socket Mode without an address, and otherwise for the gateway's route."""
     socket = manifest(name="Signoff", url="")
     http = manifest(name="Signoff", url="https://signoff.example.com/")
     assert socket["settings"]["socket_mode_enabled"]

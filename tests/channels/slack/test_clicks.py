@@ -1,4 +1,4 @@
-"""What a click and a submitted modal do."""
+"""The effects of a click and of a submitted modal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from signoff.core.base.errors import SlackPayloadUnreadable
 
 
 async def test_one_press_approves(office: Office) -> None:
-    """A call without fields is approved by the click itself, and the card loses its buttons."""
+    """A call without fields is approved by the click, and the card loses its buttons."""
     approval = await office.open()
     assert await office.press("approve") is None
     decided = await office.ledger.approval(approval.id)
@@ -30,7 +30,7 @@ async def test_one_press_approves(office: Office) -> None:
 
 
 async def test_a_rejection_asks_why(office: Office) -> None:
-    """The reason that is given in the modal is what the model reads."""
+    """The model reads the reason from the modal."""
     approval = await office.open()
     await office.press("reject")
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
@@ -43,7 +43,7 @@ async def test_a_rejection_asks_why(office: Office) -> None:
 
 
 async def test_fields_are_filled_in_a_modal(office: Office) -> None:
-    """What is not filled right is said at its field, and nothing is decided by it."""
+    """An error appears at its field, and nothing is decided."""
     approval = await office.open(template={"approved_days": 0, "note": "", "paid": False})
     await office.press("approve")
     view = office.workspace.views[-1]
@@ -85,7 +85,7 @@ SCHEMA = {
 
 
 async def test_a_request_for_input_is_answered(office: Office) -> None:
-    """Each part of the schema has an input of its kind, and the whole schema is held."""
+    """Each schema property has an input, and the whole schema is checked."""
     approval = await office.open(
         kind=Kind.INPUT,
         tool="adk_request_input",
@@ -116,7 +116,7 @@ async def test_a_request_for_input_is_answered(office: Office) -> None:
 
 @pytest.mark.parametrize(("user", "words"), [(CLEO_AT, "Not yours"), (RILEY_AT, "Not yours")])
 async def test_who_is_not_asked_is_told_so(office: Office, user: str, words: str) -> None:
-    """Somebody else, and the requester, get an answer that only they see, and decide nothing."""
+    """Other people and the requester get a private message and decide nothing."""
     approval = await office.open()
     for action in ("approve", "reject", "details"):
         await office.press(action, user=user)
@@ -128,7 +128,7 @@ async def test_who_is_not_asked_is_told_so(office: Office, user: str, words: str
 
 
 async def test_a_stranger_is_nobody(office: Office) -> None:
-    """A user whom Slack knows and the directory does not decides nothing."""
+    """A Slack user who is not in the directory decides nothing."""
     approval = await office.open()
     office.workspace.add("U0ELSE", "else@example.com")
     await office.press("approve", user="U0ELSE")
@@ -138,7 +138,7 @@ async def test_a_stranger_is_nobody(office: Office) -> None:
 
 
 async def test_the_second_is_told_of_the_first(office: Office) -> None:
-    """A user who comes too late learns who decided, and that nothing changed."""
+    """A late user reads who decided, and that nothing changed."""
     approval = await office.open()
     click = office.click("approve")
     await office.decider.reject(
@@ -151,7 +151,7 @@ async def test_the_second_is_told_of_the_first(office: Office) -> None:
 
 
 async def test_a_modal_for_what_moved_on_says_so(office: Office) -> None:
-    """A submission is judged by the present: the modal is replaced by what happened meanwhile."""
+    """A submission is judged by the current state: the modal shows what has happened."""
     approval = await office.open(template={"days": 0})
     await office.press("approve")
     await office.decider.withdraw(approval.id, by="riley", reason="not needed")
@@ -161,7 +161,7 @@ async def test_a_modal_for_what_moved_on_says_so(office: Office) -> None:
 
 
 async def test_the_same_click_counts_once(office: Office) -> None:
-    """A payload that comes twice is done once, and nobody is told that they were too late."""
+    """A repeated payload is applied once, without a message about being late."""
     await office.open()
     click = office.click("approve")
     await office.handler.handle(click)
@@ -171,7 +171,7 @@ async def test_the_same_click_counts_once(office: Office) -> None:
 
 
 async def test_two_hundred_clicks_are_one_decision(office: Office) -> None:
-    """One of many clicks decides, and each of the others is answered."""
+    """One of many clicks decides, and each of the others gets a message."""
     approval = await office.open()
     clicks = [office.click("approve", at=str(number)) for number in range(200)]
     await asyncio.gather(*(office.handler.handle(click) for click in clicks))
@@ -183,7 +183,7 @@ async def test_two_hundred_clicks_are_one_decision(office: Office) -> None:
 
 
 async def test_a_value_of_another_approval_is_refused(office: Office) -> None:
-    """A button says what it is about; where it is wrong, nothing is done."""
+    """If the button's value is wrong, nothing happens."""
     approval = await office.open()
     message = office.card()
     button = {"action_id": "signoff.approve", "text": {}, "value": "{}"}
@@ -201,7 +201,7 @@ async def test_a_value_of_another_approval_is_refused(office: Office) -> None:
 
 
 async def test_an_unknown_approval_is_said(office: Office) -> None:
-    """A card of another installation gets an answer, and nothing else happens."""
+    """A card of another installation gets a message, and nothing else happens."""
     await office.open()
     button = {"action_id": "signoff.approve", "text": {}}
     value = Reference(approval="ap_aaaaaaaaaaaaaaaa", digest="0" * 16).text()
@@ -220,19 +220,19 @@ async def test_an_unknown_approval_is_said(office: Office) -> None:
     ],
 )
 async def test_what_is_no_payload_is_refused(office: Office, payload: dict[str, Any]) -> None:
-    """What Slack would never send raises, and changes nothing."""
+    """A payload that Slack never sends raises an error and changes nothing."""
     with pytest.raises(SlackPayloadUnreadable):
         await office.handler.handle(payload)
 
 
 @pytest.mark.parametrize("kind", ["view_closed", "message_action", None, 3, []])
 async def test_what_asks_nothing_of_us_is_taken(office: Office, kind: object) -> None:
-    """Other interactions are acknowledged, and nothing is done."""
+    """Other interactions are acknowledged without an effect."""
     assert await office.handler.handle({"type": kind}) is None
 
 
 async def test_the_audit_says_who_pressed(office: Office) -> None:
-    """A refused click is on the record with the ids of user and team."""
+    """A refused click is recorded with the ids of user and team."""
     approval = await office.open()
     await office.press("approve", user=CLEO_AT)
     events = await office.ledger.history(approval.id)
@@ -242,7 +242,7 @@ async def test_the_audit_says_who_pressed(office: Office) -> None:
 
 
 async def test_a_slow_modal_decides_nothing(office: Office) -> None:
-    """Where Slack does not open the modal, the card stays and can be pressed again."""
+    """If Slack does not open the modal, the card stays and can be pressed again."""
     approval = await office.open()
     office.workspace.failures["views.open"] = ["expired_trigger_id"]
     await office.press("reject")
@@ -255,7 +255,7 @@ async def test_a_slow_modal_decides_nothing(office: Office) -> None:
 async def test_a_click_reads_its_approval_once(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was read to judge the card is what the decision is made of."""
+    """The decision uses the record that was read to judge the card."""
     approval = await office.open()
     read: list[str] = []
     for name in ("current", "approval"):

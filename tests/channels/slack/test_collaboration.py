@@ -25,7 +25,7 @@ def buttons(card: dict[str, Any]) -> list[str]:
 
 @pytest.fixture
 def queue(office: Office) -> Office:
-    """The office, where the queue of Mara and Cleo is asked."""
+    """Return the office, with the queue of Mara and Cleo as approvers."""
     people = [
         MARA.model_copy(update={"slack": "U0MARA"}),
         CLEO.model_copy(update={"slack": CLEO_AT}),
@@ -61,7 +61,7 @@ async def test_a_claim_shows_on_all_cards_and_keeps_the_others_out(queue: Office
 
 
 async def test_a_question_is_asked_in_a_modal_and_the_answer_shows(office: Office) -> None:
-    """The requester is mailed, and what they say stands on the card."""
+    """The requester gets a mail, and their answer is on the card."""
     approval = await office.open()
     assert "claim" not in buttons(office.card())
     await office.press("ask")
@@ -82,7 +82,7 @@ async def test_a_question_is_asked_in_a_modal_and_the_answer_shows(office: Offic
 
 
 async def test_who_may_not_decide_may_not_ask_or_claim(queue: Office) -> None:
-    """The requester's press on a card does nothing but a refusal in the audit."""
+    """A press by the requester only adds a refusal to the audit."""
     approval = await queue.open()
     for action in ("claim", "ask", "release"):
         button = "claim" if action == "release" else action
@@ -94,7 +94,7 @@ async def test_who_may_not_decide_may_not_ask_or_claim(queue: Office) -> None:
 
 
 async def test_an_update_that_comes_after_the_end_leaves_no_open_card(queue: Office) -> None:
-    """Decided before the update is delivered: the card says so, and has no buttons."""
+    """The decision came before the update: the card says so and has no buttons."""
     await queue.open()
     await queue.press("claim")
     await queue.press("approve")

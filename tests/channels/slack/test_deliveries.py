@@ -1,4 +1,4 @@
-"""Cards and notices on their way into Slack, and what becomes of them when it fails."""
+"""The delivery of cards and notices to Slack, and its failures."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from signoff.channels.slack.web import SCOPES, SlackWeb
 from signoff.core.approvals.approval import Asked, State
 from signoff.core.base.errors import SlackDeferred, SlackRefused
 from signoff.core.cards.card import card
+from signoff.core.directory.people import Directory
 
 
 async def asked(office: Office, approval: str) -> Asked:
@@ -25,7 +26,7 @@ async def asked(office: Office, approval: str) -> Asked:
 
 
 async def test_a_limit_reschedules(office: Office) -> None:
-    """429 puts the card back for at least as long as Slack says; nothing sleeps."""
+    """429 postpones the card for at least Slack's time; no process sleeps."""
     office.workspace.failures["chat.postMessage"] = [429]
     office.workspace.retry_after = "90"
     approval = await office.open()
@@ -38,7 +39,7 @@ async def test_a_limit_reschedules(office: Office) -> None:
 
 @pytest.mark.parametrize("odd", ["nan", "inf", "-5", "soon", ""])
 async def test_a_limit_without_a_time_loses_no_card(office: Office, odd: str) -> None:
-    """A 429 whose Retry-After is no number of seconds is tried again, within a day."""
+    """A 429 without a valid Retry-After is retried within a day."""
     office.workspace.failures["chat.postMessage"] = [429]
     office.workspace.retry_after = odd
     approval = await office.open()
@@ -49,7 +50,7 @@ async def test_a_limit_without_a_time_loses_no_card(office: Office, odd: str) ->
 
 @pytest.mark.parametrize("failure", [500, 503, "internal_error", "dropped"])
 async def test_an_outage_is_tried_again(office: Office, failure: str | int) -> None:
-    """What may pass is tried again, and one card is there in the end."""
+    """A temporary failure is retried, and in the end there is one card."""
     office.workspace.failures["chat.postMessage"] = [failure]
     approval = await office.open()
     await again(office)
@@ -58,7 +59,7 @@ async def test_an_outage_is_tried_again(office: Office, failure: str | int) -> N
 
 
 async def test_a_lost_answer_leaves_one_card(office: Office) -> None:
-    """A post whose answer was lost is found again by its metadata, and not posted twice."""
+    """A post without an answer is found again by its metadata, and not repeated."""
     office.workspace.failures["chat.postMessage"] = ["lost"]
     approval = await office.open()
     await again(office)
@@ -67,7 +68,7 @@ async def test_a_lost_answer_leaves_one_card(office: Office) -> None:
 
 
 async def test_a_second_card_is_taken_up_by_its_click(office: Office) -> None:
-    """Where the history cannot be read a second card may be posted; both are rewritten."""
+    """Without access to the history, a second card may be posted; both are updated."""
     office.workspace.failures["chat.postMessage"] = ["lost"]
     office.workspace.failures["conversations.history"] = ["missing_scope"]
     approval = await office.open()
@@ -82,7 +83,7 @@ async def test_a_second_card_is_taken_up_by_its_click(office: Office) -> None:
 
 @pytest.mark.parametrize("code", ["token_revoked", "channel_not_found", "user_not_found"])
 async def test_what_slack_refuses_is_asked_by_mail(office: Office, code: str) -> None:
-    """A card that can never arrive is sent to the same person by mail, at once."""
+    """A card that Slack refuses goes to the same person by mail immediately."""
     office.workspace.failures["chat.postMessage"] = [code]
     approval = await office.open()
     await office.route()
@@ -92,7 +93,7 @@ async def test_what_slack_refuses_is_asked_by_mail(office: Office, code: str) ->
 
 
 async def test_a_deleted_card_is_lost_and_the_decision_stands(office: Office) -> None:
-    """A message that somebody deleted by hand cannot be rewritten, and nothing else follows."""
+    """A message that a person deleted cannot be updated; nothing else happens."""
     approval = await office.open()
     click = office.click("approve")
     office.workspace.messages["D0MARA"].clear()
@@ -107,7 +108,7 @@ async def test_a_deleted_card_is_lost_and_the_decision_stands(office: Office) ->
     "office", [{"ask": ("mara", "cleo"), "slack_channel": "C0OPS"}], indirect=True
 )
 async def test_one_card_in_a_channel(office: Office) -> None:
-    """All who are asked see one card, anybody of them decides, and others in the channel do not."""
+    """All approvers see one card and any of them decides; other members cannot."""
     office.workspace.joined.add("C0OPS")
     approval = await office.open()
     (card,) = office.workspace.cards()
@@ -124,7 +125,7 @@ async def test_one_card_in_a_channel(office: Office) -> None:
 
 @pytest.mark.parametrize("office", [{"slack_channel": "C0OPS"}], indirect=True)
 async def test_a_channel_without_the_bot_is_refused(office: Office) -> None:
-    """Where the bot is not in the channel, the people are asked by mail."""
+    """If the bot is not in the channel, the people are asked by mail."""
     approval = await office.open()
     await office.route()
     ways = [(one.key, one.channel) for one in (await office.ledger.approval(approval.id)).asked]
@@ -132,8 +133,9 @@ async def test_a_channel_without_the_bot_is_refused(office: Office) -> None:
 
 
 async def test_people_are_found_by_their_address(office: Office) -> None:
-    """Without a Slack id somebody is found by email address, at the sending and at the click."""
-    office.directory._by_id["mara"] = MARA
+    """Without a Slack id, a person is found by email address, when sending and clicking."""
+    others = [one for one in office.directory if one.id != "mara"]
+    office.directory.become(Directory([MARA, *others]))
     office.policy = office.policy.model_copy(update={"channels": ("slack",)})
     approval = await office.open()
     await office.press("approve")
@@ -141,7 +143,7 @@ async def test_people_are_found_by_their_address(office: Office) -> None:
 
 
 async def test_scopes_and_membership_are_told(workspace: Workspace, web_api: SlackWeb) -> None:
-    """What the doctor asks has an answer."""
+    """The doctor gets each of its answers."""
     workspace.joined.add("C1")
     assert await web_api.scopes() < frozenset(SCOPES)
     assert await web_api.is_member("C1")
@@ -164,21 +166,21 @@ async def test_scopes_and_membership_are_told(workspace: Workspace, web_api: Sla
 async def test_errors_are_translated(
     workspace: Workspace, web_api: SlackWeb, failure: str | int, error: type[Exception]
 ) -> None:
-    """Whatever Slack, the network or the SDK does is one of two errors of ours."""
+    """Any error of Slack, the network or the SDK becomes one of two errors."""
     workspace.failures["auth.test"] = [failure]
     with pytest.raises(error):
         await web_api.whoami()
 
 
 async def again(office: Office) -> None:
-    """Let the time pass for which the delivery waits, and deliver it."""
+    """Wait until the delivery is due again, and run it."""
     assert not await office.deliver()
     office.clock.advance(timedelta(minutes=1))
     assert await office.deliver()
 
 
 async def test_what_the_agent_did_is_told_in_the_thread(office: Office) -> None:
-    """When the run has gone on, its end is told once, below the card."""
+    """After the run continues, its end is posted once below the card."""
     approval = await office.open()
     await office.press("approve")
     await office.deliver()
@@ -193,7 +195,7 @@ async def test_what_the_agent_did_is_told_in_the_thread(office: Office) -> None:
 
 
 async def test_who_has_left_the_channel_is_told_directly(office: Office) -> None:
-    """An answer that only the presser sees needs a member; others get it all the same."""
+    """A private message needs a member of the channel; other people get a direct message."""
     office.workspace.joined.add("C0OPS")
     office.workspace.left.add(CLEO_AT)
     office.policy = office.policy.model_copy(update={"slack_channel": "C0OPS"})
@@ -206,7 +208,7 @@ async def test_who_has_left_the_channel_is_told_directly(office: Office) -> None
 
 
 async def test_an_outsider_who_is_named_is_told_in_person(office: Office) -> None:
-    """Where a person is named with the team, its id is no conversation's."""
+    """A person id with its team is not the id of a conversation."""
     message = Message(
         id="notice:1",
         kind=Kind.NOTICE,

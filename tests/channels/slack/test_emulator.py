@@ -1,4 +1,4 @@
-"""The port of a channel, held against an emulator of Slack that we have not written."""
+"""The Slack channel, compared with a third-party emulator of Slack."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from signoff.testing import VirtualClock
 
 @pytest.fixture
 async def slack(tmp_path: Path) -> AsyncIterator[Emulator]:
-    """An emulated workspace."""
+    """Return an emulated workspace."""
     async with emulator(tmp_path) as made:
         yield made
 
 
 def connected(slack: Emulator, token: str = BOT) -> SlackWeb:
-    """Return its Web API."""
+    """Return the workspace's Web API."""
     return SlackWeb(
         SlackSettings(bot_token=token, signing_secret="x", base_url=f"{slack.url}/api/")
     )
 
 
 def message(clock: VirtualClock, **changes: Any) -> Message:
-    """Return the card of an approval, to Mara by her address."""
+    """Return the card of an approval to Mara by her address."""
     shown = Message(
         id="card:1",
         kind=Kind.CARD,
@@ -50,7 +50,7 @@ def message(clock: VirtualClock, **changes: Any) -> Message:
 
 
 async def delivered(channel: SlackChannel, one: Message) -> Receipt:
-    """Deliver a message, and return where it stands."""
+    """Deliver a message, and return its place."""
     (result,) = await channel.deliver([one])
     assert isinstance(result, Delivered), result
     receipt = read_receipt(result.receipt)
@@ -59,7 +59,7 @@ async def delivered(channel: SlackChannel, one: Message) -> Receipt:
 
 
 async def test_the_whole_port(slack: Emulator, clock: VirtualClock) -> None:
-    """A card by mail address, its end, a word in its thread and an answer that one person sees."""
+    """A card by mail address, its end, a reply in its thread and a private message."""
     web = connected(slack)
     channel = SlackChannel(web)
     try:
@@ -73,7 +73,7 @@ async def test_the_whole_port(slack: Emulator, clock: VirtualClock) -> None:
         assert "actions" in {block["type"] for block in posted["blocks"]}
 
         again = await delivered(channel, replace(first, attempt=2, unsure=True))
-        assert again == card_at  # found by its metadata, and not posted a second time
+        assert again == card_at  # found by its metadata, so not posted again
 
         over = {"thread": str(card_at), "headline": "Approved by Mara.", "good": True}
         await delivered(channel, message(clock, kind=Kind.OUTCOME, **over))
@@ -96,7 +96,7 @@ async def test_the_whole_port(slack: Emulator, clock: VirtualClock) -> None:
 async def test_a_card_in_a_channel_and_who_is_not_in_it(
     slack: Emulator, clock: VirtualClock
 ) -> None:
-    """A channel has one card; people who are not members are told directly."""
+    """A channel has one card; other people get direct messages."""
     web = connected(slack)
     channel, ops = SlackChannel(web), await slack.channel("ops")
     try:
@@ -114,7 +114,7 @@ async def test_a_card_in_a_channel_and_who_is_not_in_it(
 
 
 async def test_what_is_refused_and_what_is_lost(slack: Emulator, clock: VirtualClock) -> None:
-    """Nobody under an address, no such channel: refused. A card deleted by hand: lost."""
+    """An unknown address or channel is refused; a deleted card is lost."""
     web = connected(slack)
     channel = SlackChannel(web)
     try:
@@ -138,12 +138,12 @@ async def test_what_is_refused_and_what_is_lost(slack: Emulator, clock: VirtualC
 async def test_the_scopes_are_enough_and_each_is_asked_for(
     slack: Emulator, clock: VirtualClock
 ) -> None:
-    """With the scopes of the manifest nothing is missing; without one, it is said, and posted."""
+    """The manifest's scopes suffice; a missing one is reported, and the card still posted."""
     poor = connected(slack, POOR)
     channel = SlackChannel(poor)
     try:
         first = await delivered(channel, message(clock))
-        # It cannot be looked whether it stands there already: a second one is better than none.
+        # It cannot check for an existing card: a second card is better than none.
         second = await delivered(channel, message(clock, attempt=2, unsure=True))
         assert first != second
     finally:

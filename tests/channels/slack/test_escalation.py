@@ -1,4 +1,4 @@
-"""What Slack shows of levels: reminders, where it went, and no to a card of one that is over."""
+"""Levels in Slack: reminders, escalations, and refusals of expired cards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOUR = timedelta(hours=1)
 
 
 async def later(office: Office, time: timedelta) -> None:
-    """Let time go by, and do what is due then."""
+    """Advance the clock, and do the due work."""
     office.clock.advance(time)
     await Reconciler(office.decider.roster).once()
     await office.route()
@@ -24,12 +24,12 @@ async def later(office: Office, time: timedelta) -> None:
 
 
 def texts(office: Office, user: str) -> str:
-    """Return all that stands in somebody's conversation with the app."""
+    """Return all texts of a person's conversation with the app."""
     return str([one["blocks"] for one in office.workspace.cards(f"D{user[1:]}")])
 
 
 async def test_a_card_of_a_level_that_is_over(office: Office) -> None:
-    """It says where it went; a click on it is answered so, and the next level decides."""
+    """It names the next level; a click gets that answer, and the next level decides."""
     office.policy = Policy(
         name="expenses",
         levels=(

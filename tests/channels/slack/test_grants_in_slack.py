@@ -1,4 +1,4 @@
-"""Calls like one approved in Slack's modal, too."""
+"""Approving similar calls in Slack's modal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from signoff.core.policies.policy import GrantRules
 
 @pytest.fixture
 def granting(office: Office) -> Office:
-    """An office whose policy lets Mara give grants, for four hours at most."""
+    """Return an office whose policy lets Mara give grants of at most four hours."""
     rules = GrantRules.model_validate(
         {"who": ["mara"], "longest": "4h", "vary": ["amount"], "limit": "args.amount <= 5000"}
     )
@@ -22,12 +22,12 @@ def granting(office: Office) -> Office:
 
 
 def chosen(span: str) -> dict[str, object]:
-    """Return what Slack sends of the modal's choice."""
+    """Return Slack's payload for the modal's selection."""
     return {"span": {"selected_option": {"value": span}}, "reason": {"value": "the conference"}}
 
 
 async def test_the_modal_offers_it_and_the_next_call_goes_by_itself(granting: Office) -> None:
-    """For no longer than may be; who chooses is told what was granted, and the reason is kept."""
+    """The time is limited; the person reads what was granted, and the reason is kept."""
     first = await granting.open()
     await granting.press("approve")
     assert (await granting.ledger.approval(first.id)).state is State.PENDING
@@ -47,7 +47,7 @@ async def test_the_modal_offers_it_and_the_next_call_goes_by_itself(granting: Of
 
 
 async def test_it_is_revoked_by_a_button(granting: Office) -> None:
-    """Below what was granted, or below its first use; a second press is told that it is over."""
+    """The button is below the grant or its first use; a second press says that it has ended."""
     first = await granting.open()
     await granting.press("approve")
     await granting.submit(chosen("1h"))
@@ -78,7 +78,7 @@ async def test_it_is_revoked_by_a_button(granting: Office) -> None:
 
 
 async def test_without_a_choice_it_is_a_plain_yes(granting: Office) -> None:
-    """And who may give no grant approves by the button alone, as ever."""
+    """A person without the permission approves by the button, as usual."""
     first = await granting.open()
     await granting.press("approve")
     assert await granting.submit({}) is None
@@ -92,7 +92,7 @@ async def test_without_a_choice_it_is_a_plain_yes(granting: Office) -> None:
 
 @pytest.mark.parametrize("span", ["8h", "1000d", "soon", ""])
 async def test_a_choice_that_was_not_offered_is_refused(granting: Office, span: str) -> None:
-    """Whatever is sent, the policy rules; the modal says so, and nothing is decided."""
+    """The policy decides whatever is sent; the modal shows an error, and nothing is decided."""
     first = await granting.open()
     await granting.press("approve")
     ack = await granting.submit(chosen(span))

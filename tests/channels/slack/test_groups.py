@@ -1,4 +1,4 @@
-"""User groups of Slack as those who are asked: their members, looked up beforehand."""
+"""Slack user groups as approvers: their members are looked up beforehand."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from signoff.core.routing.resolve import find
 
 
 def keeper(office: Office, *groups: str) -> GroupKeeper:
-    """Return what looks up these groups."""
+    """Return the lookup of these groups."""
     identities = Identities(office.web, office.directory)
     return GroupKeeper(office.decider.ledger, office.web, identities, groups)
 
 
 async def who(office: Office, group: str) -> list[str]:
-    """Return who is asked when a level asks a group."""
+    """Return the approvers of a level that asks a group."""
     directory = await office.decider.people.directory()
     now = await office.decider.ledger.now()
     level = Level(ask=(f"slack-group:{group}",))
@@ -26,7 +26,7 @@ async def who(office: Office, group: str) -> list[str]:
 
 
 async def test_the_members_of_a_group_are_asked(office: Office, workspace: Workspace) -> None:
-    """By their Slack ids or addresses; robots and strangers are nobody, the requester is barred."""
+    """Slack ids or addresses find them; bots, strangers and the requester do not count."""
     workspace.add(MARA_AT, "other@example.com")
     workspace.add(CLEO_AT, "cleo@example.com")
     workspace.add("U0ROBOT", "robot@example.com", is_bot=True)
@@ -40,7 +40,7 @@ async def test_the_members_of_a_group_are_asked(office: Office, workspace: Works
 async def test_what_cannot_be_looked_up_stays_as_it_was(
     office: Office, workspace: Workspace
 ) -> None:
-    """One group that is gone, or Slack being away, takes nobody out of another one."""
+    """A deleted group, or an outage of Slack, does not change another group."""
     workspace.add(MARA_AT, "mara@example.com")
     workspace.add(CLEO_AT, "cleo@example.com")
     workspace.groups |= {"S01": [MARA_AT], "S02": [CLEO_AT]}
@@ -58,7 +58,7 @@ async def test_what_cannot_be_looked_up_stays_as_it_was(
 async def test_the_ledger_is_written_only_when_a_group_changes(
     office: Office, workspace: Workspace
 ) -> None:
-    """Looking every few minutes, in every process, leaves no trace where nothing has changed."""
+    """Lookups every few minutes in each process write nothing if nothing has changed."""
     workspace.add(MARA_AT, "mara@example.com")
     workspace.groups["S01"] = [MARA_AT]
     await keeper(office, "S01").once()

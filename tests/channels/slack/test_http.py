@@ -1,4 +1,4 @@
-"""Clicks by HTTP: only what Slack signed, and only what is in the ledger is acknowledged."""
+"""Clicks by HTTP: only signed ones count, and only stored ones are acknowledged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def served(settings: SlackSettings, handler: SlackHandler) -> httpx.AsyncClient:
 
 
 def signed(body: str, *, at: float | None = None, secret: str = SECRET) -> Json:
-    """Return the headers that Slack signs a body with."""
+    """Return the headers with which Slack signs a body."""
     timestamp = str(int(time.time() if at is None else at))
     signature = SignatureVerifier(secret).generate_signature(timestamp=timestamp, body=body)
     return {
@@ -45,7 +45,7 @@ def signed(body: str, *, at: float | None = None, secret: str = SECRET) -> Json:
 
 
 async def test_a_signed_click_is_taken(office: Office, settings: SlackSettings) -> None:
-    """A click that Slack signed decides, and is acknowledged with an empty answer."""
+    """A signed click decides, and gets an empty acknowledgement."""
     approval = await office.open()
     body = urlencode({"payload": json.dumps(office.click("approve"))})
     async with served(settings, office.handler) as http:
@@ -57,7 +57,7 @@ async def test_a_signed_click_is_taken(office: Office, settings: SlackSettings) 
 
 
 async def test_errors_of_a_modal_are_the_answer(office: Office, settings: SlackSettings) -> None:
-    """What is wrong with a field comes back in the answer to the submission itself."""
+    """The answer to the submission contains the errors of its fields."""
     await office.open(template={"days": 0})
     await office.press("approve")
     from channels.slack.office import view_submission
@@ -89,7 +89,7 @@ async def test_errors_of_a_modal_are_the_answer(office: Office, settings: SlackS
 async def test_what_slack_did_not_sign_is_refused(
     office: Office, settings: SlackSettings, headers: Any
 ) -> None:
-    """Whatever is wrong with the signature or the timestamp, it is 401 and nothing is done."""
+    """An invalid signature or timestamp gets 401, and nothing happens."""
     approval = await office.open()
     body = urlencode({"payload": json.dumps(office.click("approve"))})
     made = {name: value.encode() for name, value in headers(body).items()}
@@ -119,7 +119,7 @@ async def test_what_slack_did_not_sign_is_refused(
 async def test_bad_bodies_have_an_answer(
     office: Office, settings: SlackSettings, body: str, status: int
 ) -> None:
-    """Signed or not, a body that is none is refused with a problem document."""
+    """An invalid body, signed or not, gets a problem document."""
     async with served(settings, office.handler) as http:
         answer = await http.post(PATH, content=body, headers=signed(body))
     assert answer.status_code == status
@@ -128,7 +128,7 @@ async def test_bad_bodies_have_an_answer(
 async def test_without_the_ledger_nothing_is_acknowledged(
     office: Office, settings: SlackSettings
 ) -> None:
-    """Where Redis is away the click is not acknowledged, so that the person sees it failed."""
+    """If Redis is unavailable, the click is not acknowledged, so the person sees the failure."""
     await office.open()
     body = urlencode({"payload": json.dumps(office.click("approve"))})
     away = Ledger(Store.open("redis://127.0.0.1:1/0"))
@@ -142,7 +142,7 @@ async def test_without_the_ledger_nothing_is_acknowledged(
 
 
 async def test_without_a_secret_there_is_no_route(office: Office, settings: SlackSettings) -> None:
-    """What could not be checked is not listened to."""
+    """A route that could not check signatures is not served."""
     without = settings.model_copy(update={"signing_secret": type(settings.app_token)("")})
     async with served(without, office.handler) as http:
         answer = await http.post(PATH, content="payload=", headers=signed("payload="))

@@ -1,4 +1,4 @@
-"""Who pressed: ids of user and team, and nothing else."""
+"""The identity of a click: the ids of user and team, and nothing else."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DIRECTORY = Directory([MARA.model_copy(update={"slack": "U0MARA"}), CLEO])
 async def test_who_is_who(
     workspace: Workspace, web_api: SlackWeb, actor: Actor, person: str | None
 ) -> None:
-    """Only a member of our own team is somebody: by id, or by the address that Slack has proven."""
+    """Only members of our own team count: by id, or by the address that Slack has verified."""
     workspace.add("U0TWIN", MARA.email)
     workspace.add("U0ROBOT", "robot@example.com", is_bot=True)
     workspace.add("U0GONE", "gone@example.com", deleted=True)
@@ -41,7 +41,7 @@ async def test_who_is_who(
 
 
 async def test_an_outsider_who_is_named(web_api: SlackWeb) -> None:
-    """Somebody of another organisation counts where team and user are named, and only there."""
+    """A member of another organisation counts only if their team and user are configured."""
     named = Directory([MARA.model_copy(update={"slack": "T0OTHER/U9"})])
     identities = Identities(web_api, named)
     assert await identities.who(Actor("U9", "T0OTHER")) is not None
@@ -50,7 +50,7 @@ async def test_an_outsider_who_is_named(web_api: SlackWeb) -> None:
 
 
 async def test_one_organisation_has_many_teams(workspace: Workspace, web_api: SlackWeb) -> None:
-    """In an org-wide install a member of any team of the organisation is at home."""
+    """In an org-wide install, the members of each team of the organisation count."""
     workspace.enterprise = "E0HOME"
     workspace.add("U7", CLEO.email, team="T0SALES", enterprise_user={"enterprise_id": "E0HOME"})
     workspace.add("U8", CLEO.email, team="T0EVIL", enterprise_user={"enterprise_id": "E0EVIL"})
@@ -58,7 +58,7 @@ async def test_one_organisation_has_many_teams(workspace: Workspace, web_api: Sl
     identities = Identities(web_api, DIRECTORY)
     assert await identities.who(Actor("U7", "T0SALES", "E0HOME")) == CLEO
     assert await identities.who(Actor("U8", "T0EVIL", "E0HOME")) is None
-    # Slack may say the organisation in place of the team.
+    # Slack may send the organisation instead of the team.
     assert await identities.who(Actor("U7", "E0HOME", "E0HOME")) == CLEO
     assert await identities.who(Actor("U8", "E0EVIL", "E0HOME")) is None
 
@@ -71,7 +71,7 @@ async def test_one_organisation_has_many_teams(workspace: Workspace, web_api: Sl
 async def test_whose_user_it_is_when_the_payload_does_not_say(
     workspace: Workspace, web_api: SlackWeb, team: str, person: str | None
 ) -> None:
-    """The team where a button was pressed is no proof: Slack is asked whose user it was."""
+    """The team of the message proves nothing: Slack is asked for the user's team."""
     workspace.add("U0MARA", MARA.email, team=team)
     sent = view_submission({"callback_id": "signoff.approve"}, {}, "U0MARA")
     del sent["user"]["team_id"]
@@ -82,7 +82,7 @@ async def test_whose_user_it_is_when_the_payload_does_not_say(
 
 
 async def test_slack_is_asked_once_about_somebody(workspace: Workspace, web_api: SlackWeb) -> None:
-    """Clicks in bursts are no burst of questions."""
+    """Many clicks need one lookup."""
     identities = Identities(web_api, DIRECTORY)
     for _ in range(5):
         await identities.who(Actor("U0CLEO", TEAM))
@@ -91,7 +91,16 @@ async def test_slack_is_asked_once_about_somebody(workspace: Workspace, web_api:
 
 
 async def test_nobody_is_guessed(workspace: Workspace, web_api: SlackWeb) -> None:
-    """Where Slack cannot say who it was, the click fails and is pressed again."""
+    """If Slack does not know the user, the click fails and can be repeated."""
     workspace.failures["users.info"] = [503]
     with pytest.raises(SlackDeferred):
         await Identities(web_api, DIRECTORY).who(Actor("U0CLEO", TEAM))
+
+
+async def test_who_it_was_is_forgotten_when_the_directory_is_read_again(web_api: SlackWeb) -> None:
+    """By then the address may belong to another person."""
+    people = Directory([MARA.model_copy(update={"aliases": (CLEO.email,)})])
+    identities = Identities(web_api, people)
+    assert getattr(await identities.who(Actor("U0CLEO", TEAM)), "id", None) == "mara"
+    people.become(Directory([MARA, CLEO]))
+    assert await identities.who(Actor("U0CLEO", TEAM)) == CLEO

@@ -1,4 +1,4 @@
-"""A limit at a look-up: that method rests for exactly as long as Slack says, and nothing else."""
+"""A limited lookup method rests exactly as long as Slack says, and nothing else waits."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ HISTORY, POST, OPEN = "conversations.history", "chat.postMessage", "conversation
 
 @pytest.fixture
 def slack(web_api: SlackWeb, still_ledger: Ledger) -> SlackChannel:
-    """The channel as processes have it."""
+    """Return the channel as processes have it."""
     return SlackChannel(web_api, still_ledger, app="xoxb")
 
 
 @pytest.fixture
 def sent(clock: VirtualClock, directory: Directory) -> Message:
-    """A card for Mara."""
+    """Return a card for Mara."""
     return Message(
         id="card:1",
         kind=Kind.CARD,
@@ -50,7 +50,7 @@ async def one(slack: SlackChannel, message: Message) -> Result:
 async def test_a_limited_look_up_is_not_made_by_others(
     slack: SlackChannel, workspace: Workspace, clock: VirtualClock, sent: Message
 ) -> None:
-    """One person's conversation is limited: another's is not asked for before the time is over."""
+    """After a limit for one person, no other person's conversation is looked up in that time."""
     workspace.failures[OPEN] = [429]
     workspace.retry_after = "30"
     first = await one(slack, sent)
@@ -68,7 +68,7 @@ async def test_a_limited_look_up_is_not_made_by_others(
 async def test_a_limited_history_keeps_nobody_else_from_posting(
     slack: SlackChannel, workspace: Workspace, clock: VirtualClock, sent: Message
 ) -> None:
-    """Who cannot look back waits; others post into the same conversation, and do not look back."""
+    """Searching waits; other cards go into the same conversation without a search."""
     assert isinstance(await one(slack, sent), Delivered)
     clock.advance(timedelta(seconds=5))
     workspace.failures[HISTORY] = [429]

@@ -1,4 +1,4 @@
-"""The menu of a card in Slack: comment, reassign, extend, remind, withdraw."""
+"""A card's menu in Slack: comment, reassign, extend, remind, withdraw."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from builders import CLEO, MARA, RILEY, present
 from channels.slack.office import CLEO_AT, MARA_AT, RILEY_AT, Office, choice_in
+from signoff.broker.freezes import Freezes
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import SlackPayloadUnreadable
@@ -21,7 +22,7 @@ TOM = Person(id="tom", name="Tom Weber", email="tom@example.com", slack="U0TOM")
 
 @pytest.fixture
 def office(office: Office) -> Office:
-    """The office with Tom in it, whom nobody asks yet."""
+    """Return the office with Tom, who is not asked yet."""
     office.workspace.add("U0TOM", TOM.email)
     office.staff(
         MARA.model_copy(update={"slack": MARA_AT}),
@@ -34,18 +35,18 @@ def office(office: Office) -> Office:
 
 
 def menu(card: dict[str, Any]) -> list[str]:
-    """Return what can be chosen in the menu of a card."""
+    """Return the entries of a card's menu."""
     elements = next(one for one in card["blocks"] if one["type"] == "actions")["elements"]
     return [one["text"]["text"] for one in elements[-1]["options"]]
 
 
 def whispered(office: Office) -> str:
-    """Return all that was told to one person alone."""
+    """Return all private messages."""
     return str([one["blocks"] for one in office.workspace.whispers])
 
 
 async def test_a_comment_stands_on_the_card(office: Office) -> None:
-    """What is written in the modal is on the card; nothing is decided by it."""
+    """The text of the modal is on the card; it does not decide."""
     approval = await office.open()
     assert menu(office.card()) == ["Comment…", "Reassign…", "Extend…"]
     await office.choose("Comment…")
@@ -60,7 +61,7 @@ async def test_a_comment_stands_on_the_card(office: Office) -> None:
 
 
 async def test_a_place_is_handed_on_to_a_user_of_slack(office: Office) -> None:
-    """Tom gets the card and decides; Mara cannot any more, and is told so."""
+    """Tom gets the card and decides; Mara cannot any more, and gets a message."""
     approval = await office.open()
     await office.choose("Reassign…")
     why = {"value": "he knows the vendor"}
@@ -83,7 +84,7 @@ async def test_a_place_is_handed_on_to_a_user_of_slack(office: Office) -> None:
 async def test_who_cannot_take_a_place_is_said_at_the_field(
     office: Office, user: str, words: str
 ) -> None:
-    """A stranger, the requester, and a person already asked: an error at the choice of a user."""
+    """A stranger, the requester or a person already asked is an error at the field."""
     approval = await office.open()
     office.workspace.add("U0NOBODY", "nobody@elsewhere.example")
     await office.choose("Reassign…")
@@ -95,7 +96,7 @@ async def test_who_cannot_take_a_place_is_said_at_the_field(
 
 
 async def test_the_deadline_is_moved_within_what_the_policy_gave(office: Office) -> None:
-    """Nonsense and too much are said at the field, and say what the most is; four hours go."""
+    """An invalid or excessive time is an error with the limit; four hours are accepted."""
     approval = await office.open()
     await office.choose("Extend…")
     assert "4h at most" in str(office.workspace.views[-1])
@@ -113,7 +114,7 @@ async def test_the_deadline_is_moved_within_what_the_policy_gave(office: Office)
 
 
 async def test_who_may_not_is_refused_at_the_click_and_at_the_submit(office: Office) -> None:
-    """Cleo is not asked: no modal; Mara's modal is sent after the end: nothing changes."""
+    """Cleo is not asked and gets no modal; Mara's submission after the end changes nothing."""
     approval = await office.open()
     card = office.card()
     for text in menu(card):
@@ -131,7 +132,7 @@ async def test_who_may_not_is_refused_at_the_click_and_at_the_submit(office: Off
 
 
 async def test_a_submission_that_comes_twice_counts_once(office: Office) -> None:
-    """Slack sends again what was not acknowledged in time: one comment."""
+    """Slack repeats what was not acknowledged in time; there is one comment."""
     approval = await office.open()
     await office.choose("Comment…")
     view = office.workspace.views[-1] | {"id": "V0TWICE"}
@@ -141,7 +142,7 @@ async def test_a_submission_that_comes_twice_counts_once(office: Office) -> None
 
 
 async def test_in_a_channel_the_requester_reminds_and_withdraws(office: Office) -> None:
-    """Riley sees the card there: Remind tells those who are asked, Withdraw takes it back."""
+    """Riley sees the card: Remind notifies the approvers, and Withdraw ends the request."""
     office.workspace.joined.add("C0FIN")
     office.policy = Policy(name="expenses", ask=("mara", "cleo"), slack_channel="C0FIN")
     approval = await office.open()
@@ -166,7 +167,7 @@ async def test_in_a_channel_the_requester_reminds_and_withdraws(office: Office) 
 
 
 async def test_a_choice_that_is_not_ours_is_refused(office: Office) -> None:
-    """A value of another making, of another approval or without one does nothing."""
+    """A foreign value, another approval's value or none does nothing."""
     approval = await office.open()
     sent = choice_in(office.card(), "Comment…")
     (action,) = sent["actions"]
@@ -187,7 +188,7 @@ async def test_a_choice_that_is_not_ours_is_refused(office: Office) -> None:
 async def test_a_slack_account_alone_hands_nothing_on_that_takes_a_second_factor(
     office: Office,
 ) -> None:
-    """Neither at the click nor with a form that was open before."""
+    """It is refused at the click and in a form that was open before."""
     office.policy = Policy(name="expenses", ask=("mara",), within="4h")
     await office.open()
     await office.choose("Reassign…")
@@ -214,3 +215,17 @@ async def test_a_slack_account_alone_hands_nothing_on_that_takes_a_second_factor
     }
     await office.submit(values, view=forged)
     assert (await office.ledger.approval(approval.id)).approvers == {"mara"}
+
+
+async def test_a_modal_says_what_is_frozen_by_now(office: Office) -> None:
+    """This also holds in a process that showed cards before the freeze."""
+    await office.open()
+    await office.press("details")
+    assert "frozen" not in str(office.workspace.views[-1])
+    freezes = Freezes(office.ledger)
+    await freezes.freeze(tool="reimburse", by="ops", why="an incident")
+    await office.press("details", at="2")
+    assert "is frozen by ops: an incident" in str(office.workspace.views[-1])
+    await freezes.thaw(tool="reimburse", by="ops")
+    await office.press("details", at="3")
+    assert "frozen" not in str(office.workspace.views[-1])

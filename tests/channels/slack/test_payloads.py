@@ -1,4 +1,4 @@
-"""Payloads in the shapes that Slack documents: what is read of them, and what is not needed."""
+"""Payloads in Slack's documented forms: the parts that are read, and the optional ones."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ ORG = {"id": "E0HOME", "name": "Example Org"}
 
 
 def changed(payload: Json, **changes: Any) -> Json:
-    """Return a copy with other parts; ``...`` takes one out, a path goes by ``__``."""
+    """Return a copy with other parts; ``...`` removes one, and ``__`` separates a path."""
     made = copy.deepcopy(payload)
     for path, value in changes.items():
         *way, last = path.split("__")
@@ -105,7 +105,7 @@ def changed(payload: Json, **changes: Any) -> Json:
     ("payload", "actor", "message", "about"),
     [
         (CARD, Actor("U0MARA", "T0HOME"), Receipt("D0MARA", "1763699999.000100"), "ap_1"),
-        # Of another organisation, in a shared channel: pressed here, and not at home here.
+        # A user of another organisation in a shared channel.
         (
             changed(CARD, user__team_id="T0OTHER", channel__id="C0SHARED"),
             Actor("U0MARA", "T0OTHER"),
@@ -130,7 +130,7 @@ def changed(payload: Json, **changes: Any) -> Json:
             Receipt("D0MARA", "1763699999.000100"),
             "ap_1",
         ),
-        # What only one person sees has no message in it.
+        # A private message has no message in it.
         (
             changed(CARD, message=..., container__is_ephemeral=True),
             Actor("U0MARA", "T0HOME"),
@@ -169,7 +169,7 @@ def changed(payload: Json, **changes: Any) -> Json:
     ],
 )
 def test_a_click(payload: Json, actor: Actor, message: Receipt | None, about: str) -> None:
-    """Who pressed what, where it stands and what it is about."""
+    """The user, the button, the message and the approval."""
     read = read_payload(payload)
     assert isinstance(read, Click)
     assert (read.actor, read.message, read.about) == (actor, message, about)
@@ -191,7 +191,7 @@ def test_a_click(payload: Json, actor: Actor, message: Receipt | None, about: st
     ids=["usual", "org-wide", "short", "without state"],
 )
 def test_a_submission(payload: Json, actor: Actor) -> None:
-    """Who submitted which modal, with what in it."""
+    """The user, the modal and its values."""
     read = read_payload(payload)
     assert isinstance(read, Submission)
     assert (read.actor, read.callback, read.view) == (actor, "signoff.approve", "V0VIEW")
@@ -200,7 +200,7 @@ def test_a_submission(payload: Json, actor: Actor) -> None:
 
 @pytest.mark.parametrize("payload", [CARD, MODAL], ids=["click", "submission"])
 def test_what_slack_adds_is_no_harm(payload: Json) -> None:
-    """Keys that nobody has heard of yet change nothing, at any depth."""
+    """Unknown keys change nothing at any depth."""
 
     def with_more(part: Any) -> Any:
         if isinstance(part, list):
@@ -210,7 +210,7 @@ def test_what_slack_adds_is_no_harm(payload: Json) -> None:
         return {name: with_more(one) for name, one in part.items()} | {"brand_new": {"x": [1]}}
 
     more = with_more(payload)
-    if "view" in more:  # what was filled in is handed on as it is
+    if "view" in more:  # entered values are passed on unchanged
         more["view"]["state"]["values"] = payload["view"]["state"]["values"]
     assert read_payload(more) == read_payload(payload)
 
@@ -234,6 +234,6 @@ def test_what_slack_adds_is_no_harm(payload: Json) -> None:
     ],
 )
 def test_what_slack_would_never_send_is_unreadable(payload: Json) -> None:
-    """A part that is missing or of another kind is named, and nothing else is raised."""
+    """The error names a missing or wrong part, and no other error is raised."""
     with pytest.raises(SlackPayloadUnreadable, match="Nothing was done"):
         read_payload(payload)

@@ -1,4 +1,4 @@
-"""The pictures of the documentation are drawn from what is sent."""
+"""The documentation's pictures are drawn from real messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAMPLES = samples(NOON)
 
 @pytest.fixture(scope="module")
 def drawing() -> ModuleType:
-    """docs/pictures.py, which is a script."""
+    """Return docs/pictures.py, a script."""
     spec = importlib.util.spec_from_file_location("pictures", ROOT / "docs" / "pictures.py")
     assert spec is not None
     assert spec.loader is not None
@@ -34,7 +34,7 @@ def drawing() -> ModuleType:
 
 
 def plain_texts(part: Any) -> list[str]:
-    """Return every plain text below a block that a message or a modal shows."""
+    """Return every plain text below a block of a message or a modal."""
     if isinstance(part, list):
         return [text for one in part for text in plain_texts(one)]
     if not isinstance(part, dict):
@@ -60,12 +60,12 @@ def test_a_picture_has_all_that_is_sent(kind: str, drawing: ModuleType) -> None:
 
 
 def test_what_has_no_picture_is_an_error(drawing: ModuleType) -> None:
-    """A block that the drawing does not know is not left out of a picture."""
+    """An unknown block raises an error and is not left out."""
     with pytest.raises(ValueError, match="no picture of a block 'video'"):
         drawing.message_html([{"type": "video"}])
 
 
 def test_the_pictures_of_the_documentation_are_small_and_there(drawing: ModuleType) -> None:
-    """Each picture that the script takes is in docs/images, under 100 kB."""
+    """Each picture of the script is in docs/images and under 100 kB."""
     for name in (*drawing.pictures(), *drawing.mail_pictures()):
         assert 0 < (ROOT / "docs" / "images" / f"{name}.png").stat().st_size < 100_000

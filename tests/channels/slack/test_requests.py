@@ -1,4 +1,4 @@
-"""What people have asked for, in Slack: a shortcut shows what waits, to remind or to withdraw."""
+"""Own requests in Slack: a shortcut lists waiting ones, to remind or to withdraw."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 @pytest.fixture
 def office(office: Office) -> Office:
-    """The office, where Riley has a Slack id."""
+    """Return the office with a Slack id for Riley."""
     office.staff(
         MARA.model_copy(update={"slack": MARA_AT}),
         CLEO.model_copy(update={"slack": CLEO_AT}),
@@ -28,7 +28,7 @@ def office(office: Office) -> Office:
 
 
 def pressed(view: Json, action: str, *, user: str = RILEY_AT, nth: int = 0) -> Json:
-    """Return what Slack sends when a button in a modal is pressed: no message, no channel."""
+    """Return Slack's payload for a button in a modal: no message, no channel."""
     rows = [one for one in view["blocks"] if one["type"] == "actions"]
     button = next(one for one in rows[nth]["elements"] if one["action_id"].endswith(action))
     sent = block_actions(button, {"ts": "1.1", "channel": "D", "blocks": []}, user=user)
@@ -40,14 +40,14 @@ def pressed(view: Json, action: str, *, user: str = RILEY_AT, nth: int = 0) -> J
 
 
 async def shown(office: Office, user: str = RILEY_AT) -> Json:
-    """Choose the shortcut, and return the modal."""
+    """Use the shortcut, and return the modal."""
     await office.handler.handle(shortcut(user, callback=REQUESTS))
     view: Json = office.workspace.views[-1]
     return view
 
 
 async def test_what_waits_is_shown_with_whom_it_waits_for(office: Office) -> None:
-    """Riley sees the two that wait, the latest first, and nothing that is decided; Mara nothing."""
+    """Riley sees the two waiting ones, the latest first, and no decided ones; Mara sees none."""
     done = await office.open(args={"amount": 1})
     await office.decider.approve(done.id, MARA, channel="cli")
     await office.open(tool="refund")
@@ -63,7 +63,7 @@ async def test_what_waits_is_shown_with_whom_it_waits_for(office: Office) -> Non
 
 
 async def test_a_reminder_and_a_withdrawal_by_its_buttons(office: Office) -> None:
-    """Mara is reminded; the form for the reason is put on top, and her card says it is over."""
+    """Mara is reminded; the reason's form opens on top, and her card shows the withdrawal."""
     approval = await office.open()
     view = await shown(office)
     await office.handler.handle(pressed(view, "remind"))
@@ -83,7 +83,7 @@ async def test_a_reminder_and_a_withdrawal_by_its_buttons(office: Office) -> Non
 
 
 async def test_nobody_else_presses_them(office: Office) -> None:
-    """Cleo sends what Riley's modal would: nothing is withdrawn, nobody is reminded."""
+    """If Cleo sends the data of Riley's modal, nobody is reminded and nothing is withdrawn."""
     approval = await office.open()
     view = await shown(office)
     opened = len(office.workspace.views)
@@ -97,7 +97,7 @@ async def test_nobody_else_presses_them(office: Office) -> None:
 
 
 async def test_a_stranger_is_told_so(office: Office) -> None:
-    """Somebody whom the directory does not know sees nothing of anybody."""
+    """A person who is not in the directory sees no requests."""
     await office.open()
     office.workspace.add("U0ELSE", "else@example.com")
     view = await shown(office, "U0ELSE")

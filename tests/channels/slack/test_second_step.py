@@ -1,4 +1,4 @@
-"""Where a policy wants a second step, a button is the first."""
+"""If a policy needs a second step, a button is the first step."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ INBOX = InboxSettings(url="https://approvals.example.com", secret_key="k" * 32)
     indirect=True,
 )
 async def test_a_press_is_noted_and_told_where_it_is_confirmed(office: Office) -> None:
-    """The card says so beforehand, the presser is told with a link, and the page decides."""
+    """The card says so, the person gets a link, and the page decides."""
     office.inbox = INBOX
     office.workspace.joined.add("C0OPS")
     approval = await office.open()
     link = INBOX.link_to(approval.id)
     card = office.workspace.cards("C0OPS" if len(office.policy.ask) > 1 else "D0MARA")[0]
-    assert "A yes has to be confirmed on its page" in str(card["blocks"])
+    assert "An approval counts only after you confirm it on its page" in str(card["blocks"])
     assert link in str(card["blocks"])
 
     await office.handler.handle(office.click("approve", card=card))

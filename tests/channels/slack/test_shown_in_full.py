@@ -1,4 +1,4 @@
-"""What Slack folds is read in full before a yes, or the yes is given on the page."""
+"""Folded text has to be read in full before an approval, or the page approves it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TOO_LONG = "y" * 250_000
 
 
 def texts_of(part: Any) -> list[str]:
-    """Return every text that a message or a modal shows."""
+    """Return every text of a message or a modal."""
     if isinstance(part, list):
         return [text for one in part for text in texts_of(one)]
     if not isinstance(part, dict):
@@ -41,16 +41,16 @@ def texts_of(part: Any) -> list[str]:
 
 
 def actions_of(shown: list[dict[str, Any]]) -> list[str]:
-    """Return the actions of the buttons of a card."""
+    """Return the actions of a card's buttons."""
     buttons = [one for block in shown if block["type"] == "actions" for one in block["elements"]]
     return [one["action_id"] for one in buttons]
 
 
 def pieces_of(text: str, where: list[str]) -> bool:
-    """Say whether a text is shown as a whole, or in pieces that follow each other."""
+    """Return whether a text is shown whole or in consecutive pieces."""
     if text in where or not text:
         return True
-    # From each place: a name that a value begins with is no piece of the value.
+    # At each position: a name that a value begins with is not a piece of the value.
     return any(_follow(text, where[start:]) for start in range(len(where)))
 
 
@@ -62,7 +62,7 @@ def _follow(left: str, where: list[str]) -> bool:
 
 
 async def test_what_fits_is_on_the_card_and_is_approved_by_one_press(office: Office) -> None:
-    """Values of more than 160 characters are not folded any more, as long as there is room."""
+    """Values of more than 160 characters are not folded if there is room."""
     approval = await office.open(args={"memo": "m" * 900, "script": "a\nb\nc\nd\ne"})
     (sent,) = office.workspace.cards("D0MARA")
     assert "m" * 900 in texts_of(sent["blocks"])
@@ -72,7 +72,7 @@ async def test_what_fits_is_on_the_card_and_is_approved_by_one_press(office: Off
 
 
 async def test_what_is_folded_is_read_in_the_modal_before_it_is_approved(office: Office) -> None:
-    """The button says so, decides nothing, and shows all of it; the modal approves."""
+    """The button says so, decides nothing, and opens the whole text; the modal approves."""
     approval = await office.open(args={"memo": FOLDED})
     (sent,) = office.workspace.cards("D0MARA")
     assert "Approve…" in texts_of(sent["blocks"])
@@ -86,7 +86,7 @@ async def test_what_is_folded_is_read_in_the_modal_before_it_is_approved(office:
 
 
 async def test_what_slack_cannot_show_is_not_approved_there(office: Office) -> None:
-    """No button, and no press of one that is forged or old; the answer says where to read it."""
+    """There is no button, and a forged or old press is refused with a link to the page."""
     office.inbox = INBOX
     approval = await office.open(args={"memo": TOO_LONG})
     assert [one.shown for one in approval.asked] == [Shown.CUT]
@@ -110,7 +110,7 @@ async def test_what_slack_cannot_show_is_not_approved_there(office: Office) -> N
 
 
 async def test_a_forged_modal_approves_nothing(office: Office) -> None:
-    """A submission for what Slack cannot show is judged like a press."""
+    """It is judged like a press."""
     approval = await office.open(args={"memo": TOO_LONG})
     about = Reference(approval=approval.id, digest=short_digest(approval.digest), to="mara")
     view = {"callback_id": "signoff.approve", "private_metadata": about.text()}
@@ -120,7 +120,7 @@ async def test_a_forged_modal_approves_nothing(office: Office) -> None:
 
 
 async def test_a_no_to_what_slack_cannot_show_counts(office: Office) -> None:
-    """It is rejected as ever."""
+    """The rejection counts as usual."""
     approval = await office.open(args={"memo": TOO_LONG})
     await office.press("reject")
     await office.submit({"reason": {"value": "too long"}})
@@ -128,7 +128,7 @@ async def test_a_no_to_what_slack_cannot_show_counts(office: Office) -> None:
 
 
 async def test_a_card_of_the_last_release_is_not_approved_unread(office: Office) -> None:
-    """It was folded at 160 characters, and nobody noted that: the page has all of it."""
+    """It was folded at 160 characters without a record; the page has the whole call."""
     approval = await office.open(args={"memo": "m" * 500})
     old = tuple(one.model_copy(update={"shown": Shown.UNKNOWN}) for one in approval.asked)
     change = Change().put(approval.model_copy(update={"asked": old}), was=approval)
@@ -138,7 +138,7 @@ async def test_a_card_of_the_last_release_is_not_approved_unread(office: Office)
 
 
 async def test_a_rewritten_card_says_anew_what_it_shows(office: Office) -> None:
-    """A remark rewrites the card; what it shows then is noted."""
+    """A comment updates the card, and its display is recorded again."""
     approval = await office.open(args={"memo": "m" * 500})
     old = tuple(one.model_copy(update={"shown": Shown.UNKNOWN}) for one in approval.asked)
     change = Change().put(approval.model_copy(update={"asked": old}), was=approval)
@@ -162,7 +162,7 @@ ARGUMENTS = st.dictionaries(
 
 
 def shows(shape: Card, where: list[str]) -> bool:
-    """Say whether texts show all of a call."""
+    """Return whether texts show the whole call."""
     return (
         any(shape.title in one for one in where)
         and (not shape.hint or pieces_of(shape.hint, where))
@@ -172,9 +172,9 @@ def shows(shape: Card, where: list[str]) -> bool:
 
 @given(ARGUMENTS, TEMPLATES, TEXT, st.text(min_size=1, max_size=200))
 def test_what_can_be_approved_is_shown(args: Any, template: Any, hint: str, tool: str) -> None:
-    """A card with a button that decides shows all of it, else the modal does, else there is none.
+    """A card with a deciding button shows the whole call, or its modal does, or there is no button.
 
-    And in each case everything keeps to Slack's limits.
+    In each case, Slack's limits are kept.
     """
     call = make_call("x").model_copy(update={"name": tool, "args": args})
     approval = ask(make_approval(call=call, hint=hint, template=template))
@@ -196,7 +196,7 @@ def test_what_can_be_approved_is_shown(args: Any, template: Any, hint: str, tool
 
 @pytest.mark.parametrize("comments", [0, 3])
 def test_no_text_of_others_is_mrkdwn(comments: int) -> None:
-    """Whatever others write is plain text: never bold, a mention, a link or code."""
+    """Foreign text is plain text: never bold, a mention, a link or code."""
     evil = "*Zz* _it_ ~no~ `code` <!channel> <@U0BOSS> <https://evil.example|bank> :tada: > quote"
     call = make_call("x").model_copy(update={"name": evil, "args": {evil: evil, "long": evil * 9}})
     origin = make_origin(user=evil, agent=evil, app=evil)
@@ -244,7 +244,7 @@ def mrkdwn_in(part: Any) -> list[str]:
 
 
 def test_the_card_says_what_is_not_what_it_looks_like() -> None:
-    """A letter of another alphabet is written out, and a line says so."""
+    """A letter of another alphabet is written out, and a line explains it."""
     approval: Approval = ask(make_approval(call=make_call("pay", to="\u0430cme")))
     texts = texts_of(dumped(blocks.card_blocks(message(approval))))
     assert "\\u0430cme" in texts

@@ -1,4 +1,4 @@
-"""Clicks over Socket Mode: two connections, renewed and made anew."""
+"""Clicks over Socket Mode: two connections, which are renewed and restored."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ async def listener(office: Office, settings: SlackSettings) -> AsyncIterator[Soc
 
 
 async def until(holds: Callable[[], object]) -> None:
-    """Wait until something holds."""
-    async with asyncio.timeout(30):
-        while not holds():  # noqa: ASYNC110 -- what holds is at the other end
+    """Wait until a condition holds."""
+    async with asyncio.timeout(300):
+        while not holds():  # noqa: ASYNC110 -- the other end gives no signal
             await asyncio.sleep(0.02)
 
 
 async def test_a_click_is_done_and_then_acknowledged(
     office: Office, listener: SocketListener
 ) -> None:
-    """When Slack has its acknowledgement the decision is in the ledger."""
+    """When Slack gets the acknowledgement, the decision is in the ledger."""
     approval = await office.open()
     ack = await office.workspace.push(office.click("approve"))
     assert "payload" not in ack
@@ -49,7 +49,7 @@ async def test_a_click_is_done_and_then_acknowledged(
 
 
 async def test_either_connection_takes_clicks(office: Office, listener: SocketListener) -> None:
-    """A payload may come over any connection; the same one twice counts once."""
+    """A payload may come over any connection; a repeated one counts once."""
     await office.open()
     click = office.click("approve")
     await office.workspace.push(click, envelope="e-1", at=0)
@@ -61,7 +61,7 @@ async def test_either_connection_takes_clicks(office: Office, listener: SocketLi
 async def test_errors_of_a_modal_are_in_the_acknowledgement(
     office: Office, listener: SocketListener
 ) -> None:
-    """What is wrong with a field is said by the acknowledgement."""
+    """The acknowledgement has the errors of the fields."""
     from channels.slack.office import view_submission
 
     await office.open(template={"days": 0})
@@ -74,7 +74,7 @@ async def test_errors_of_a_modal_are_in_the_acknowledgement(
 async def test_a_connection_is_renewed(
     office: Office, listener: SocketListener, reason: str
 ) -> None:
-    """Slack asks for a new connection every few hours; clicks are taken before and after."""
+    """Slack asks for a new connection every few hours; clicks count before and after."""
     workspace = office.workspace
     await office.open()
     old = workspace.sockets[0]
@@ -84,7 +84,7 @@ async def test_a_connection_is_renewed(
 
 
 async def test_a_dropped_connection_comes_back(office: Office, listener: SocketListener) -> None:
-    """A connection that breaks is made again, and the other one is there meanwhile."""
+    """A broken connection is made again; the other one works meanwhile."""
     workspace = office.workspace
     approval = await office.open()
     transport = present(workspace.sockets[0]._req).transport
@@ -97,7 +97,7 @@ async def test_a_dropped_connection_comes_back(office: Office, listener: SocketL
 async def test_what_cannot_be_read_is_acknowledged(
     office: Office, listener: SocketListener
 ) -> None:
-    """Slack would send it again and again; it is no click of ours."""
+    """Otherwise Slack would repeat it."""
     ack = await office.workspace.push({"type": "block_actions"})
     assert ack["envelope_id"] == "e-1"
 
@@ -105,15 +105,15 @@ async def test_what_cannot_be_read_is_acknowledged(
 async def test_without_the_ledger_nothing_is_acknowledged(
     office: Office, settings: SlackSettings, workspace: Workspace
 ) -> None:
-    """Where Redis is away the click is not acknowledged, so that the person sees it failed."""
+    """If Redis is unavailable, the click is not acknowledged, so the person sees the failure."""
     away = Ledger(Store.open("redis://127.0.0.1:1/0"))
     taken = asyncio.Event()
 
     class Handler(SlackHandler):
-        """One that says when it has been asked."""
+        """A handler that reports its calls."""
 
         async def handle(self, payload: Mapping[str, Any]) -> dict[str, Any] | None:
-            """Handle it, and say so."""
+            """Handle it, and report it."""
             try:
                 return await super().handle(payload)
             finally:
@@ -127,7 +127,7 @@ async def test_without_the_ledger_nothing_is_acknowledged(
     await made.start()
     await until(lambda: workspace.sockets)
     pushed = asyncio.create_task(workspace.push(office.click("approve")))
-    await asyncio.wait_for(taken.wait(), 20)
+    await asyncio.wait_for(taken.wait(), 300)
     await made.stop()
     await away.close()
     assert not pushed.done()
@@ -135,7 +135,7 @@ async def test_without_the_ledger_nothing_is_acknowledged(
 
 
 async def test_a_wrong_token_is_no_busy_loop(office: Office, settings: SlackSettings) -> None:
-    """Without a connection the listener says so, and tries again with growing waits."""
+    """Without a connection the listener reports it, and retries with growing pauses."""
     office.workspace.failures["apps.connections.open"] = ["invalid_auth"] * 1_000
     made = SocketListener(settings, office.handler)
     await made.start()

@@ -1,4 +1,4 @@
-"""What the requester and those who are informed get in Slack: nothing that decides."""
+"""Messages to the requester and informed people in Slack, which cannot decide."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALL = tuple(NotifyOn)
 
 @pytest.mark.parametrize("office", [{"notify_requester": ALL, "inform": ("cleo",)}], indirect=True)
 async def test_in_slack_there_are_no_buttons(office: Office, workspace: Workspace) -> None:
-    """A direct message with a link to the page, and nothing to press that decides."""
+    """A direct message has a link to the page and no deciding button."""
     office.inbox = InboxSettings(url="https://inbox.example")
     approval = await office.open()
     (news,) = workspace.cards(f"D{RILEY_AT[1:]}")
@@ -38,7 +38,7 @@ async def test_in_slack_there_are_no_buttons(office: Office, workspace: Workspac
 
 @pytest.mark.parametrize("office", [{"notify_requester": ALL}], indirect=True)
 async def test_who_left_slack_is_told_by_mail(office: Office, workspace: Workspace) -> None:
-    """Slack does not know the user any more, and the mail waits in its outbox."""
+    """Slack does not know the user any more, so the message waits in the mail outbox."""
     del workspace.members[RILEY_AT]
     await office.open()
     assert (await office.ledger.backlog())["deliver.email"] == 1

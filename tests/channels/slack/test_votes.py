@@ -1,4 +1,4 @@
-"""Open cards in Slack show who has said yes, and come to rest with what is true."""
+"""Open cards in Slack show the votes, and end up with the correct state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOM = Person(id="tom", name="Tom Weber", email="tom@example.com", slack="U0TOM")
 
 @pytest.fixture
 def three(office: Office) -> Office:
-    """The office, where two of Mara, Cleo and Tom have to say yes."""
+    """Return the office; two of Mara, Cleo and Tom have to approve."""
     office.workspace.add("U0TOM", TOM.email)
     office.staff(
         MARA.model_copy(update={"slack": MARA_AT}),
@@ -39,12 +39,12 @@ def three(office: Office) -> Office:
 
 
 def shown(office: Office, user: str) -> str:
-    """Return what stands on somebody's card."""
+    """Return the text of a person's card."""
     return str(office.card(user)["blocks"])
 
 
 async def test_every_open_card_shows_the_votes_and_who_is_still_asked(three: Office) -> None:
-    """A yes stands on all three cards, the voter's too; the second one ends them."""
+    """An approval shows on all three cards, also the voter's; the second one ends them."""
     approval = await three.open()
     assert "0 of 2 have approved\\nStill asked: Mara Lind, Cleo Park, Tom Weber" in shown(
         three, MARA_AT
@@ -65,7 +65,7 @@ async def test_every_open_card_shows_the_votes_and_who_is_still_asked(three: Off
 
 
 async def test_many_moves_are_one_rewriting(three: Office) -> None:
-    """Whatever has happened before a card is written again, it is written once."""
+    """A card is written once for all moves before."""
     approval = await three.open()
     for number in range(10):
         await three.decider.made(approval.id, moves.Comment(text=f"comment {number}"), MARA)
@@ -79,7 +79,7 @@ async def test_many_moves_are_one_rewriting(three: Office) -> None:
 
 
 async def test_nothing_is_rewritten_after_the_end(three: Office) -> None:
-    """Votes that are not on the cards yet when it ends are never put there."""
+    """Votes that are not on the cards at the end are not added."""
     approval = await three.open()
     await three.decider.approve(approval.id, MARA, channel="cli")
     await three.decider.approve(approval.id, CLEO, channel="cli")
@@ -90,7 +90,7 @@ async def test_nothing_is_rewritten_after_the_end(three: Office) -> None:
 
 
 class _Overtaken(SlackChannel):
-    """Delivers its first update only when others have done and delivered something newer."""
+    """Delivers its first update only after a newer one has been delivered."""
 
     def __init__(self, office: Office, approval: str, person: Person) -> None:
         super().__init__(office.web)
@@ -108,7 +108,7 @@ class _Overtaken(SlackChannel):
 
 @pytest.mark.parametrize("ends", [False, True])
 async def test_an_update_that_was_overtaken_does_not_stay(three: Office, *, ends: bool) -> None:
-    """An older card that reaches Slack last is written again as things stand, open or over."""
+    """An older update that arrives last is corrected, on an open or an ended card."""
     three.policy = three.policy.model_copy(update={"quorum": 2 if ends else 3})
     approval = await three.open()
     await three.decider.approve(approval.id, MARA, channel="cli")
@@ -124,7 +124,7 @@ async def test_an_update_that_was_overtaken_does_not_stay(three: Office, *, ends
 
 
 async def test_cards_of_later_levels_and_of_those_who_stay_show_votes(three: Office) -> None:
-    """An approver of the level before sees the level that is asked now, and its votes."""
+    """An approver of an earlier level sees the current level and its votes."""
     three.policy = Policy(
         name="expenses",
         levels=(

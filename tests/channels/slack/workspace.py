@@ -1,7 +1,7 @@
-"""A Slack workspace to test against: the Web API and Socket Mode over real HTTP and WebSockets.
+"""A Slack workspace for tests: the Web API and Socket Mode over real HTTP and WebSockets.
 
-It keeps what is posted and checks what Slack checks of blocks. What it cannot know of Slack is held
-against an independent emulator in test_emulator.py.
+It keeps posts and checks blocks as Slack does. If its behaviour could differ from Slack's,
+test_emulator.py uses an independent emulator.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
 
 @dataclass
 class Workspace:
-    """One workspace with its members, and a list of what was called.
+    """A workspace with its members, and a list of calls.
 
-    `failures` has, by method, answers to give before the real one: a Slack error code, a status,
+    `failures` has, by method, answers before the real one: a Slack error code, a status,
     ``"html"`` (a proxy's page; nothing is done), ``"lost"`` (it is done, and the connection
-    dropped), ``"dropped"`` (nothing is done), ``"held"`` (it is done, and answered once `gate` is
-    open).
+    dropped), ``"dropped"`` (nothing is done), ``"held"`` (it is done, and answered after `gate`
+    opens).
     """
 
     members: dict[str, Json] = field(default_factory=dict)
@@ -57,6 +57,7 @@ class Workspace:
     now: Callable[[], float] = time.time
     greeting: bool = True
     _ts: Any = field(default_factory=lambda: itertools.count(1))
+    busy: set[str] = field(default_factory=set)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     connected: asyncio.Event = field(default_factory=asyncio.Event)
@@ -67,12 +68,16 @@ class Workspace:
         self.members[user] = {"id": user, "team_id": team, "profile": profile, **more}
         return user
 
+    def post(self, channel: str, **message: Any) -> None:
+        """Post a message, as another app does."""
+        self._chat_postmessage({"channel": channel, **message})
+
     def called(self, method: str) -> list[Json]:
         """Return the arguments of each call of a method."""
         return [arguments for name, arguments in self.calls if name == method]
 
     def cards(self, channel: str = "") -> list[Json]:
-        """Return the messages of a conversation, or of all, in their order."""
+        """Return the messages of a conversation, or of all, in order."""
         places = [self.messages[channel]] if channel else list(self.messages.values())
         return [message for place in places for message in place.values()]
 
@@ -84,7 +89,7 @@ class Workspace:
         return made
 
     async def until(self, holds: Callable[[], T], *, within: float = 60) -> T:
-        """Return what holds as soon as it does; it is asked whenever something has been called."""
+        """Wait until a condition holds, and return its value; each call checks it."""
         async with asyncio.timeout(within):
             while not (found := holds()):
                 await self._changed.wait()
@@ -145,6 +150,8 @@ class Workspace:
         return {"user": member} if member else {"error": "user_not_found"}
 
     def _users_lookupbyemail(self, arguments: Json) -> Json:
+        if arguments["email"] in self.busy:
+            return {"error": "ratelimited"}
         for member in self.members.values():
             if member["profile"]["email"] == arguments["email"]:
                 return {"user": member}
@@ -258,12 +265,12 @@ class Workspace:
         waiting = self.acks[envelope] = asyncio.get_running_loop().create_future()
         sent = {"type": "interactive", "envelope_id": envelope, "payload": payload}
         await self.sockets[at].send_json({**sent, "accepts_response_payload": True})
-        return await asyncio.wait_for(waiting, 60)
+        return await asyncio.wait_for(waiting, 300)
 
 
 @asynccontextmanager
 async def serve(made: Workspace) -> AsyncIterator[Workspace]:
-    """Let a workspace be reached over TCP."""
+    """Serve a workspace over TCP."""
     runner = web.AppRunner(made.app())
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

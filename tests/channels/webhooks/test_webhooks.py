@@ -1,4 +1,4 @@
-"""Webhooks out: what is posted and signed, what is not taken, and where nothing is posted."""
+"""Outgoing webhooks: posts, signatures, retries, and refused addresses."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import httpx
 import pytest
 from aiohttp import web
 from pydantic import ValidationError
+from structlog.testing import LogCapture
 
 from builders import MARA, paused, present
 from deciding import Decider
 from signoff.broker import stages
-from signoff.broker.ledger.change import Item
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.web.signatures import is_signed, key_of, standard
 from signoff.channels.webhooks.addresses import PrivateAddress, public_address
@@ -34,7 +34,7 @@ SECRETS = ("whsec_" + "a" * 32, "whsec_" + "b" * 32)
 
 @dataclass
 class Receiver:
-    """A real server: what it was posted, and what it answers with, the last one for good."""
+    """A real server: the received posts, and its answers; the last answer repeats."""
 
     statuses: list[int] = field(default_factory=lambda: [204])
     headers: dict[str, str] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Receiver:
     url: str = ""
 
     async def take(self, request: web.Request) -> web.Response:
-        """Keep what is posted."""
+        """Keep the post."""
         names = {name.lower(): value for name, value in request.headers.items()}
         self.posted.append((names, await request.read()))
         status = self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]
@@ -50,13 +50,13 @@ class Receiver:
 
     @property
     def types(self) -> list[str]:
-        """The types of what was posted, in the order of the alphabet."""
+        """The types of the posts, sorted."""
         return sorted(json.loads(body)["type"] for _, body in self.posted)
 
 
 @pytest.fixture
 async def receiver() -> AsyncIterator[Receiver]:
-    """A server on this machine."""
+    """Return a server on this machine."""
     made, app = Receiver(), web.Application()
     app.router.add_post("/hook", made.take)
     runner = web.AppRunner(app)
@@ -68,17 +68,17 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 
 def hook(receiver: Receiver, **more: Any) -> Webhook:
-    """Return a webhook that posts to a server of this machine."""
+    """Return a webhook for a server of this machine."""
     usual = {"name": "erp", "url": receiver.url, "secrets": SECRETS, "allow_private": True}
     return Webhook(**(usual | more))
 
 
 POST = {"entry": "1-0", "message": {}}
-"""What waits for a webhook."""
+"""A waiting message of a webhook."""
 
 
 async def drained(ledger: Ledger, one: Webhook) -> None:
-    """Post what waits now."""
+    """Post the waiting messages."""
     sender = Sender(ledger, one)
     await sender.drain()
     await sender.close()
@@ -87,7 +87,7 @@ async def drained(ledger: Ledger, one: Webhook) -> None:
 async def test_what_happens_is_posted_once_and_signed_by_every_secret(
     decider: Decider, ledger: Ledger, receiver: Receiver
 ) -> None:
-    """Each event that is wanted comes as a message of Standard Webhooks, and no other does."""
+    """Each wanted event is one message of Standard Webhooks, and no other event is."""
     one = hook(receiver, events=("opened", "approved"))
     feed = Feed(ledger, [one])
     await paused(ledger)
@@ -120,7 +120,7 @@ async def test_what_happens_is_posted_once_and_signed_by_every_secret(
 async def test_many_who_read_the_audit_put_each_entry_in_once(
     ledger: Ledger, receiver: Receiver
 ) -> None:
-    """Readers beside each other lose nothing and double nothing."""
+    """Parallel readers lose no entry and add none twice."""
     one = hook(receiver, events=("opened",))
     feeds = [Feed(ledger, [one]) for _ in range(5)]
     await feeds[0].once()
@@ -133,7 +133,7 @@ async def test_many_who_read_the_audit_put_each_entry_in_once(
 
 
 async def waiting(ledger: Ledger, one: Webhook) -> None:
-    """Have one message wait for a webhook."""
+    """Add one waiting message for a webhook."""
     feed = Feed(ledger, [one])
     await feed.once()
     await paused(ledger)
@@ -144,7 +144,7 @@ async def waiting(ledger: Ledger, one: Webhook) -> None:
 async def test_what_is_not_taken_comes_again_as_the_same_message(
     still_ledger: Ledger, clock: VirtualClock, receiver: Receiver
 ) -> None:
-    """After a pause that grows, or that the server wishes for, under the same id."""
+    """It has the same id, after a growing pause or the server's own."""
     receiver.statuses, receiver.headers = [500, 429, 302, 204], {"Retry-After": "60"}
     one = hook(receiver, events=("opened",))
     await waiting(still_ledger, one)
@@ -162,7 +162,7 @@ async def test_what_is_not_taken_comes_again_as_the_same_message(
 async def test_what_is_never_taken_is_kept_and_can_be_replayed(
     still_ledger: Ledger, clock: VirtualClock, receiver: Receiver
 ) -> None:
-    """After the last attempt, or where the server says it is gone; nothing is lost."""
+    """After the last attempt, or if the server says it is gone, it is kept and not lost."""
     one = hook(receiver, events=("opened",))
     for statuses, attempts in (([500], len(PAUSES) + 1), ([410], 1)):
         receiver.statuses, receiver.posted = statuses, []
@@ -184,7 +184,7 @@ async def test_what_is_never_taken_is_kept_and_can_be_replayed(
 async def test_a_server_that_is_away_costs_an_attempt(
     still_ledger: Ledger, receiver: Receiver
 ) -> None:
-    """Nothing listens there: the message waits for the next attempt."""
+    """If nothing listens, the message waits for the next attempt."""
     one = hook(receiver, events=("opened",), url="http://127.0.0.1:9/hook")
     await waiting(still_ledger, one)
     await drained(still_ledger, one)
@@ -192,9 +192,9 @@ async def test_a_server_that_is_away_costs_an_attempt(
 
 
 async def test_a_name_that_leads_inside_is_not_followed(
-    still_ledger: Ledger, receiver: Receiver
+    still_ledger: Ledger, receiver: Receiver, log_output: LogCapture
 ) -> None:
-    """One private address among the public ones is enough, and nothing is connected to."""
+    """One private address among public ones is enough for a refusal."""
 
     async def both(host: str, port: int) -> list[str]:
         return ["93.184.215.14", "10.0.0.1"]
@@ -203,43 +203,44 @@ async def test_a_name_that_leads_inside_is_not_followed(
         await public_address("erp.example.com", 443, both)
 
     class Nowhere(httpx.AsyncBaseTransport):
-        """A way that must not be taken."""
+        """A transport that must not be used."""
 
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             raise AssertionError(request.url)
 
-    one = hook(receiver, url="https://erp.example.com/x", allow_private=False)
+    url = "https://erp.example.com/x"
+    one = hook(receiver, events=("opened",), url=url, allow_private=False)
+    await waiting(still_ledger, one)
     sender = Sender(still_ledger, one, lookup=both, transport=Nowhere())
-    outcome = await sender._post(
-        Item("webhook.erp", "1-0", {"entry": "1-0", "message": {}}, 1, "t")
-    )
-    assert "allow_private" in outcome.problem
+    await sender.drain()
     await sender.close()
+    (failed,) = [entry for entry in log_output.entries if entry["event"] == "webhook.retry"]
+    assert "allow_private" in failed["problem"]
 
 
 async def test_what_was_looked_up_is_what_is_connected_to(
     still_ledger: Ledger, receiver: Receiver
 ) -> None:
-    """The request goes to the very address that was judged, under the name's certificate."""
+    """The request uses the checked address, with the certificate of the name."""
     seen = []
 
     async def public(host: str, port: int) -> list[str]:
         return ["2606:2800:21f:cb07::2c"]
 
     class Watched(httpx.AsyncBaseTransport):
-        """Keeps what would be sent."""
+        """Keeps the requests."""
 
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             seen.append(request)
             return httpx.Response(204)
 
-    one = hook(receiver, url="https://erp.example.com:8443/x?y=1", allow_private=False)
+    url = "https://erp.example.com:8443/x?y=1"
+    one = hook(receiver, events=("opened",), url=url, allow_private=False)
+    await waiting(still_ledger, one)
     sender = Sender(still_ledger, one, lookup=public, transport=Watched())
-    outcome = await sender._post(
-        Item("webhook.erp", "1-0", {"entry": "1-0", "message": {}}, 1, "t")
-    )
+    await sender.drain()
     await sender.close()
-    assert outcome.problem == ""
+    assert (await still_ledger.backlog())[stages.webhook("erp")] == 0
     (request,) = seen
     assert str(request.url) == "https://[2606:2800:21f:cb07::2c]:8443/x?y=1"
     assert request.headers["host"] == "erp.example.com:8443"
@@ -247,7 +248,7 @@ async def test_what_was_looked_up_is_what_is_connected_to(
 
 
 async def test_an_answer_is_never_unpacked() -> None:
-    """A few kilobytes that would become gigabytes stay a few kilobytes."""
+    """Compressed kilobytes that would become gigabytes stay kilobytes."""
     packed = gzip.compress(bytes(1 << 20))
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -282,7 +283,26 @@ def test_a_webhook_that_cannot_be_is_refused(
     change: dict[str, str] | dict[str, object] | dict[str, tuple[str, ...]],
     words: str,
 ) -> None:
-    """The settings say what is wrong before anything is posted."""
+    """The settings report it before anything is posted."""
     parts = {"url": "https://erp.example.com/", "allow_private": False} | change
     with pytest.raises(ValidationError, match=words):
         hook(receiver, **parts)
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".com", "[v1.a]"])
+async def test_a_host_that_is_none_cannot_be_reached(host: str) -> None:
+    """It is a normal network error: the stage retries, and continues with the rest."""
+    poster = Poster(timeout=5)
+    with pytest.raises(OSError, match=r"a"):
+        await poster.post(f"https://{host}/x", b"", {}, allow_private=False)
+    await poster.close()
+
+
+@pytest.mark.parametrize("after", ["soon", "-5", "6 Jan 2020 10:10:10 +" + "9" * 20])
+async def test_a_pause_that_cannot_be_read_is_none(receiver: Receiver, after: str) -> None:
+    """A receiver cannot stop other notifications with a header."""
+    receiver.statuses, receiver.headers = [503], {"Retry-After": after}
+    poster = Poster(timeout=5)
+    answer = await poster.post(receiver.url, b"", {}, allow_private=True)
+    await poster.close()
+    assert (answer.status, answer.after) == (503, 0)

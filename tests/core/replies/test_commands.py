@@ -1,4 +1,4 @@
-"""What a reply may say other than yes and no: read strictly, and never in the place of one."""
+"""Replies that are commands: they are read strictly and never replace a decision."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ EXAMPLE = example_of_grant(4 * HOUR)
     ],
 )
 def test_what_is_read(text: str, wanted: Reply) -> None:
-    """The words of each command, a greeting and a signature aside."""
+    """Each command is read, with or without a greeting and a signature."""
     assert read_reply(text) == wanted
 
 
@@ -116,7 +116,7 @@ def test_what_is_read(text: str, wanted: Reply) -> None:
     ],
 )
 def test_what_is_not_read(text: str) -> None:
-    """A sentence that only begins like a command is asked about."""
+    """A sentence that only begins like a command gets a question back."""
     assert isinstance(read_reply(text), Unclear)
 
 
@@ -136,7 +136,7 @@ def test_what_is_not_read(text: str) -> None:
     ],
 )
 def test_what_is_asked_about(text: str, problem: str) -> None:
-    """A command that lacks something, or that has a decision beside it, does nothing."""
+    """An incomplete command, or a command beside a decision, does nothing."""
     reply = read_reply(text)
     assert isinstance(reply, Unclear)
     assert problem in reply.problem
@@ -161,7 +161,7 @@ def test_what_is_asked_about(text: str, problem: str) -> None:
     ],
 )
 def test_similar_calls_are_approved_too(text: str, span: timedelta, uses: int | None) -> None:
-    """For a time, and for a number of calls where one is given."""
+    """An approval may cover similar calls for a time, and up to a number of calls."""
     reply = read_reply(text)
     assert isinstance(reply, Approve)
     assert reply.grant == Grant(span=span, uses=uses)
@@ -184,19 +184,19 @@ def test_similar_calls_are_approved_too(text: str, span: timedelta, uses: int | 
     ],
 )
 def test_other_words_about_similar_calls_decide_nothing(text: str) -> None:
-    """Not even the one call: the person means more than that."""
+    """Other words about similar calls approve nothing, not even the one call."""
     assert isinstance(read_reply(text), Unclear)
 
 
 def test_words_about_similar_calls_are_known_as_such() -> None:
-    """So that the person is shown how such an approval is written."""
+    """The words are recognised, so the answer explains how to approve similar calls."""
     reply = read_reply("approve and calls like it for a while")
     assert isinstance(reply, Unclear)
     assert reply.grants
 
 
 def test_a_no_takes_no_words_about_similar_calls() -> None:
-    """They are part of its reason."""
+    """In a rejection, words about similar calls belong to the reason."""
     assert isinstance(read_reply("reject and calls like it for 4 hours"), Reject)
 
 
@@ -204,7 +204,7 @@ def test_a_no_takes_no_words_about_similar_calls() -> None:
     st.text(max_size=80), st.sampled_from(["claim ", "? ", "forward to ", "away until ", EXAMPLE])
 )
 def test_no_text_makes_it_raise_and_nothing_decides_beside_a_command(text: str, head: str) -> None:
-    """Any text is a command, a decision or unclear; a command has no decision beside it."""
+    """Any text is a command, a decision or unclear; a command contains no decision."""
     reply = read_reply(f"{head}{text}")
     said = getattr(reply, "text", "") or getattr(reply, "reason", "")
     if not isinstance(reply, Approve | Reject | Unclear):

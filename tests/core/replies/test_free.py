@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from signoff.core.replies.free import read_free_reply, says_no
+from signoff.core.replies.free import read_free_reply
+from signoff.core.replies.refusals import says_no
 from signoff.core.replies.reply import Approve, Ask, Claim, Reject, Unclear
 from signoff.core.replies.text import Names, ReplyContext
 
@@ -30,7 +31,7 @@ CONTEXT = ReplyContext(fields={"value": None}, author=Names(["Mara Lind"]))
     ],
 )
 def test_text_and_json_are_the_answer(text: str, value: JsonValue) -> None:
-    """Greeting and signature do not belong to it."""
+    """The greeting and the signature do not belong to the answer."""
     reply = read_free_reply(text, CONTEXT)
     assert isinstance(reply, Approve), reply
     assert reply.values == {"value": value or "The second one.\nAnd a spare."}
@@ -51,7 +52,7 @@ def test_text_and_json_are_the_answer(text: str, value: JsonValue) -> None:
     ],
 )
 def test_a_no_is_never_an_approval(text: str) -> None:
-    """Whatever form it has."""
+    """A rejection in any form is never read as an approval."""
     assert isinstance(read_free_reply(text, CONTEXT), Reject)
 
 
@@ -67,14 +68,14 @@ def test_a_no_is_never_an_approval(text: str) -> None:
     ],
 )
 def test_what_may_be_something_else_is_asked_back(text: str) -> None:
-    """A question, a half no, a yes with something beside it, broken JSON, half a command."""
+    """A question, a mixed answer, broken JSON or half a command gets a question back."""
     reply = read_free_reply(text, CONTEXT)
     assert isinstance(reply, Unclear)
     assert reply.problem
 
 
 def test_a_yes_alone_has_no_value_and_commands_stay_commands() -> None:
-    """What a yes alone means to the agent is for the settings to say."""
+    """A bare yes has no value until the settings give it one; commands stay commands."""
     yes = read_free_reply("approve", CONTEXT)
     assert isinstance(yes, Approve)
     assert yes.values is None
@@ -84,7 +85,7 @@ def test_a_yes_alone_has_no_value_and_commands_stay_commands() -> None:
 
 @given(st.dictionaries(st.sampled_from(["approved", "ok", "city"]), st.booleans(), min_size=1))
 def test_an_object_says_no_by_its_verdict(value: dict[str, bool]) -> None:
-    """An object is approved exactly where none of its verdicts is false."""
+    """An object is an approval if and only if none of its verdict fields is false."""
     no = any(not yes for name, yes in value.items() if name != "city")
     reply = read_free_reply(json.dumps(value), CONTEXT)
     assert isinstance(reply, Reject if no else Approve)

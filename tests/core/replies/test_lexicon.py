@@ -1,4 +1,4 @@
-"""Every language has every table, and what its tables say about themselves holds."""
+"""Every language has every table, and each table keeps to its role."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ MARA = ReplyContext(author=Names(["Mara"]))
 
 
 def raw(code: str) -> dict[str, Any]:
-    """Return a file as it is written."""
+    """Return a file as raw TOML."""
     folder = resources.files(languages.__package__ or "")
     return tomllib.loads(folder.joinpath(f"{code}.toml").read_text("utf-8"))
 
 
 def samples(patterns: tuple[str, ...], file: LexiconFile) -> list[str]:
-    """Return some of the phrases that the patterns stand for."""
+    """Return some of the phrases that the patterns match."""
     noun = "" if patterns == file.answers.object else samples(file.answers.object, file)[0]
     spelt = (text for line in patterns for text in _spell(line, noun, file.parts))
     return [text for text in spelt if text.strip(" ,")]
 
 
 def is_yes(text: str) -> bool:
-    """Say whether a text is one phrase that the lexicon of some language has as a yes."""
+    """Say whether a text is one phrase that some language's lexicon lists as a yes."""
     tokens = tokenize(text)
     found = (one for code in CODES for one in language(code).phrases.at(tokens, 0, _no_slots))
     return any(one.role == Role.YES and one.end == len(tokens) for one in found)
@@ -49,7 +49,7 @@ def is_yes(text: str) -> bool:
 
 @pytest.mark.parametrize("code", CODES)
 def test_no_phrase_is_of_marks_and_slots_alone(code: str) -> None:
-    """So a language is found in a text by a word of it, and need not be asked without one."""
+    """Each phrase has a word; a language without a word in the text need not read it."""
     own, signs = language(code), [*sorted(MARKS), NEWLINE]
     for mark in signs:
         tokens = [Token(one, 0, 0) for other in signs for one in (mark, other, "qx")]
@@ -59,7 +59,7 @@ def test_no_phrase_is_of_marks_and_slots_alone(code: str) -> None:
 
 @pytest.mark.parametrize("code", [one for one in CODES if one != "en"])
 def test_a_language_without_a_word_in_a_text_reads_it_as_english_does(code: str) -> None:
-    """It is left out then, and nothing else is read."""
+    """A language without a word in the text is skipped and changes no result."""
     for other in CODES:
         file = language(other).file
         for line in samples(file.answers.yes, file)[::7]:
@@ -134,7 +134,7 @@ def test_there_is_a_file_for_each_language_and_no_other() -> None:
 
 @pytest.mark.parametrize("code", CODES)
 def test_a_file_is_complete(code: str) -> None:
-    """It has every table, every topic that tools are told by, and patterns that can be read."""
+    """Each language has every table, every command topic, and patterns that can be read."""
     file = LexiconFile.model_validate(raw(code))
     assert set(file.topics) == set(stems())
     assert language(code).phrases.words()
@@ -143,7 +143,7 @@ def test_a_file_is_complete(code: str) -> None:
 
 @pytest.mark.parametrize("code", CODES)
 def test_what_alone_is_a_yes_or_a_no_is_read_as_one(code: str) -> None:
-    """No pattern of a yes is also one of a no, or of anything that makes the answer unclear."""
+    """A phrase that is a yes or a no alone is read as an approval or a rejection."""
     file = language(code).file
     for patterns, kind in (
         (file.answers.yes, Approve),
@@ -157,7 +157,7 @@ def test_what_alone_is_a_yes_or_a_no_is_read_as_one(code: str) -> None:
 @pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("table", ["courtesy", "thanks", "object", "greeting", "closing"])
 def test_what_is_said_around_a_yes_is_none(code: str, table: str) -> None:
-    """Courtesies, objects and closings decide nothing, but where another table has them as a yes.
+    """Courtesies, objects and closings decide nothing, unless another table lists them as a yes.
 
     "Prima" is a courtesy in German and a yes in Dutch.
     """
@@ -170,7 +170,7 @@ def test_what_is_said_around_a_yes_is_none(code: str, table: str) -> None:
 @pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("table", ["take_back", "unsure", "condition"])
 def test_what_makes_a_no_none_is_never_harmless_beside_a_yes(code: str, table: str) -> None:
-    """Beside a yes, "wait", "not yet" and "only if" are left over."""
+    """Beside a yes, "wait", "not yet" and "only if" make the answer unclear."""
     file = language(code).file
     for text in samples(getattr(file.after_a_no, table), file):
         assert not isinstance(read_reply(f"approve, {text}"), Approve), text
@@ -178,7 +178,7 @@ def test_what_makes_a_no_none_is_never_harmless_beside_a_yes(code: str, table: s
 
 @pytest.mark.parametrize("code", CODES)
 def test_the_commands_of_a_language_are_none_of_its_decisions(code: str) -> None:
-    """The words for "claim", "remind" and "withdraw" are read as such in every language."""
+    """The words for "claim", "remind", "withdraw" and so on are commands in every language."""
     file = language(code).file
     for role in ("claim", "release", "remind", "withdraw", "revoke", "back"):
         for text in samples(getattr(file.commands, role), file):
@@ -188,7 +188,7 @@ def test_the_commands_of_a_language_are_none_of_its_decisions(code: str) -> None
 
 @pytest.mark.parametrize("code", CODES)
 def test_a_note_can_be_declared(code: str) -> None:
-    """Every language has its words for "note:"."""
+    """Every language has words for "note:"."""
     file = language(code).file
     for word in samples(file.answers.note, file):
         reply = read_reply(f"approve\n{word}: X 1")
@@ -208,7 +208,7 @@ def test_a_note_can_be_declared(code: str) -> None:
     ],
 )
 def test_a_pattern_that_cannot_be_read_is_named(pattern: str, problem: str) -> None:
-    """With what is wrong, so that the author of the file finds it."""
+    """The error names the faulty pattern, so that the author of the file finds it."""
     with pytest.raises(ValueError, match="pattern") as caught:
         Phrases({"yes": [pattern]}, {"self": "a <self>"})
     assert problem in str(caught.value)
@@ -216,7 +216,7 @@ def test_a_pattern_that_cannot_be_read_is_named(pattern: str, problem: str) -> N
 
 
 def test_patterns_stand_for_all_their_forms() -> None:
-    """Choices, optional words, slots, and characters of scripts without spaces."""
+    """A pattern may have choices, optional words, slots, and scripts without spaces."""
     phrases = Phrases(
         {"yes": ["[i] (approve|accept) [it]", "承認(します|する)", "für mich"]}, umlauts=True
     )
@@ -237,5 +237,5 @@ def test_patterns_stand_for_all_their_forms() -> None:
 
 
 def test_an_unclear_reply_is_unclear_in_every_language() -> None:
-    """Words that are in no lexicon are asked back with a way out."""
+    """Words that are in no lexicon get a question back that explains how to answer."""
     assert isinstance(read_reply("zxqv"), Unclear)

@@ -40,7 +40,7 @@ YEARS_END = Away(start=date(2026, 12, 20), end=date(2027, 1, 2), delegate="Tom")
 
 
 def read(text: str) -> Reply:
-    """Return what a text means, without what its parts were read as."""
+    """Return the parsed reply without the readings of its parts."""
     return read_reply(text, CONTEXT).model_copy(update={"parts": ()})
 
 
@@ -110,7 +110,7 @@ COMMANDS: list[tuple[str, Reply]] = [
 
 @pytest.mark.parametrize(("text", "expected"), COMMANDS, ids=[text for text, _ in COMMANDS])
 def test_commands(text: str, expected: Reply) -> None:
-    """Each command can be said in each language."""
+    """Each language has words for each command."""
     assert read(text) == expected
 
 
@@ -130,7 +130,7 @@ def test_commands(text: str, expected: Reply) -> None:
     ],
 )
 def test_similar_calls(text: str, span: timedelta, uses: int | None) -> None:
-    """A yes may extend to similar calls, for a while and up to a number."""
+    """An approval may cover similar calls, for a while and up to a number."""
     assert read(text) == Approve(grant=Grant(span=span, uses=uses))
 
 
@@ -158,7 +158,7 @@ def test_similar_calls(text: str, span: timedelta, uses: int | None) -> None:
     ],
 )
 def test_what_programs_add_below_a_yes(text: str) -> None:
-    """Small print, phones' lines and titles change nothing."""
+    """Small print, signatures of phones, and titles change nothing."""
     assert read(text) == Approve()
 
 
@@ -179,13 +179,13 @@ def test_what_programs_add_below_a_yes(text: str) -> None:
     ],
 )
 def test_a_sentence_that_looks_like_small_print_is_none(text: str) -> None:
-    """What a person adds below a yes is left over, however it begins."""
+    """A sentence that a person adds below a yes is never skipped as small print."""
     assert isinstance(read(text), Unclear)
 
 
 @pytest.mark.parametrize("code", CODES)
 def test_a_no_behind_a_yes_never_approves(code: str) -> None:
-    """A yes and a no in one reply are no approval."""
+    """A reply with a yes and a no is not an approval."""
     table = tomllib.loads((TABLES / f"{code}.toml").read_text("utf-8"))
     texts = [f"{table['yes'][0]}, {no}" for no in table["no"]]
     assert [text for text in texts if isinstance(read(text), Approve)] == []
@@ -203,5 +203,5 @@ def test_a_no_behind_a_yes_never_approves(code: str) -> None:
     ],
 )
 def test_what_follows_a_no_is_its_reason(text: str, reason: str) -> None:
-    """The reason reaches the agent in the words it was given in."""
+    """The reason reaches the agent in the person's own words."""
     assert read(text) == Reject(reason=reason)

@@ -1,4 +1,4 @@
-"""What people write, in every language: what a careful colleague would understand by it."""
+"""Real replies in every language are read as a careful colleague would read them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTEXT = ReplyContext(
 
 
 def kind_of(text: str, context: ReplyContext = CONTEXT) -> str:
-    """Return what a text is read as: yes, no or neither."""
+    """Return how a text is read: as a yes, a no or neither."""
     match read_reply(text, context):
         case Approve():
             return "yes"
@@ -42,14 +42,14 @@ def test_what_people_write_is_understood(code: str, kind: str, every: int) -> No
 @pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("code", CODES)
 def test_no_frame_makes_a_yes_of_neither(code: str, every: int) -> None:
-    """A greeting above and a closing below turn nothing that is unclear into a yes."""
+    """A greeting above and a closing below never turn an unclear answer into a yes."""
     phrases = tomllib.loads((TABLES / f"{code}.toml").read_text("utf-8"))["neither"][::every]
     framed = (f"Hi Anna,\n\n{text}\n\nBest regards\nMara Lind" for text in phrases)
     assert [text for text in framed if kind_of(text) == "yes"] == []
 
 
 def heldout(code: str, kind: str) -> tuple[list[str], ReplyContext]:
-    """Return the phrases of a table of mails, and the context in which they were written."""
+    """Return the phrases of a table of mails, and the context in which people wrote them."""
     table = tomllib.loads((TABLES / "heldout" / f"{code}.toml").read_text("utf-8"))
     context = ReplyContext(
         called=("make_payment", "finance agent"),
@@ -63,7 +63,7 @@ def heldout(code: str, kind: str) -> tuple[list[str], ReplyContext]:
 @pytest.mark.parametrize("kind", ["yes", "no", "neither"])
 @pytest.mark.parametrize("code", CODES)
 def test_mails_about_a_payment_are_understood(code: str, kind: str, every: int) -> None:
-    """Mails and phrases written without a look at the lexicon are read as they are meant."""
+    """Mails and phrases that were written without the lexicon are read as meant."""
     phrases, context = heldout(code, kind)
     assert len(phrases) >= 100
     wrong = {text: found for text in phrases[::every] if (found := kind_of(text, context)) != kind}
@@ -108,7 +108,7 @@ SIGNED_BY_ANOTHER = [
 
 @pytest.mark.parametrize("text", SIGNED_BY_ANOTHER)
 def test_what_looks_like_a_yes_and_is_none_stays_unclear(text: str) -> None:
-    """Another's words, a condition written like a name, and a brush-off approve nothing."""
+    """Quoted words, a condition in the form of a name, and a brush-off approve nothing."""
     assert kind_of(text) == "neither"
 
 
@@ -128,5 +128,5 @@ TAKEN_BACK = [
 
 @pytest.mark.parametrize("text", TAKEN_BACK)
 def test_a_no_that_is_taken_back_is_unclear(text: str) -> None:
-    """A no with a yes behind it decides nothing, in every language."""
+    """A no that is followed by a yes decides nothing, in every language."""
     assert kind_of(text) == "neither"

@@ -1,4 +1,4 @@
-"""The rule of a yes: it decides only if everything in the text is known to be harmless."""
+"""A yes decides only if everything in the text is known to be harmless."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ TEXTS = st.lists(WORDS, max_size=12).map("".join) | st.text(max_size=200)
 def test_a_yes_with_words_that_are_not_known_decides_nothing(
     yes: str, between: str, text: str
 ) -> None:
-    """Whatever stands beside a yes and is in no lexicon makes the answer unclear."""
+    """Text beside a yes that is in no lexicon makes the answer unclear."""
     assert verdict_of(f"{yes}{between}{text}") is not Verdict.APPROVE
     assert verdict_of(f"{text}{between}{yes}") is not Verdict.APPROVE
 
@@ -79,14 +79,14 @@ def test_a_yes_with_words_that_are_not_known_decides_nothing(
 def test_one_unknown_word_anywhere_makes_a_yes_unclear(
     pieces: list[str], data: st.DataObject
 ) -> None:
-    """A yes among any number of harmless words is not read past a word that is none."""
+    """One unknown word among any number of harmless words makes a yes unclear."""
     at = data.draw(st.integers(0, len(pieces)))
     text = " ".join([*pieces[:at], "purple", *pieces[at:]])
     assert verdict_of(text) is not Verdict.APPROVE
 
 
 def test_what_was_too_many_is_quoted_and_the_way_out_named() -> None:
-    """The person reads the exact words, how to approve, and how to leave a remark."""
+    """The answer quotes the exact words, and explains how to approve and how to add a remark."""
     reply = read_reply("approve: Tom must sign too", PEOPLE)
     assert isinstance(reply, Unclear)
     assert (reply.seems, reply.left_over) == ("approve", ("Tom must sign too",))
@@ -109,7 +109,7 @@ def test_what_was_too_many_is_quoted_and_the_way_out_named() -> None:
     ],
 )
 def test_a_declared_note_is_kept_and_decides_nothing(text: str, note: str) -> None:
-    """A line that begins with note:, comment:, reason: or remark: may say anything."""
+    """A line that begins with note:, comment:, reason: or remark: may contain any text."""
     reply = read_reply(text)
     assert isinstance(reply, Approve)
     assert reply.note == note
@@ -125,7 +125,7 @@ def test_a_declared_note_is_kept_and_decides_nothing(text: str, note: str) -> No
     ],
 )
 def test_only_a_whole_line_is_a_note(text: str) -> None:
-    """On the line of the verdict, or without its colon, the word declares nothing."""
+    """On the line of the verdict, or without its colon, the word does not declare a note."""
     assert verdict_of(text) is Verdict.UNCLEAR
 
 
@@ -152,7 +152,7 @@ def test_only_a_whole_line_is_a_note(text: str) -> None:
     ],
 )
 def test_what_follows_a_no_is_its_reason(text: str, reason: str) -> None:
-    """On the line or below it, up to the signature, and as it was typed."""
+    """The reason is the text after a no, up to the signature, exactly as typed."""
     reply = read_reply(text, PEOPLE)
     assert isinstance(reply, Reject)
     assert reply.reason == reason
@@ -173,7 +173,7 @@ def test_what_follows_a_no_is_its_reason(text: str, reason: str) -> None:
     ],
 )
 def test_a_no_that_is_taken_back_is_unclear(text: str) -> None:
-    """A yes, a question or a take-back behind a no, and a condition, make it none."""
+    """A yes, a question, a take-back or a condition after a no makes the answer unclear."""
     reply = read_reply(text)
     assert isinstance(reply, Unclear)
     assert reply.problem
@@ -187,7 +187,7 @@ def test_a_no_that_is_taken_back_is_unclear(text: str) -> None:
     ],
 )
 def test_phrases_that_begin_like_a_no_may_be_a_yes(text: str) -> None:
-    """The longest phrase of the lexicon counts, not its first word."""
+    """The longest matching phrase of the lexicon counts, not its first word."""
     assert verdict_of(text) is Verdict.APPROVE
 
 
@@ -200,7 +200,7 @@ def test_phrases_that_begin_like_a_no_may_be_a_yes(text: str) -> None:
     ],
 )
 def test_what_is_neither_says_why(text: str) -> None:
-    """Nothing at all, other words and too many words decide nothing and name a way out."""
+    """Empty, unknown or contradictory text decides nothing; the answer says how to decide."""
     reply = read_reply(text, PEOPLE)
     assert isinstance(reply, Unclear)
     assert "approve" in reply.problem
@@ -233,7 +233,7 @@ def test_what_is_neither_says_why(text: str) -> None:
     ],
 )
 def test_names_are_those_that_are_known(text: str, verdict: Verdict) -> None:
-    """Behind a greeting any name may stand; elsewhere those of the directory and one's own."""
+    """After a greeting any name may follow; elsewhere the name has to be known."""
     reply = read_reply(text, PEOPLE)
     assert isinstance(reply, Approve) is (verdict is Verdict.APPROVE), reply
 
@@ -255,7 +255,7 @@ SIGNATURES = [
 
 @pytest.mark.parametrize("signature", SIGNATURES)
 def test_a_signature_changes_nothing(signature: str) -> None:
-    """Below a closing or one's own name stand names, titles, numbers and small print."""
+    """Names, titles, numbers and small print may follow a closing or the author's own name."""
     assert isinstance(read_reply(f"Approved.\n\n{signature}", PEOPLE), Approve)
     reply = read_reply(f"no, too expensive\n\n{signature}", PEOPLE)
     assert isinstance(reply, Reject)
@@ -271,7 +271,7 @@ def test_a_signature_changes_nothing(signature: str) -> None:
     ],
 )
 def test_a_sentence_below_a_closing_is_no_signature(signature: str, below: str) -> None:
-    """What a person adds at the end of a mail counts as what they say."""
+    """A sentence at the end of a mail counts as part of the answer."""
     reply = read_reply(f"Approved.\n\n{signature}\n{below}", PEOPLE)
     assert not isinstance(reply, Approve)
 
@@ -295,7 +295,7 @@ def test_a_sentence_below_a_closing_is_no_signature(signature: str, below: str) 
 def test_a_noun_means_the_request_that_was_shown(
     text: str, called: tuple[str, ...], verdict: Verdict
 ) -> None:
-    """A yes to "the deletion" is none to a payment."""
+    """A yes to "the deletion" does not approve a payment."""
     reply = read_reply(text, ReplyContext(called=called))
     assert isinstance(reply, Approve) is (verdict is Verdict.APPROVE), reply
 
@@ -339,7 +339,7 @@ def test_a_noun_means_the_request_that_was_shown(
     ],
 )
 def test_values(text: str, template: JsonValue, values: dict[str, JsonValue] | None) -> None:
-    """Values stand on the line of the yes or on lines of their own."""
+    """Values may be on the line of the yes or on lines of their own."""
     reply = read_reply(
         text,
         ReplyContext(fields=template, people=PEOPLE.people, author=PEOPLE.author),
@@ -377,7 +377,7 @@ def test_values(text: str, template: JsonValue, values: dict[str, JsonValue] | N
     ],
 )
 def test_values_that_do_not_fit_make_the_answer_unclear(text: str, template: JsonValue) -> None:
-    """A value that is wrong, misnamed, given twice or not asked for never lets a yes pass."""
+    """A wrong, misnamed, repeated or unexpected value makes a yes unclear."""
     reply = read_reply(text, ReplyContext(fields=template))
     assert isinstance(reply, Unclear)
     assert reply.problem
@@ -393,7 +393,7 @@ def test_values_that_do_not_fit_make_the_answer_unclear(text: str, template: Jso
 def test_a_value_error_says_what_would_have_worked(
     text: str, template: JsonValue, words: tuple[str, ...]
 ) -> None:
-    """The message is what the person reads."""
+    """The message is written for the person who answered."""
     reply = read_reply(text, ReplyContext(fields=template))
     assert isinstance(reply, Unclear)
     assert all(word in reply.problem for word in words), reply.problem
@@ -407,7 +407,7 @@ def test_a_value_error_says_what_would_have_worked(
     ).filter(lambda template: len({key.replace("_", "") for key in template}) == len(template))
 )
 def test_the_example_answer_is_read_as_it_says(template: dict[str, Any]) -> None:
-    """What we tell people to write approves and fills all that has to be filled."""
+    """The answer that we tell people to write approves, and fills every required field."""
     reply = read_reply(example_of_approval(template), ReplyContext(fields=template))
     assert isinstance(reply, Approve)
     assert missing_fields(template, reply.values) == []
@@ -419,7 +419,7 @@ def test_the_example_answer_is_read_as_it_says(template: dict[str, Any]) -> None
 @given(TEXTS, st.sampled_from([None, {}, EXPENSE, {"days": 0}, 0, "", [1], {"x": {"y": 1}}]))
 @example("approve\nvalue: [", [1])
 def test_any_text_is_read(text: str, template: JsonValue) -> None:
-    """No text raises, and whatever is unclear says why."""
+    """No text raises an error, and every unclear reply has a reason."""
     reply = read_reply(text, ReplyContext(fields=template))
     assert not isinstance(reply, Unclear) or reply.problem
     is_reply(text)
@@ -437,7 +437,7 @@ def test_a_question_is_no_answer(mark: str, word: str) -> None:
     )
 )
 def test_spelling_changes_nothing(word: str) -> None:
-    """Accents that are missing, capitals, full width and decomposed letters mean the same."""
+    """Missing accents, capitals, full-width and decomposed letters do not change the meaning."""
     plain = "".join(
         mark for mark in unicodedata.normalize("NFD", word) if not "\u0300" <= mark <= "\u036f"
     )
@@ -450,7 +450,7 @@ def test_spelling_changes_nothing(word: str) -> None:
 
 
 def test_a_reason_is_short() -> None:
-    """Two thousand characters of it are kept."""
+    """A reason keeps at most 2,000 characters."""
     reply = read_reply("reject: " + "y" * 4_000)
     assert isinstance(reply, Reject)
     assert len(reply.reason) == LONGEST_REASON
@@ -477,5 +477,5 @@ def test_a_reason_is_short() -> None:
     ],
 )
 def test_hostile_text_is_read_quickly(text: str) -> None:
-    """Text made to keep a scanner busy is read within the test's time limit."""
+    """Text that is made to slow down the scanner is still read within the time limit."""
     assert not isinstance(read_reply(text, ReplyContext(fields=EXPENSE)), Approve)

@@ -1,4 +1,4 @@
-"""What stands below a closing is a signature only where its shape is known."""
+"""Text below a closing is a signature only if it has a known form."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ REMARKS = (
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("signature", SIGNATURES)
 def test_a_signature_takes_nothing_from_a_yes(head: str, signature: str) -> None:
-    """Names, posts, firms with their legal form and contacts stand below an approval."""
+    """Names, job titles, companies and contacts may follow an approval."""
     assert isinstance(read_reply(head.format(signature), CONTEXT), Approve)
 
 
 @pytest.mark.parametrize("remark", REMARKS)
 def test_a_remark_where_a_signature_stands_is_left_over(remark: str) -> None:
-    """Limits and withdrawals in the form of a name, and sentences, approve nothing."""
+    """Limits and withdrawals in the form of a name, and sentences, make an approval unclear."""
     read = [read_reply(head.format(remark), CONTEXT) for head in HEADS]
     assert not any(isinstance(one, Approve) for one in read)
 
@@ -68,14 +68,14 @@ ADVERBS = (
 
 @pytest.mark.parametrize("adverb", ADVERBS)
 def test_a_word_below_thanks_is_a_name_only_if_it_is_the_authors(adverb: str) -> None:
-    """Nobody of that name has approved: "Approved. Thanks. Conditionally."."""
+    """The reply "Approved. Thanks. Conditionally." is not signed by a person of that name."""
     read = [read_reply(text.format(adverb), CONTEXT) for text in THANKS]
     assert not any(isinstance(one, Approve) for one in read)
 
 
 @pytest.mark.parametrize("name", ["Mara", "Mar", "M", "ML", "M.L.", "Lind", "Mara Lind"])
 def test_the_author_may_sign_in_short(name: str) -> None:
-    """By a part of their name, by its beginning, or by initials."""
+    """The author may sign with a part of their name, its beginning, or initials."""
     assert isinstance(read_reply(f"Approved.\n\nBest regards,\n{name}", CONTEXT), Approve)
 
 
@@ -93,7 +93,7 @@ def test_the_author_may_sign_in_short(name: str) -> None:
     ],
 )
 def test_the_line_of_a_phone_is_known_word_by_word(line: str, *, sent: bool) -> None:
-    """A sentence that begins like one is none."""
+    """A sentence that begins like the line of a phone is not such a line."""
     assert is_device_line(line) is sent
 
 
@@ -104,6 +104,6 @@ VERDICTS = ("approved", "genehmigt", "approuvé", "aprobado", "approvato", "akko
 @pytest.mark.parametrize("marks", QUOTES)
 @pytest.mark.parametrize("word", VERDICTS)
 def test_a_verdict_in_quotation_marks_is_asked_back(marks: str, word: str) -> None:
-    """Somebody's word, or a doubt about it; only the word that our mails quote is copied so."""
+    """A quoted verdict is doubtful, except for the word that our own mails quote."""
     assert not isinstance(read_reply(marks.format(word)), Approve)
     assert isinstance(read_reply(marks.format("approve")), Approve)

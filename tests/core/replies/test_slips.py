@@ -1,4 +1,4 @@
-"""A no said by mistake: an apology and a yes behind it make it unclear, in every language."""
+"""A no by mistake: an apology and a yes after it make the answer unclear, in every language."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BETWEEN = (", ", ". ", "! ", "\n", " - ", " ", "… ", " (")
 
 @pytest.mark.parametrize("code", CODES)
 def test_a_yes_behind_an_apology_takes_a_no_back(code: str) -> None:
-    """Whatever mark stands on either side of the apology, or none: "아니요, 죄송해요 네입니다"."""
+    """Any punctuation may surround the apology, or none: "아니요, 죄송해요 네입니다"."""
     file = language(code).file
     refusals, yeses = VERDICTS[code]
     sorry = samples(file.after_a_no.apology, file)
@@ -40,7 +40,7 @@ def test_a_yes_behind_an_apology_takes_a_no_back(code: str) -> None:
 
 @pytest.mark.parametrize("code", CODES)
 def test_a_yes_said_instead_takes_a_no_back(code: str) -> None:
-    """A clause behind the no says what is meant instead: "No. It's a yes"."""
+    """A clause after the no corrects it: "No. It's a yes"."""
     file = language(code).file
     for no, text in itertools.product(VERDICTS[code][0], samples(file.after_a_no.instead, file)):
         assert isinstance(read_reply(f"{no}. {text}"), Unclear), text
@@ -48,7 +48,7 @@ def test_a_yes_said_instead_takes_a_no_back(code: str) -> None:
 
 @pytest.mark.parametrize("code", CODES)
 def test_an_apology_alone_takes_nothing_back(code: str) -> None:
-    """A polite no is a no: "No, sorry"."""
+    """A polite rejection is a rejection: "No, sorry"."""
     polite = {
         "en": "No, I'm very sorry",
         "de": "Nein, tut mir leid",

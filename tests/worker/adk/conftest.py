@@ -1,4 +1,4 @@
-"""What the facts about ADK are asked with."""
+"""Fixtures of the tests about ADK's behaviour."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NewHouse = Callable[..., Awaitable[House]]
 
 @pytest.fixture
 def new_house(tmp_path: Path) -> NewHouse:
-    """Build houses, each with a database of its own."""
+    """Return a function that builds houses, each with a database of its own."""
     count = 0
 
     async def build(**options: Any) -> House:

@@ -1,8 +1,8 @@
-"""Agents to ask ADK itself with: the real Runner, the real session stores, a scripted model.
+"""Agents for tests of ADK itself: the real Runner, real session stores, a scripted model.
 
-Every `House.run` makes a new store and a new Runner, as a new process would; what survives from one
-to the next is the database alone. A death is played by the store: after so many events it refuses,
-so that everything up to there is on disk and nothing after, whatever had been done by then.
+Every `House.run` makes a new store and a new Runner, as a new process does; only the database
+survives between them. The store simulates a death: it refuses after a number of events, so all
+earlier events are stored and no later one is, whatever else has happened by then.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ APP, USER, SESSION, RUN = "app", "user", "session", "run-1"
 
 
 class Died(BaseException):
-    """The process is gone. No code of ADK's may catch this."""
+    """The process has died. ADK must not catch this."""
 
 
 class MortalStore(SqliteSessionService):
-    """A store whose process dies when it is about to write one event more than it may."""
+    """A store whose process dies before it writes one event too many."""
 
     def __init__(self, path: str, events_to_live: int | None) -> None:
         super().__init__(path)
         self.events_to_live = events_to_live
 
     def _is_migration_needed(self) -> bool:
-        return False  # ADK's own leaves its connection open, a warning from Python 3.13 on
+        return False  # ADK's own store leaves its connection open: a warning since Python 3.13
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Write the event, or die."""
@@ -63,7 +63,7 @@ class MortalStore(SqliteSessionService):
 
 @dataclass
 class House:
-    """A database, an agent to run on it, and a journal of what its tools really did."""
+    """A database, an agent that runs on it, and a journal of the tools' effects."""
 
     database: Path
     resumable: bool = False
@@ -72,12 +72,12 @@ class House:
     plugins: list[BasePlugin] = field(default_factory=list)
     journal: list[tuple[str, Any]] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
-    """What the model was shown, call by call."""
+    """The input of the model, call by call."""
 
     # --- agents ---------------------------------------------------------------------------------
 
     def script(self, turn: Turn) -> Reply:
-        """Call the tools that the user names ("pay:5 grant:3"), then recite what they answered."""
+        """Call the tools that the user names ("pay:5 grant:3"), then repeat their answers."""
         self.turns.append(turn)
         if turn.tool_results:
             return "; ".join(
@@ -118,7 +118,7 @@ class House:
         return Agent(name=name, model=ScriptedModel(script=self.script), tools=tools)
 
     def runner(self, service: BaseSessionService) -> Runner:
-        """Build a Runner as the next process would."""
+        """Build a Runner as the next process does."""
         return Runner(
             app=App(
                 name=APP,
@@ -135,7 +135,7 @@ class House:
 
     @asynccontextmanager
     async def service(self, events_to_live: int | None = None) -> AsyncIterator[BaseSessionService]:
-        """Open the store as a new process would."""
+        """Open the store as a new process does."""
         if self.store == "sqlite":
             yield MortalStore(str(self.database), events_to_live)
             return
@@ -159,7 +159,7 @@ class House:
         events_to_live: int | None = None,
         config: RunConfig | None = None,
     ) -> list[Event]:
-        """Run a process until it is done, or dead, and return what it had yielded by then."""
+        """Run a process until it ends or dies, and return the events that it yielded."""
         seen: list[Event] = []
         async with self.service(events_to_live) as service:
             stream = self.runner(service).run_async(
@@ -192,7 +192,7 @@ class House:
 
 
 class Wrapper(BaseAgent):
-    """A root that ADK knows nothing of: a user's own subclass around another agent."""
+    """A custom root that ADK does not know: a user's subclass around another agent."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
         async for event in self.sub_agents[0].run_async(ctx):
@@ -200,26 +200,26 @@ class Wrapper(BaseAgent):
 
 
 def custom_root(house: House) -> BaseAgent:
-    """Wrap the gated agent in a user's own BaseAgent."""
+    """Wrap the gated agent in a custom BaseAgent."""
     return Wrapper(name="root", sub_agents=[house.gated("inner")])
 
 
 def speaker(name: str) -> Agent:
-    """Build an agent that says that it is done."""
+    """Build an agent that reports that it is done."""
     return Agent(name=name, model=ScriptedModel(script=lambda _turn: f"{name} done"))
 
 
 def sequence_root(house: House) -> BaseAgent:
-    """Put the gated agent second of three."""
+    """Build a sequence with the gated agent second of three."""
     agents: list[BaseAgent] = [speaker("first"), house.gated("second"), speaker("third")]
     return SequentialAgent(name="root", sub_agents=agents)
 
 
 def workflow_root(house: House) -> BaseNode:
-    """Put an agent with a static gate second of three nodes of a workflow."""
+    """Build a workflow with a gated agent second of three nodes."""
     first, third = speaker("first"), speaker("third")
     second = house.gated("second")
-    # A node is shown the words of the node before it, not those of the user.
+    # A node gets the text of the node before it, not that of the user.
     second.model = ScriptedModel(
         script=lambda turn: house.script(replace(turn, user_text="pay:5")),
     )
@@ -241,12 +241,12 @@ def parent_root(house: House) -> BaseAgent:
 
 
 def said(text: str) -> types.Content:
-    """Build what a user says."""
+    """Build a user's message."""
     return types.Content(role="user", parts=[types.Part(text=text)])
 
 
 def response_to(request: types.FunctionCall, response: dict[str, Any]) -> types.Part:
-    """Build the part that answers one request, with whatever is in the response."""
+    """Build the part that answers one request, with any response."""
     return types.Part(
         function_response=types.FunctionResponse(id=request.id, name=CONFIRM, response=response)
     )
@@ -255,7 +255,7 @@ def response_to(request: types.FunctionCall, response: dict[str, Any]) -> types.
 def answer(
     requests: Sequence[types.FunctionCall], *, confirmed: bool = True, payload: object = None
 ) -> types.Content:
-    """Build the message that answers requests, all the same way."""
+    """Build the message that answers all requests in the same way."""
     body = {"confirmed": confirmed, "payload": payload}
     return types.Content(role="user", parts=[response_to(it, body) for it in requests])
 
@@ -271,7 +271,7 @@ def original(request: types.FunctionCall) -> types.FunctionCall:
 
 
 def told(events: Sequence[Event]) -> list[str]:
-    """Say events in short: who, and what."""
+    """Return the events in short: author and content."""
     lines = []
     for event in events:
         words = []
@@ -289,5 +289,5 @@ def told(events: Sequence[Event]) -> list[str]:
 
 
 def from_user(events: Sequence[Event]) -> int:
-    """Count the events with something that the user said."""
+    """Count the events with text of the user."""
     return sum(event.author == "user" and event.content is not None for event in events)

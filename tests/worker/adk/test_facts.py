@@ -1,4 +1,4 @@
-"""What google-adk really does around confirmation: the table of facts, row by row."""
+"""google-adk's real behaviour around confirmation: the table of facts, row by row."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from worker.adk.harness import (
 
 WAITS = 'gave {"error": "This tool call requires confirmation, please approve or reject."}'
 
-# ADK's own: what it calls experimental or deprecated is among what is asked about here.
+# ADK's own warnings: experimental and deprecated features are tested here.
 pytestmark = [
     pytest.mark.soak,
     pytest.mark.filterwarnings(r"ignore:\[EXPERIMENTAL\]:UserWarning"),
@@ -54,7 +54,7 @@ both_stores = pytest.mark.parametrize("store", ["sqlite", "database"])
 async def test_a_pause_and_its_resume_in_a_new_process(
     new_house: NewHouse, store: str, resumable: bool
 ) -> None:
-    """A run that paused goes on in a new process, with and without a ResumabilityConfig."""
+    """A paused run continues in a new process, with and without a ResumabilityConfig."""
     house = await new_house(store=store, resumable=resumable)
     paused = await house.run(said("pay:5"))
     assert told(paused) == ["root calls pay", f"root calls {CONFIRM}", f"root pay {WAITS}"]
@@ -87,7 +87,7 @@ async def test_the_shape_of_a_request(new_house: NewHouse) -> None:
 
 
 async def test_a_store_returns_a_pause_in_another_order(new_house: NewHouse) -> None:
-    """The placeholder is streamed after the request and read back before it: it is older."""
+    """The placeholder is streamed after the request and read before it, because it is older."""
     house = await new_house()
     assert told(await house.run(said("pay:5")))[1:] == [
         f"root calls {CONFIRM}",
@@ -97,7 +97,7 @@ async def test_a_store_returns_a_pause_in_another_order(new_house: NewHouse) -> 
 
 
 async def test_a_dynamic_gate_lets_the_model_speak_before_it_pauses(new_house: NewHouse) -> None:
-    """In a plain app the model words the placeholder of a dynamic gate; that is not the end."""
+    """In a plain app the model comments on a dynamic gate's placeholder; that is not the end."""
     house = await new_house()
     paused = await house.run(said("grant:3"))
     assert told(paused)[-1] == 'root says grant {"status": "pending", "asked": 3}'
@@ -137,7 +137,7 @@ async def test_leaving_the_stream_at_the_request_spoils_a_dynamic_gate(
 async def test_an_ungated_sibling_runs_at_once_and_only_once(
     new_house: NewHouse, resumable: bool
 ) -> None:
-    """Beside a settled sibling the response comes before the request, and the sibling is done."""
+    """A settled sibling's response comes before the request, and it runs only once."""
     house = await new_house(resumable=resumable)
     paused = await house.run(said("note:a pay:5"))
     assert told(paused) == [
@@ -151,7 +151,7 @@ async def test_an_ungated_sibling_runs_at_once_and_only_once(
 
 
 async def test_plain_app_speaks_between_two_answers(new_house: NewHouse) -> None:
-    """Answered one by one, a plain app calls the model while the other still waits."""
+    """If they are answered one by one, a plain app calls the model while the other waits."""
     house = await new_house()
     pay, grant = requests_in(await house.run(said("pay:5 grant:3")))
     first = await house.run(answer([pay]))
@@ -161,7 +161,7 @@ async def test_plain_app_speaks_between_two_answers(new_house: NewHouse) -> None
 
 
 async def test_resumable_app_runs_each_and_speaks_after_the_last(new_house: NewHouse) -> None:
-    """Answered one by one, a resumable app runs each tool at once but waits with the model."""
+    """If they are answered one by one, it runs each tool immediately and the model last."""
     house = await new_house(resumable=True)
     pay, grant = requests_in(await house.run(said("pay:5 grant:3")))
     first = await house.run(answer([pay]))
@@ -173,7 +173,7 @@ async def test_resumable_app_runs_each_and_speaks_after_the_last(new_house: NewH
 
 @both_apps
 async def test_two_answers_in_one_message(new_house: NewHouse, resumable: bool) -> None:
-    """All the answers to a pause may come in one message; the model is called once."""
+    """One message may have all answers to a pause; the model is called once."""
     house = await new_house(resumable=resumable)
     paused = await house.run(said("pay:5 grant:3"))
     resumed = await house.run(answer(requests_in(paused), payload={"approved": 2}))
@@ -188,7 +188,7 @@ async def test_two_answers_in_one_message(new_house: NewHouse, resumable: bool) 
 async def test_the_same_reply_again_is_kept_and_not_acted_on(
     new_house: NewHouse, resumable: bool
 ) -> None:
-    """The second of two equal replies is in the history; the tool and the model are left alone."""
+    """The second of two equal replies is in the history; no tool and no model runs."""
     house = await new_house(resumable=resumable)
     reply = answer(requests_in(await house.run(said("pay:5"))))
     await house.run(reply)
@@ -203,7 +203,7 @@ async def test_the_same_reply_again_is_kept_and_not_acted_on(
 async def test_the_same_reply_at_the_same_time_runs_the_tool_twice(
     new_house: NewHouse, store: str, resumable: bool
 ) -> None:
-    """Two runners with one reply both run the tool; the store objects after the effect."""
+    """Both runners of one reply run the tool; the store objects after the effect."""
     house = await new_house(store=store, resumable=resumable)
     reply = answer(requests_in(await house.run(said("pay:5"))))
     async with house.service() as one, house.service() as two:
@@ -240,7 +240,7 @@ async def test_an_extra_key_kills_the_run_and_a_clean_reply_heals_it(
 
 @pytest.mark.parametrize("confirmed", ["yes", "on", "1", 1])
 async def test_a_lax_yes_executes(new_house: NewHouse, confirmed: object) -> None:
-    """ADK takes whatever pydantic takes for a yes."""
+    """ADK accepts every value that pydantic accepts as true."""
     house = await new_house()
     request = requests_in(await house.run(said("pay:5")))[0]
     reply = types.Content(role="user", parts=[response_to(request, {"confirmed": confirmed})])
@@ -260,7 +260,7 @@ async def test_a_word_that_is_no_boolean_kills_the_run(new_house: NewHouse) -> N
 
 @both_apps
 async def test_a_denial_loses_its_reason(new_house: NewHouse, resumable: bool) -> None:
-    """A static gate tells the model only that the call is rejected, and not why."""
+    """A static gate tells the model that the call is rejected, without the reason."""
     house = await new_house(resumable=resumable)
     requests = requests_in(await house.run(said("pay:5")))
     denied = await house.run(answer(requests, confirmed=False, payload={"reason": "too dear"}))
@@ -270,7 +270,7 @@ async def test_a_denial_loses_its_reason(new_house: NewHouse, resumable: bool) -
 
 @both_apps
 async def test_a_denied_dynamic_gate_enters_the_tool(new_house: NewHouse, resumable: bool) -> None:
-    """ADK holds nothing back where the tool itself asked: its body runs, with confirmed=False."""
+    """If the tool itself asked, ADK runs its body with confirmed=False."""
     house = await new_house(resumable=resumable)
     requests = requests_in(await house.run(said("grant:3")))
     await house.run(answer(requests, confirmed=False))
@@ -281,7 +281,7 @@ async def test_a_denied_dynamic_gate_enters_the_tool(new_house: NewHouse, resuma
 async def test_a_request_that_says_other_than_the_history_is_refused(
     new_house: NewHouse, resumable: bool
 ) -> None:
-    """The arguments in the request and in the call must be the same when the answer comes."""
+    """The arguments of the request and the call must be equal when the answer arrives."""
     house = await new_house(resumable=resumable)
     requests = requests_in(await house.run(said("pay:5")))
     with closing(sqlite3.connect(house.database)) as database, database:
@@ -307,7 +307,7 @@ def threshold_agent(tool: Any) -> Agent:
 
 
 async def test_a_threshold_with_context_needs_a_tool_with_context(new_house: NewHouse) -> None:
-    """A threshold function gets the tool's own parameters, and the context only if it is one."""
+    """A threshold function gets the tool's own parameters; the context must be one of them."""
 
     def pay(amount: float) -> float:
         """Pay."""
@@ -328,7 +328,7 @@ async def test_a_threshold_with_context_needs_a_tool_with_context(new_house: New
 async def test_a_gate_inside_an_agent_tool_never_surfaces(
     new_house: NewHouse, resumable: bool
 ) -> None:
-    """The model of the outer agent is told that the inner one stopped; nobody is asked."""
+    """The outer agent's model is told that the inner one stopped; nobody is asked."""
 
     def root(house: House) -> BaseAgent:
         return Agent(
@@ -350,7 +350,7 @@ async def test_a_gate_inside_an_agent_tool_never_surfaces(
 
 @both_apps
 async def test_the_gate_of_a_sub_agent(new_house: NewHouse, resumable: bool) -> None:
-    """A sub-agent's gate surfaces under its name, and the answer goes back to the sub-agent."""
+    """A sub-agent's gate surfaces with its name, and the answer goes to the sub-agent."""
     house = await new_house(root=parent_root, resumable=resumable)
     paused = await house.run(said("pay:5"))
     assert paused[-1].author == "sub"
@@ -360,7 +360,7 @@ async def test_the_gate_of_a_sub_agent(new_house: NewHouse, resumable: bool) -> 
 
 @both_apps
 async def test_a_text_turn_in_between(new_house: NewHouse, resumable: bool) -> None:
-    """The user may say something else while a call waits; the answer still finds its call."""
+    """The user may send other text while a call waits; the answer still finds its call."""
     house = await new_house(resumable=resumable)
     paused = await house.run(said("pay:5"))
     assert told(await house.run(said("hello"), invocation="run-2")) == ["root says Hello."]
@@ -374,7 +374,7 @@ async def test_a_text_turn_in_between(new_house: NewHouse, resumable: bool) -> N
 async def test_the_invocation_of_an_answer_is_that_of_its_call(
     new_house: NewHouse, resumable: bool, invocation: str | None
 ) -> None:
-    """ADK finds the invocation by the id of the call: a missing or a wrong one does no harm."""
+    """ADK finds the invocation by the id of the call; a missing or wrong one does no harm."""
     house = await new_house(resumable=resumable)
     paused = await house.run(said("pay:5"))
     resumed = await house.run(answer(requests_in(paused)), invocation=invocation)
@@ -391,7 +391,7 @@ async def test_an_answer_to_nothing_is_an_error(new_house: NewHouse) -> None:
 
 
 async def test_a_plain_sequence_ends_with_the_agent_that_asked(new_house: NewHouse) -> None:
-    """After its resume a plain SequentialAgent forgets the agents that come after."""
+    """After its resume a plain SequentialAgent does not run the later agents."""
     house = await new_house(root=sequence_root)
     resumed = await house.run(answer(requests_in(await house.run(said("pay:5"), invocation=None))))
     assert [event.author for event in resumed] == ["second", "second"]

@@ -1,4 +1,4 @@
-"""What google-adk does with gates of tools and nodes that are not plain functions."""
+"""google-adk's behaviour with gates of tools and nodes that are not plain functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.soak
 
 
 class Pay(BaseTool):
-    """A user's own tool, which asks by the hook that every tool has."""
+    """A custom tool that asks with the hook of all tools."""
 
     def __init__(self, house: House) -> None:
         super().__init__(name="pay", description="Pay.")
@@ -51,7 +51,7 @@ def own_tool_root(house: House) -> BaseAgent:
 async def test_the_gate_of_a_custom_tool_is_enforced(
     new_house: NewHouse, *, confirmed: bool
 ) -> None:
-    """It runs after a yes, and never after a no: the gate stands before every kind of tool."""
+    """It runs after an approval and never after a rejection: every kind of tool has the gate."""
     house = await new_house(root=own_tool_root)
     requests = requests_in(await house.run(said("pay:5")))
     assert len(requests) == 1
@@ -63,7 +63,7 @@ async def test_the_gate_of_a_custom_tool_is_enforced(
 
 
 def asking_root(house: House) -> Any:
-    """Build a workflow that asks for an account, and notes what it gets."""
+    """Build a workflow that asks for an account and records the answer."""
 
     async def ask(ctx: Any) -> AsyncGenerator[RequestInput, None]:
         yield RequestInput(message="Which account?", payload={"order": 1})
@@ -82,7 +82,7 @@ def asking_root(house: House) -> Any:
 async def test_a_workflow_asks_by_a_request_for_input(
     new_house: NewHouse, response: dict[str, Any], value: object
 ) -> None:
-    """The call has message, payload and schema; a response of one `result` is unwrapped."""
+    """The call has message, payload and schema; a response with one `result` is unwrapped."""
     house = await new_house(root=asking_root)
     events: list[Event] = await house.run(said("go"))
     (call,) = [call for event in events for call in event.get_function_calls()]

@@ -27,7 +27,7 @@ def key(call: str, session: _Session | None = None) -> str:
 
 
 def test_the_same_call_has_the_same_key_and_another_call_another() -> None:
-    """The key depends on nothing but the session and the call."""
+    """The key depends only on the session and the call."""
     assert key("adk-1") == key("adk-1")
     assert len(key("adk-1")) == 32
     assert len({key("adk-1"), key("adk-2"), key("adk-1", _Session(id="s2"))}) == 3

@@ -1,4 +1,4 @@
-"""What is said of an agent before it runs, and that ADK then does just that."""
+"""Findings about an agent before it runs, and ADK's matching behaviour."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from signoff.worker.adk.inspection import concerns
 from worker.adk.conftest import NewHouse
 from worker.adk.harness import House, requests_in, said, told
 
-# ADK announces its experimental features by warning about them.
+# ADK warns about its experimental features.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning"),
     pytest.mark.filterwarnings("ignore:The .plugins. argument is deprecated:DeprecationWarning"),
@@ -42,23 +42,23 @@ def pay(amount: float) -> dict[str, float]:
 
 
 def grant(days: int, tool_context: ToolContext) -> dict[str, str]:
-    """Grant days, and ask in the code."""
+    """Grant days, and ask in the tool's own code."""
     tool_context.request_confirmation(hint="How many?")
     return {"status": "pending"}
 
 
 def large(amount: float) -> bool:
-    """Say whether an amount is large."""
+    """Return whether an amount is large."""
     return amount > 10
 
 
 async def large_in_context(amount: float, tool_context: ToolContext) -> bool:
-    """Say whether an amount is large, with a context that pay() does not take."""
+    """Return whether an amount is large, with a context that pay() does not take."""
     return amount > 10
 
 
 def anything() -> bool:
-    """Say yes, and take nothing."""
+    """Return True, without parameters."""
     return True
 
 
@@ -78,7 +78,7 @@ class GatedAgentTool(AgentTool):
 
 
 def test_an_agent_whose_gates_surface_gives_no_concern() -> None:
-    """Tools of agents, of sub-agents and of workflows reach somebody."""
+    """Tools of agents, sub-agents and workflows reach a person."""
     gated = FunctionTool(pay, require_confirmation=True)
     threshold = FunctionTool(pay, require_confirmation=large)
     root = agent("root", gated, grant, sub_agents=[agent("sub", threshold)])
@@ -98,7 +98,7 @@ def test_an_agent_whose_gates_surface_gives_no_concern() -> None:
     ids=["static", "threshold", "dynamic", "long-running"],
 )
 def test_a_gate_inside_an_agent_tool_is_found_wherever_it_is(tool: object, words: str) -> None:
-    """The way to it is named, also through sub-agents and workflows."""
+    """The path to it is named, also through sub-agents and workflows."""
     inner = agent("inner", sub_agents=[agent("deep", tool)])
     flow = Workflow(name="flow", edges=[("START", agent("outer", AgentTool(inner)))])
     (found,) = concerns(flow)
@@ -120,7 +120,7 @@ def sign_in(tool_context: ToolContext) -> dict[str, str]:
 
 
 def test_a_tool_that_asks_for_a_credential_is_warned_about() -> None:
-    """It may find one where the agent keeps its credentials; where not, nobody can be asked."""
+    """Its agent may have the credential; otherwise nobody can be asked."""
     (concern,) = concerns(agent("root", sign_in))
     assert "which no approver can give" in concern.text
     assert not concern.broken
@@ -145,7 +145,7 @@ def looped(*agents: BaseAgent) -> LoopAgent:
 def test_what_adk_leaves_undone_behind_an_approval_is_named(
     build: Callable[..., BaseAgent],
 ) -> None:
-    """In an app that is not resumable; a resumable one, and a bare root, go on."""
+    """This concerns apps that are not resumable; resumable ones and bare roots continue."""
     root = build(payer("a"), agent("b"))
     found = " ".join(map(str, concerns(App(name="desk", root_agent=root))))
     assert "ADK goes on with 'a' alone" in found
@@ -158,14 +158,14 @@ def test_what_adk_leaves_undone_behind_an_approval_is_named(
 
 
 def test_an_agent_that_never_hears_its_answer_is_named() -> None:
-    """Agents with an order of their own, as a node of a workflow."""
+    """It concerns agents with an order of their own as nodes of a workflow."""
     root = Workflow(name="graph", edges=[("START", sequence(payer("a"), agent("b")))])
     (found,) = [one for one in concerns(root) if one.broken]
     assert "never hears the answer" in str(found)
 
 
 def test_a_gated_agent_tool_is_warned_about() -> None:
-    """It works, and one yes lets the whole of its agent run."""
+    """It works, and one approval lets its whole agent run."""
     (found,) = concerns(agent("root", GatedAgentTool(agent("inner", pay))))
     assert not found.broken
     assert str(found).startswith("root > inner: the AgentTool itself asks")
@@ -178,7 +178,7 @@ def test_a_gated_agent_tool_is_warned_about() -> None:
 async def test_a_threshold_that_cannot_be_called_is_found(
     new_house: NewHouse, threshold: Any, words: str
 ) -> None:
-    """It is said at the start; without that, the first call would fail the run."""
+    """The start reports it; otherwise the first call would fail the run."""
     tool = FunctionTool(pay, require_confirmation=threshold)
 
     def root(_: House) -> Agent:
@@ -195,7 +195,7 @@ async def test_a_threshold_that_cannot_be_called_is_found(
 
 
 def test_a_gate_inside_an_agent_tool_without_plugins_reaches_nobody() -> None:
-    """The guard is one of them."""
+    """The guard is one of the plugins."""
     (found,) = concerns(agent("outer", AgentTool(payer("inner"), include_plugins=False)))
     assert found.broken
     assert "nobody is ever asked" in found.text
@@ -204,7 +204,7 @@ def test_a_gate_inside_an_agent_tool_without_plugins_reaches_nobody() -> None:
 async def test_what_is_inside_an_agent_tool_reaches_nobody_in_adk(
     new_house: NewHouse,
 ) -> None:
-    """No request gets out, and the tool does not run: the agent outside is told that it failed."""
+    """No request surfaces and the tool does not run: the outer agent is told that it failed."""
     done = []
 
     def spend(amount: float) -> dict[str, float]:
@@ -233,7 +233,7 @@ async def test_what_is_inside_an_agent_tool_reaches_nobody_in_adk(
 
 
 def test_a_worker_says_it_at_its_start_and_a_broken_agent_does_not_stop_it(tmp_path: Path) -> None:
-    """Each concern is one line of the log; so is an agent that does not load."""
+    """Each concern is one line of the log, as is an agent that does not load."""
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "__init__.py").write_text("from . import agent\n")
     (tmp_path / "bad" / "agent.py").write_text("import no_such_module\n")

@@ -1,4 +1,4 @@
-"""What google-adk does when a process dies: which call goes on, and what may happen twice."""
+"""google-adk after the death of a process: which call continues, and what may happen twice."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ ROOTS: dict[str, Root] = {
     "workflow": workflow_root,
 }
 NODE_PATH = ("llm", "parent", "workflow")
-"""The roots that ADK runs as nodes; the others take the older path through the runner."""
+"""The roots that ADK runs as nodes; the others use the older path through the runner."""
 
 both_apps = pytest.mark.parametrize("resumable", [False, True], ids=["plain", "resumable"])
 both_gates = pytest.mark.parametrize(("ask", "tool"), [("pay:5", "pay"), ("grant:3", "grant")])
@@ -74,7 +74,7 @@ YES = {"approved": 2}
 
 
 class Reader(BasePlugin):
-    """Counts the calls of tools that each request shows the model."""
+    """Counts the tool calls that each request shows the model."""
 
     def __init__(self) -> None:
         super().__init__(name="reader")
@@ -89,7 +89,7 @@ class Reader(BasePlugin):
 
 
 async def paused_house(new_house: NewHouse, ask: str = "pay:5", **options: Any) -> House:
-    """Build a house that has run up to its pause."""
+    """Build a house that has run to its pause."""
     house = await new_house(**options)
     await house.run(said(ask))
     return house
@@ -105,7 +105,7 @@ async def reply_to(house: House) -> types.Content:
 
 @every_root
 async def test_a_plain_app_takes_our_invocation_id(new_house: NewHouse, root: Root) -> None:
-    """On a fresh session every event of a plain app carries the id that the caller gave."""
+    """With a new session, every event of a plain app has the caller's id."""
     house = await paused_house(new_house, root=root)
     await house.run(await reply_to(house))
     assert {event.invocation_id for event in await house.history()} == {RUN}
@@ -114,7 +114,7 @@ async def test_a_plain_app_takes_our_invocation_id(new_house: NewHouse, root: Ro
 
 @node_roots
 async def test_a_resumable_app_takes_our_invocation_id(new_house: NewHouse, root: Root) -> None:
-    """So does a resumable one whose root is an LlmAgent or a Workflow."""
+    """So does a resumable app whose root is an LlmAgent or a Workflow."""
     house = await paused_house(new_house, root=root, resumable=True)
     await house.run(await reply_to(house))
     assert {event.invocation_id for event in await house.history()} == {RUN}
@@ -143,7 +143,7 @@ async def test_older_resumable_roots_want_an_event_before_our_id(
 async def test_a_repeated_run_says_the_message_once_and_can_be_approved(
     new_house: NewHouse, root: Root, resumable: bool, lived: int
 ) -> None:
-    """Wherever the first try died, the same call again adds no message and leads to one payment."""
+    """Wherever the first attempt died, a repetition adds no message and leads to one payment."""
     house = await new_house(root=root, resumable=resumable)
     if resumable and root in (sequence_root, custom_root):
         await house.append(Event(author="user", invocation_id=RUN))
@@ -157,7 +157,7 @@ async def test_a_repeated_run_says_the_message_once_and_can_be_approved(
 
 
 async def test_a_repeated_plain_run_asks_twice_and_can_pay_twice(new_house: NewHouse) -> None:
-    """If the first request was on disk, a plain app asks anew; both requests can be approved."""
+    """If the first request was stored, a plain app asks again; both can be approved."""
     house = await new_house()
     await house.run(said("pay:5"), events_to_live=3)
     await house.run(said("pay:5"))
@@ -169,7 +169,7 @@ async def test_a_repeated_plain_run_asks_twice_and_can_pay_twice(new_house: NewH
 
 
 async def test_a_repeated_plain_run_hides_the_orphaned_call(new_house: NewHouse) -> None:
-    """The model is not shown the call of the first try that nothing ever answered."""
+    """The model does not see the first attempt's unanswered call."""
     reader = Reader()
     house = await new_house(plugins=[reader])
     await house.run(said("pay:5"), events_to_live=2)
@@ -181,7 +181,7 @@ async def test_a_repeated_plain_run_hides_the_orphaned_call(new_house: NewHouse)
 
 
 async def test_repeating_a_paused_plain_run_lets_the_model_speak(new_house: NewHouse) -> None:
-    """A plain app that has paused must not be run again: the model words the placeholder."""
+    """A paused plain app must not run again: the model comments on the placeholder."""
     house = await paused_house(new_house)
     again = await house.run(said("pay:5"))
     assert len(again) == 1
@@ -192,7 +192,7 @@ async def test_repeating_a_paused_plain_run_lets_the_model_speak(new_house: NewH
 async def test_repeating_a_paused_resumable_run_does_nothing(
     new_house: NewHouse, root: Root
 ) -> None:
-    """A resumable app that has paused may be run again: nothing is said and nothing asked."""
+    """A paused resumable app may run again: no text and no request follow."""
     house = await paused_house(new_house, root=root, resumable=True)
     calls = len(house.turns)
     assert told(await house.run(said("pay:5"))) == []
@@ -201,7 +201,7 @@ async def test_repeating_a_paused_resumable_run_does_nothing(
 
 
 async def test_a_resumable_run_keeps_the_call_it_had_made(new_house: NewHouse) -> None:
-    """A resumable app gates the very call on disk; the model is not asked again."""
+    """A resumable app gates the stored call; the model is not asked again."""
     house = await new_house(resumable=True)
     await house.run(said("pay:5"), events_to_live=2)
     await house.run(said("pay:5"))
@@ -215,7 +215,7 @@ async def test_a_resumable_run_keeps_the_call_it_had_made(new_house: NewHouse) -
 async def test_an_ungated_tool_runs_again_if_its_result_was_lost(
     new_house: NewHouse, resumable: bool
 ) -> None:
-    """Without a gate ADK promises at least once: a lost result means a second execution."""
+    """Without a gate ADK promises "at least once": a lost result means a second execution."""
     house = await new_house(resumable=resumable)
     await house.run(said("note:a"), events_to_live=2)
     await house.run(said("note:a"))
@@ -228,7 +228,7 @@ UNTIL_ANSWER, UNTIL_RESULT, UNTIL_WORD = 1, 2, 3
 
 
 async def answered(new_house: NewHouse, ask: str, lived: int, **options: Any) -> House:
-    """Build a house that died so many events after its pause, the answer being the first."""
+    """Build a house that died some events after its pause; the answer is the first event."""
     house = await paused_house(new_house, ask, **options)
     await house.run(await reply_to(house), events_to_live=lived)
     return house
@@ -240,7 +240,7 @@ async def answered(new_house: NewHouse, ask: str, lived: int, **options: Any) ->
 async def test_no_message_goes_on_before_the_tool(
     new_house: NewHouse, root: Root, resumable: bool, ask: str, tool: str
 ) -> None:
-    """Dead between the answer and the tool: the id alone runs the tool, and adds no user event."""
+    """After a death between answer and tool, the id alone runs the tool, without a user event."""
     house = await paused_house(new_house, ask, root=root, resumable=resumable)
     async with house.service() as service:
         stream = house.runner(service).run_async(
@@ -264,7 +264,7 @@ async def test_no_message_goes_on_before_the_tool(
 async def test_a_lost_result_runs_the_tool_twice(
     new_house: NewHouse, resumable: bool, ask: str, tool: str, resend: bool
 ) -> None:
-    """Dead after the effect and before its event: either way on runs the tool again."""
+    """After a death between effect and event, both ways to continue run the tool again."""
     house = await answered(new_house, ask, UNTIL_ANSWER, resumable=resumable)
     await house.run(await reply_to(house) if resend else None)
     assert [name for name, _ in house.journal] == [tool, tool]
@@ -276,7 +276,7 @@ async def test_a_lost_result_runs_the_tool_twice(
 async def test_no_message_brings_the_last_word(
     new_house: NewHouse, resumable: bool, ask: str, tool: str
 ) -> None:
-    """Dead before the last word: the id alone makes the model say it; the tool is left alone."""
+    """After a death before the last message, the id alone makes the model write it."""
     house = await answered(new_house, ask, UNTIL_RESULT, resumable=resumable)
     rest = await house.run(None)
     assert [line.split(" ")[1] for line in told(rest)] == ["says"]
@@ -289,7 +289,7 @@ async def test_no_message_brings_the_last_word(
 async def test_the_answer_again_swallows_the_last_word(
     new_house: NewHouse, resumable: bool, ask: str, tool: str
 ) -> None:
-    """Dead before the last word: the answer sent again ends the run without one."""
+    """After a death before the last message, a repeated answer ends the run without one."""
     house = await answered(new_house, ask, UNTIL_RESULT, resumable=resumable)
     assert told(await house.run(await reply_to(house))) == []
     assert [name for name, _ in house.journal] == [tool]
@@ -300,7 +300,7 @@ async def test_the_answer_again_swallows_the_last_word(
 async def test_no_message_after_the_last_word_says_it_again(
     new_house: NewHouse, resumable: bool
 ) -> None:
-    """An LlmAgent that was done speaks a second time: look at the history before going on."""
+    """A finished LlmAgent speaks a second time, so check the history before continuing."""
     house = await answered(new_house, "pay:5", UNTIL_WORD, resumable=resumable)
     assert told(await house.run(None)) == ['root says pay {"paid": 5.0}']
     assert house.journal == [("pay", 5.0)]
@@ -308,7 +308,7 @@ async def test_no_message_after_the_last_word_says_it_again(
 
 @both_apps
 async def test_a_workflow_that_was_done_stays_silent(new_house: NewHouse, resumable: bool) -> None:
-    """A Workflow root goes on with the node that was due, and with nothing when all were done."""
+    """A Workflow root continues with the due node, or not at all."""
     house = await answered(new_house, "pay:5", 99, root=workflow_root, resumable=resumable)
     assert told(await house.history())[-1] == "third says third done"
     assert told(await house.run(None)) == []
@@ -319,7 +319,7 @@ async def test_a_workflow_that_was_done_stays_silent(new_house: NewHouse, resuma
 async def test_older_plain_roots_go_on_through_a_resumable_copy(
     new_house: NewHouse, root: Root, lived: int, runs: int
 ) -> None:
-    """They refuse to go on without a message; the same agent in a resumable App does go on."""
+    """They refuse to continue without a message; in a resumable App the same agent continues."""
     house = await answered(new_house, "pay:5", lived, root=root)
     with pytest.raises(ValueError, match="requires a new_message or a resumable app"):
         await house.run(None)
@@ -334,7 +334,7 @@ async def test_older_plain_roots_go_on_through_a_resumable_copy(
 async def test_a_text_turn_after_the_answer_takes_its_place(
     new_house: NewHouse, resumable: bool
 ) -> None:
-    """Only the last user event counts: behind a text the answer must be sent again to work."""
+    """Only the last user event counts: after a text, the answer must be sent again."""
     house = await paused_house(new_house, resumable=resumable)
     reply = await reply_to(house)
     await house.append(Event(author="user", invocation_id=RUN, content=reply))
@@ -352,7 +352,7 @@ async def test_a_text_turn_after_the_answer_takes_its_place(
 async def test_half_a_pause_is_enough_for_a_static_gate(
     new_house: NewHouse, resumable: bool
 ) -> None:
-    """With the request on disk and no placeholder, a static gate can be approved."""
+    """If the request is stored without a placeholder, a static gate can be approved."""
     house = await new_house(resumable=resumable)
     await house.run(said("pay:5"), events_to_live=3)
     await house.run(await reply_to(house))
@@ -363,7 +363,7 @@ async def test_half_a_pause_is_enough_for_a_static_gate(
 async def test_half_a_pause_is_not_enough_for_a_dynamic_gate(
     new_house: NewHouse, resumable: bool
 ) -> None:
-    """With the request on disk and no placeholder, ADK has forgotten that the tool asked."""
+    """If the request is stored without a placeholder, ADK forgets that the tool asked."""
     house = await new_house(resumable=resumable)
     await house.run(said("grant:3"), events_to_live=3)
     with pytest.raises(ValueError, match="does not require confirmation"):
@@ -372,7 +372,7 @@ async def test_half_a_pause_is_not_enough_for_a_dynamic_gate(
 
 
 async def test_a_plain_run_repeated_heals_a_dynamic_gate(new_house: NewHouse) -> None:
-    """The same message again makes a plain app ask anew, and the new request can be approved."""
+    """The same message makes a plain app ask again, and the new request can be approved."""
     house = await new_house()
     await house.run(said("grant:3"), events_to_live=3)
     await house.run(said("grant:3"))
@@ -385,7 +385,7 @@ async def test_a_plain_run_repeated_heals_a_dynamic_gate(new_house: NewHouse) ->
 async def test_a_resumable_run_repeated_does_not_heal_a_dynamic_gate(
     new_house: NewHouse, message: types.Content | None
 ) -> None:
-    """A resumable app takes itself for paused and does nothing, for ever."""
+    """A resumable app considers itself paused and does nothing, forever."""
     house = await new_house(resumable=True)
     await house.run(said("grant:3"), events_to_live=3)
     assert told(await house.run(message)) == []
@@ -397,7 +397,7 @@ async def test_a_resumable_run_repeated_does_not_heal_a_dynamic_gate(
 async def test_the_missing_placeholder_can_be_written_by_hand(
     new_house: NewHouse, resumable: bool
 ) -> None:
-    """All that the placeholder must say is in the request, so a dynamic gate can be mended."""
+    """The request has everything that the placeholder needs, so a dynamic gate can be repaired."""
     house = await new_house(resumable=resumable)
     await house.run(said("grant:3"), events_to_live=3)
     asking = (await house.history())[-1]
@@ -429,7 +429,7 @@ async def test_the_missing_placeholder_can_be_written_by_hand(
 async def test_beside_a_sibling_the_request_can_be_lost(
     new_house: NewHouse, resumable: bool
 ) -> None:
-    """There the placeholder is written first; if the request is lost, a repeat never asks again."""
+    """The placeholder is written first; if the request is lost, a repetition never asks again."""
     house = await new_house(resumable=resumable)
     await house.run(said("note:a pay:5"), events_to_live=3)
     again = await house.run(said("note:a pay:5"))
@@ -441,7 +441,7 @@ async def test_beside_a_sibling_the_request_can_be_lost(
 async def test_the_lost_request_can_be_written_by_hand(
     new_house: NewHouse, resumable: bool
 ) -> None:
-    """The actions of the placeholder say what was to be asked, so the request can be mended too."""
+    """The placeholder's actions have the question, so the request can be repaired too."""
     house = await new_house(resumable=resumable)
     await house.run(said("note:a pay:5"), events_to_live=3)
     history = await house.history()
@@ -478,7 +478,7 @@ async def test_the_lost_request_can_be_written_by_hand(
 async def test_custom_metadata_is_on_every_event(
     new_house: NewHouse, root: Root, resumable: bool
 ) -> None:
-    """The metadata of a RunConfig is on the user's event and all others of the run, and is kept."""
+    """The metadata of a RunConfig is on all events of the run, and is stored."""
     house = await new_house(root=root, resumable=resumable)
     mark = {"signoff": {"task": "t-1"}}
     await house.run(said("pay:5"), invocation=None, config=RunConfig(custom_metadata=mark))
@@ -491,7 +491,7 @@ async def test_custom_metadata_is_on_every_event(
 
 
 class Guard(BasePlugin):
-    """Notes what comes by before a tool, and answers in its place where it is told to."""
+    """Records the calls before a tool, and answers instead of it if told to."""
 
     def __init__(self, *, reject: bool = False, ask_again: bool = False) -> None:
         super().__init__(name="guard")
@@ -503,7 +503,7 @@ class Guard(BasePlugin):
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
-        """Note the call; reject it, ask again, or give the result it had the first time."""
+        """Record the call; reject it, ask again, or return its first result."""
         verdict = tool_context.tool_confirmation
         confirmed = None if verdict is None else verdict.confirmed
         self.seen.append((tool.name, tool_context.function_call_id, confirmed))
@@ -533,7 +533,7 @@ class Guard(BasePlugin):
 async def test_a_plugin_answers_a_rejection_with_the_reason(
     new_house: NewHouse, resumable: bool, ask: str, tool: str
 ) -> None:
-    """The model sees exactly the dict of the plugin, and neither gate lets the tool's body run."""
+    """The model gets the plugin's dict, and neither gate runs the tool's body."""
     guard = Guard(reject=True)
     house = await new_house(resumable=resumable, plugins=[guard])
     requests = requests_in(await house.run(said(ask)))
@@ -548,7 +548,7 @@ async def test_a_plugin_answers_a_rejection_with_the_reason(
 async def test_what_a_plugin_sees_before_a_tool(
     new_house: NewHouse, resumable: bool, ask: str, tool: str
 ) -> None:
-    """Asked before the gate, it sees one call id twice: without a confirmation, then with it."""
+    """Before the gate, it sees a call id twice: without a confirmation, then with it."""
     guard = Guard()
     house = await new_house(resumable=resumable, plugins=[guard])
     (request,) = requests_in(await house.run(said(ask)))
@@ -562,7 +562,7 @@ async def test_what_a_plugin_sees_before_a_tool(
 async def test_a_plugin_can_stand_in_for_a_tool_that_has_run(
     new_house: NewHouse, resumable: bool, ask: str, tool: str
 ) -> None:
-    """A result kept under the call id takes the place of the second execution after a death."""
+    """A result with the call id replaces the second execution after a death."""
     house = await answered(new_house, ask, UNTIL_ANSWER, resumable=resumable, plugins=[Guard()])
     rest = await house.run(None)
     assert [name for name, _ in house.journal] == [tool]
@@ -574,7 +574,7 @@ async def test_a_plugin_can_stand_in_for_a_tool_that_has_run(
 async def test_a_plugin_cannot_ask_again_within_a_resume(
     new_house: NewHouse, resumable: bool
 ) -> None:
-    """A request made during a resume never surfaces: asking again must be done from outside."""
+    """A request during a resume never surfaces, so asking again has to be done from outside."""
     house = await paused_house(new_house, resumable=resumable, plugins=[Guard(ask_again=True)])
     resumed = await house.run(await reply_to(house))
     assert requests_in(resumed) == []
@@ -582,7 +582,7 @@ async def test_a_plugin_cannot_ask_again_within_a_resume(
 
 
 def test_plugins_for_an_agent_without_an_app(tmp_path: Path) -> None:
-    """An agent that came without an App gets one around it, and is not changed by that."""
+    """An agent without an App gets one, and does not change."""
     guard = Guard()
     agent = House(tmp_path / "x").gated()
     app = App(name="folder", root_agent=agent, plugins=[guard])
@@ -592,7 +592,7 @@ def test_plugins_for_an_agent_without_an_app(tmp_path: Path) -> None:
 
 
 def test_plugins_for_a_users_app(tmp_path: Path) -> None:
-    """A copy of an App takes more plugins and another name, and the user's own stays as it was."""
+    """A copy of an App gets more plugins and another name; the user's own does not change."""
     guard = Guard()
     mine = App(
         name="mine",
@@ -616,7 +616,7 @@ def test_plugins_for_a_users_app(tmp_path: Path) -> None:
 
 @every_root
 async def test_the_original_call_is_in_the_history(new_house: NewHouse, root: Root) -> None:
-    """A request names its call by id, and name and arguments stand in the history under that id."""
+    """A request has the id of its call; name and arguments are in the history."""
     house = await paused_house(new_house, root=root)
     history = await house.history()
     (request,) = requests_in(history)
@@ -657,7 +657,7 @@ async def test_many_sessions_in_one_process(tmp_path: Path) -> None:
     [("sqlite", SqliteSessionService), ("sqlite+aiosqlite", DatabaseSessionService)],
 )
 def test_which_store_a_uri_means(tmp_path: Path, scheme: str, expected: type) -> None:
-    """`sqlite:` is ADK's own SQLite store, `sqlite+aiosqlite:` the one on SQLAlchemy."""
+    """`sqlite:` is ADK's own SQLite store, and `sqlite+aiosqlite:` the one on SQLAlchemy."""
     service = create_session_service_from_options(
         base_dir=str(tmp_path), session_service_uri=f"{scheme}:///{tmp_path}/sessions.db"
     )

@@ -1,9 +1,9 @@
-"""A client of the API as others write them, and plants that serve it."""
+"""A client of the API as other people write it, and plants that serve the API."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from promises.plant import ROOT, Plant, plant
 
 CONFIRM = "adk_request_confirmation"
 LOCAL = 'adk = true\nlocal_person = "mara"'
-_AGENTS = (
+AGENTS = (
     ROOT / "examples" / "agents",
     ROOT / "tests" / "worker" / "agents",
     ROOT / "tests" / "worker" / "remote" / "agents",
@@ -31,7 +31,7 @@ class Site:
 
     @property
     def url(self) -> str:
-        """Where the gateway listens."""
+        """The URL of the gateway."""
         return f"http://127.0.0.1:{self.plant.supervisor.children['gateway'].said['port']}"
 
     async def session(self, app: str, user: str = "user", **headers: str) -> str:
@@ -43,7 +43,7 @@ class Site:
     async def say(
         self, app: str, session: str, text: str, user: str = "user", **headers: str
     ) -> list[dict[str, Any]]:
-        """Say something to an agent and return the events of its turn."""
+        """Send a message to an agent, and return the events of its turn."""
         body = {
             "appName": app,
             "userId": user,
@@ -91,7 +91,7 @@ def calls_of(events: list[dict[str, Any]]) -> list[str]:
 
 
 def words_of(events: list[dict[str, Any]]) -> str:
-    """Return the last words in events."""
+    """Return the last text in events."""
     texts = [
         part["text"]
         for event in events
@@ -113,21 +113,25 @@ async def site(
     folder: Path,
     *processes: str,
     gateway: str = LOCAL,
-    lease: int = 30,
+    agents: Sequence[Path] = AGENTS,
 ) -> AsyncIterator[Site]:
-    """Build a plant with all agents of the examples and the tests, and a client of its API.
+    """Make an installation and a client of its API.
 
-    Without `processes` it has all of them.
+    Args:
+        folder: The folder of the installation.
+        *processes: The processes to start; all if there are none.
+        gateway: The settings of the gateway.
+        agents: The folders of its agents; those of the examples and the tests by default.
     """
-    agents = folder / "agents"
-    agents.mkdir()
-    for source in _AGENTS:
+    linked = folder / "agents"
+    linked.mkdir()
+    for source in agents:
         for one in source.iterdir():
             if one.is_dir() and not one.name.startswith(("_", ".")):
-                (agents / one.name).symlink_to(one)
+                (linked / one.name).symlink_to(one)
     processes = processes or ("worker", "channels", "gateway")
     async with (
-        plant(folder, *processes, lease=lease, agents=agents, gateway=gateway) as here,
+        plant(folder, *processes, agents=linked, gateway=gateway) as here,
         httpx.AsyncClient(timeout=60) as http,
     ):
         made = Site(here, http)

@@ -1,8 +1,9 @@
-"""How an answer by the API becomes a decision, in this process."""
+"""How an answer by the API becomes a decision."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from pydantic import JsonValue
@@ -18,7 +19,6 @@ from signoff.core.approvals.run import Run
 from signoff.core.base.errors import PayloadError
 from signoff.core.directory.people import Person
 from signoff.worker.adk.history import CONFIRMATION
-from signoff.worker.adk_api import answering
 from signoff.worker.adk_api.answering import Answering, Turn
 from signoff.worker.adk_api.bodies import Answer, RunRequest
 from signoff.worker.adk_api.callers import Caller
@@ -27,7 +27,7 @@ from signoff.worker.adk_api.stated import Stated, stated_in, values_of
 
 
 def as_person(person: Person | None, **users: frozenset[str]) -> Caller:
-    """Return a caller who answers as somebody, and uses nobody's sessions."""
+    """Return a caller who answers as a person and uses no sessions."""
     return Caller("test", users.get("users", frozenset()), None, person, "Set something.")
 
 
@@ -37,23 +37,23 @@ def about(run: Run) -> RunRequest:
 
 
 def yes(call: str = "adk-0", payload: JsonValue = None) -> Answer:
-    """Return a yes."""
+    """Return an approval."""
     return Answer(call, CONFIRMATION, {"confirmed": True, "payload": payload})
 
 
 def no(call: str = "adk-0", reason: str = "") -> Answer:
-    """Return a no."""
+    """Return a rejection."""
     return Answer(call, CONFIRMATION, {"confirmed": False, "payload": {"reason": reason}})
 
 
 @pytest.fixture
 def taking(decider: Decider, ledger: Ledger) -> Answering:
-    """The place where answers are taken."""
+    """Return the part of the API that takes answers."""
     return Answering(decider, ledger)
 
 
 async def test_a_yes_is_a_decision_through_the_api(taking: Answering, ledger: Ledger) -> None:
-    """It ends the approval, and somebody looks on when the run goes on."""
+    """It decides the approval, and the resumed run is watched."""
     run, (was,) = await paused(ledger)
     assert await taking.take(as_person(MARA), about(run), [yes()]) == Turn(run.id, pause=1)
     approval = await ledger.approval(was.id)
@@ -74,7 +74,7 @@ async def test_the_reason_of_a_no_is_kept(taking: Answering, ledger: Ledger) -> 
 async def test_other_values_on_a_call_without_a_template_are_a_proposal(
     taking: Answering, ledger: Ledger
 ) -> None:
-    """A yes to 900 is no yes to the 2500 that were shown, as by email."""
+    """An approval of 900 does not approve the displayed 2500, as with mail."""
     run, (was,) = await paused(ledger)
     await taking.take(as_person(MARA), about(run), [yes(payload={"amount": 900})])
     approval = await ledger.approval(was.id)
@@ -102,7 +102,7 @@ async def test_other_values_on_a_call_without_a_template_are_a_proposal(
 def test_a_payload_is_values_by_field(
     template: JsonValue, payload: JsonValue, values: Mapping[str, JsonValue] | None
 ) -> None:
-    """A template that is no object has one field; one that comes back as it was fills in none."""
+    """A template that is not an object has one field; an unchanged payload fills none."""
     assert values_of(_open(template), payload) == values
 
 
@@ -123,7 +123,7 @@ def test_a_payload_is_values_by_field(
     ],
 )
 def test_a_payload_of_another_type_is_refused(template: JsonValue, payload: JsonValue) -> None:
-    """Nothing is converted that could be meant otherwise."""
+    """A value that could mean something else is not converted."""
     with pytest.raises(PayloadError):
         values_of(_open(template), payload)
 
@@ -136,7 +136,7 @@ def _open(template: JsonValue) -> Approval:
 async def test_one_answer_that_cannot_be_taken_keeps_its_siblings_open(
     taking: Answering, ledger: Ledger
 ) -> None:
-    """All are tried before the first is committed."""
+    """All answers are checked before the first commit."""
     run, before = await paused(ledger, siblings=2, template={"days": 0})
     with pytest.raises(PayloadError):
         await taking.take(as_person(MARA), about(run), [yes(payload={"days": 1}), yes("adk-1")])
@@ -144,7 +144,7 @@ async def test_one_answer_that_cannot_be_taken_keeps_its_siblings_open(
 
 
 async def test_siblings_that_wait_are_counted(taking: Answering, ledger: Ledger) -> None:
-    """The turn comes when the last of them is answered, and then to the client that answered it."""
+    """The turn begins after the last answer, and goes to the client that gave it."""
     run, _ = await paused(ledger, siblings=3)
     assert (await taking.take(as_person(MARA), about(run), [yes()])).waiting == 2
     assert (await taking.take(as_person(CLEO), about(run), [no("adk-1")])).waiting == 1
@@ -154,7 +154,7 @@ async def test_siblings_that_wait_are_counted(taking: Answering, ledger: Ledger)
 async def test_calls_of_two_runs_are_not_answered_in_one_message(
     taking: Answering, ledger: Ledger
 ) -> None:
-    """They would go on at different times; the client would see only one of them."""
+    """They would resume at different times, and the client would see one of them."""
     first, _ = await paused(ledger, session="s")
     other = make_origin(run="run_2", session="s", confirmation="adk-9")
     approval, _ = Approval.open(other, make_call(), hint="", template=None, now=await ledger.now())
@@ -189,7 +189,7 @@ async def test_others_may_not_answer(
     status: int,
     kind: str,
 ) -> None:
-    """Who may use the session is told why; to everybody else there is no such call."""
+    """A user of the session reads the reason; for everybody else the call does not exist."""
     run, before = await paused(ledger)
     with pytest.raises(Problem) as refused:
         await taking.take(as_person(person, users=users), about(run), [yes()])
@@ -200,7 +200,7 @@ async def test_others_may_not_answer(
 async def test_a_call_in_doubt_is_asked_about_by_the_same_id(
     taking: Answering, ledger: Ledger
 ) -> None:
-    """The question whether it shall run again has an approval of its own."""
+    """The question whether it may run again has its own approval."""
     run, (was,) = await paused(ledger)
     now = await ledger.now()
     doubtful = was.approve(MARA, taking.decisions.directory, channel="email", now=now)[0]
@@ -217,10 +217,9 @@ async def test_a_call_in_doubt_is_asked_about_by_the_same_id(
 
 
 async def test_before_anybody_is_asked_an_answer_is_to_come_again(
-    taking: Answering, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    taking: Answering, ledger: Ledger
 ) -> None:
-    """The problem says what is missing: the process that applies the policies."""
-    monkeypatch.setattr(answering, "_ROUTING", 0.01)
+    """The problem names the missing process, which applies the policies."""
     run, _ = await paused(ledger)
     approval, events = Approval.open(
         make_origin(run=run.id, session=run.session, confirmation="adk-9"),
@@ -231,7 +230,7 @@ async def test_before_anybody_is_asked_an_answer_is_to_come_again(
     )
     await ledger.commit(Change().put(approval, was=None).note(events))
     with pytest.raises(Problem, match="signoff channels") as refused:
-        await taking.take(as_person(MARA), about(run), [yes("adk-9")])
+        await replace(taking, patience=0.01).take(as_person(MARA), about(run), [yes("adk-9")])
     assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "2"})
 
 
@@ -274,7 +273,7 @@ OBJECT: JsonValue = {"type": "object", "properties": {"n": {"type": "integer"}},
 def test_input_is_the_answer_itself(
     schema: JsonValue, response: JsonValue, verdict: Stated
 ) -> None:
-    """It is unwrapped as ADK does, except that a text that is asked for stays one."""
+    """It is unwrapped as ADK does, except if text is requested."""
     approval = _input(schema)
     assert stated_in(approval, Answer("adk-0", INPUT, response)) == verdict
 
@@ -295,7 +294,7 @@ def test_input_is_the_answer_itself(
 def test_input_of_another_kind_is_refused(
     schema: JsonValue, response: JsonValue, words: str
 ) -> None:
-    """Whether it is a yes is not guessed, where the schema asks."""
+    """If the schema asks for a yes or a no, it is not guessed."""
     with pytest.raises(PayloadError, match=words):
         stated_in(_input(schema), Answer("adk-0", INPUT, response))
 
@@ -310,7 +309,7 @@ def test_a_no_that_sends_back_what_was_shown_has_no_reason() -> None:
 
 
 async def test_a_call_is_answered_under_its_own_name(taking: Answering, ledger: Ledger) -> None:
-    """A yes to a confirmation is no answer to a request for input under the same id."""
+    """A confirmation does not answer a request for input with the same id."""
     run, (was,) = await paused(ledger)
     await ledger.commit(Change().put(was.model_copy(update={"kind": Kind.INPUT}), was=was))
     with pytest.raises(Problem, match="answered as 'adk_request_input'") as refused:
@@ -340,7 +339,7 @@ async def test_the_latest_question_under_an_id_is_the_one_that_is_answered(
     await taking.take(person, about(run), [no()])
     assert (await ledger.approval(second.id)).state is State.REJECTED
     gone = await ledger.run(run.id)
-    # Its run has no list of either any more.
+    # Its run has neither list any more.
     await ledger.commit(Change().put(gone.model_copy(update={"approvals": ()}), was=gone))
     with pytest.raises(Problem, match="already rejected"):
         await taking.take(person, about(run), [yes()])

@@ -1,4 +1,4 @@
-"""Artifacts: kept where every worker finds them, and read through the API."""
+"""Artifacts: stored for every worker, and read through the API."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NAME = "letters/draft.txt"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def here(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
-    """A plant for the user of this machine."""
-    async with site(tmp_path_factory.mktemp("site"), lease=2) as made:
+    """An installation for the user of this machine."""
+    async with site(tmp_path_factory.mktemp("site")) as made:
         yield made
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def paused(here: Site) -> tuple[str, str]:
-    """A session with a draft of two versions, and the call that waits in it."""
+    """Return a session with two versions of a draft, and its waiting call."""
     session = await here.session("keeps")
     calls_of(await here.say("keeps", session, "Dear Sir"))
     (call,) = calls_of(await here.say("keeps", session, "Dear Madam"))
@@ -35,7 +35,7 @@ async def paused(here: Site) -> tuple[str, str]:
 
 
 async def get(here: Site, session: str, path: str) -> httpx.Response:
-    """Get something of the artifacts of a session."""
+    """Get an artifact resource of a session."""
     return await here.http.get(f"/apps/keeps/users/user/sessions/{session}/artifacts{path}")
 
 
@@ -62,7 +62,7 @@ async def test_artifacts_are_listed_and_loaded(here: Site, paused: tuple[str, st
 async def test_adks_own_client_reads_what_is_known_of_versions(
     here: Site, paused: tuple[str, str]
 ) -> None:
-    """The methods of the conformance client of google-adk for artifacts work."""
+    """google-adk's conformance client can use its methods for artifacts."""
     where: dict[str, Any] = {"app_name": "keeps", "user_id": "user", "session_id": paused[0]}
     async with AdkWebServerClient(base_url=here.url) as client:
         listed = await client.list_artifact_versions_metadata(**where, artifact_name=NAME)
@@ -85,14 +85,14 @@ async def test_adks_own_client_reads_what_is_known_of_versions(
 async def test_what_is_not_there_is_a_problem(
     here: Site, paused: tuple[str, str], path: str, status: int, kind: str
 ) -> None:
-    """And so is a name that leads elsewhere."""
+    """This includes a name that leads outside."""
     answer = await get(here, paused[0], path)
     assert answer.status_code == status, answer.text
     assert answer.json()["type"] == f"urn:signoff:problem:{kind}"
 
 
 async def test_those_of_another_session_are_not_there(here: Site) -> None:
-    """A session that is not there looks the same as one without the artifact's session."""
+    """An unknown session looks the same as another user's session."""
     answer = await get(here, "none", "")
     assert (answer.status_code, answer.json()["type"]) == (
         404,
@@ -101,7 +101,7 @@ async def test_those_of_another_session_are_not_there(here: Site) -> None:
 
 
 async def test_artifacts_cannot_be_changed(here: Site, paused: tuple[str, str]) -> None:
-    """What somebody is asked about may name one."""
+    """A waiting request may refer to an artifact."""
     path = f"/apps/keeps/users/user/sessions/{paused[0]}/artifacts"
     body = {"filename": NAME, "artifact": {"text": "x"}}
     for answer in (
@@ -113,7 +113,7 @@ async def test_artifacts_cannot_be_changed(here: Site, paused: tuple[str, str]) 
 
 
 async def test_another_process_finds_what_was_kept(here: Site, paused: tuple[str, str]) -> None:
-    """The worker that resumes the run is not the one that has saved the draft."""
+    """The worker that resumes the run is not the one that saved the draft."""
     session, call = paused
     await here.plant.kill("worker")
     answered = await here.answer("keeps", session, call, {"confirmed": True})

@@ -1,4 +1,4 @@
-"""What is wrong with a request is said clearly, and nothing is changed by it."""
+"""Invalid requests get a clear error and change nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from worker.api.client import Site, answer_body, calls_of, events_of, site, word
 
 
 def hashed(token: str) -> str:
-    """Return what stands in the settings for a token."""
+    """Return the settings' form of a token."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -57,13 +57,13 @@ RILEY = "riley@example.com"
 
 
 def bearer(token: str) -> dict[str, str]:
-    """Return the header that a holder of a token sends; "" is somebody without one."""
+    """Return the header of a token's holder; "" means no token."""
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 @dataclass
 class Paused:
-    """A run that waits for Mara, and everything about it that must not change."""
+    """A run that waits for Mara, and the records that must not change."""
 
     site: Site
     session: str
@@ -80,7 +80,7 @@ class Paused:
     async def post(
         self, body: object, token: str = "mara", path: str = "/run_sse", **more: Any
     ) -> httpx.Response:
-        """Post JSON, or bytes as they are."""
+        """Post JSON, or bytes unchanged."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Content-Type": "application/json", **bearer(token), **more}
         return await self.site.http.post(path, content=content, headers=headers)
@@ -95,14 +95,14 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def here(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
-    """A plant whose API takes tokens."""
+    """Return a plant whose API requires tokens."""
     async with site(tmp_path_factory.mktemp("site"), gateway=TOKENS) as made:
         yield made
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def paused(here: Site) -> Paused:
-    """A run that stays paused: what these tests send does nothing to it."""
+    """Return a run that stays paused, whatever the tests send."""
     return await pause(here)
 
 
@@ -126,7 +126,7 @@ YES = {"confirmed": True, "payload": {"approved_days": 5}}
 
 
 def with_response(response: object) -> Any:
-    """Build a body whose response is this."""
+    """Build a body with this response."""
     return lambda it: it.answer(response)
 
 
@@ -296,7 +296,7 @@ BAD = {
 
 @pytest.mark.parametrize("case", BAD)
 async def test_bad_input_is_a_problem_and_changes_nothing(paused: Paused, case: str) -> None:
-    """Each has a status, a type, words that help, and leaves every record as it was."""
+    """Each has a status, a type and a message, and leaves every record unchanged."""
     build, status, kind, words = BAD[case]
     before = await paused.state()
     answer = await paused.post(build(paused))
@@ -311,14 +311,14 @@ async def test_bad_input_is_a_problem_and_changes_nothing(paused: Paused, case: 
     assert words in problem["detail"]
     if kind == "payload":
         assert set(problem) >= {"key", "read", "example"}
-    # The audit may have a refused answer, where values do not fit; nothing else is noted.
+    # The audit may have the refused answer of an invalid value; no other entry is added.
     approval, version, audit = await paused.state()
     assert (approval, version) == before[:2]
     assert before[2] <= audit <= before[2] + (kind == "payload")
 
 
 async def test_only_json_is_read(paused: Paused) -> None:
-    """A form of a web page, which a browser sends without asking, is not read."""
+    """A form of a web page is refused, because browsers send it without asking."""
     before = await paused.state()
     answer = await paused.post(paused.answer(YES), **{"Content-Type": "text/plain"})
     assert answer.status_code == 415
@@ -326,7 +326,7 @@ async def test_only_json_is_read(paused: Paused) -> None:
 
 
 async def test_a_body_without_an_end_is_cut_off(paused: Paused) -> None:
-    """A body whose length nobody has declared is read up to the limit and not further."""
+    """A body without a declared length is read up to the limit."""
 
     async def endless() -> AsyncIterator[bytes]:
         for _ in range(40):
@@ -351,7 +351,7 @@ async def test_a_body_without_an_end_is_cut_off(paused: Paused) -> None:
 async def test_only_somebody_who_is_asked_may_answer(
     paused: Paused, token: str, status: int, kind: str, words: str
 ) -> None:
-    """Who may not see the session is not told whether there is such a call."""
+    """A person who may not see the session does not learn whether the call exists."""
     approval, version, _ = await paused.state()
     answer = await paused.post(paused.answer(YES), token)
     assert answer.status_code == status, answer.text
@@ -362,7 +362,7 @@ async def test_only_somebody_who_is_asked_may_answer(
 
 
 async def test_an_answer_is_single_use_and_audited(here: Site) -> None:
-    """The second answer is told who was first and when, and the audit has both."""
+    """The second answer reads who decided and when, and the audit has both."""
     mine = await pause(here)
     first = await mine.post(mine.answer(YES))
     assert words_of(events_of(first)) == "You may take 5 days off."
@@ -400,7 +400,7 @@ async def test_an_answer_is_single_use_and_audited(here: Site) -> None:
 async def test_sessions_are_for_their_users(
     paused: Paused, method: str, path: str, token: str, status: int
 ) -> None:
-    """What is not there and what is not the caller's look the same."""
+    """An unknown session and another user's session look the same."""
     path = path.replace("SESSION", paused.session)
     body = {"stateDelta": {"a": 1}} if method == "PATCH" else None
     answer = await paused.site.http.request(method, path, headers=bearer(token), json=body)
@@ -410,7 +410,7 @@ async def test_sessions_are_for_their_users(
 
 
 async def test_a_token_sees_its_own_apps(paused: Paused) -> None:
-    """The list has the apps of the token, and so has the problem of an app that is not there."""
+    """The list has the token's apps, and so does the error about an unknown app."""
     http = paused.site.http
     assert (await http.get("/list-apps", headers=bearer("kim"))).json() == ["finance"]
     seen = await http.get("/apps/time_off/users/kim@example.com/sessions", headers=bearer("kim"))
@@ -430,7 +430,7 @@ async def test_a_token_sees_its_own_apps(paused: Paused) -> None:
 async def test_a_session_is_made_of_what_can_be_kept(
     paused: Paused, body: dict[str, Any], status: int, words: str
 ) -> None:
-    """History cannot be brought along, nor state that holds for others."""
+    """A client cannot provide history, or state that applies to others."""
     path = f"/apps/time_off/users/{RILEY}/sessions"
     answer = await paused.post(body, "app", path)
     assert answer.status_code == status
@@ -438,7 +438,7 @@ async def test_a_session_is_made_of_what_can_be_kept(
 
 
 async def test_a_deleted_session_asks_nobody_any_more(here: Site) -> None:
-    """Its approval is withdrawn in the requester's name, and its run ends saying why."""
+    """Its approval is withdrawn in the requester's name, and its run ends with the reason."""
     mine = await pause(here)
     path = f"/apps/time_off/users/{RILEY}/sessions/{mine.session}"
     assert (await here.http.delete(path, headers=bearer("app"))).status_code == 200
@@ -452,7 +452,7 @@ async def test_a_deleted_session_asks_nobody_any_more(here: Site) -> None:
 
 
 async def test_every_error_has_a_problem() -> None:
-    """No error of ours reaches a client without a status that fits it."""
+    """Every error has a suitable status."""
     ours = {
         kind
         for kind in vars(errors).values()

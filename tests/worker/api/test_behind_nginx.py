@@ -15,8 +15,8 @@ import uvicorn
 from fastapi import FastAPI, Request
 
 from deciding import Decider
+from ports import free_port
 from services import nginx
-from signoff.broker.server.embedded import free_port
 from signoff.worker.adk_api.callers import Gate
 from signoff.worker.adk_api.problems import Problem
 
@@ -28,7 +28,7 @@ SERVER = """server {{
 
 @contextlib.asynccontextmanager
 async def served(decider: Decider) -> AsyncIterator[int]:
-    """Serve a page to those who need no token, and yield the port."""
+    """Serve a page to clients without a token, and yield the port."""
     app, gate = FastAPI(), Gate((), decider, local=True)
 
     @app.get("/")
@@ -60,10 +60,10 @@ async def served(decider: Decider) -> AsyncIterator[int]:
 async def test_what_nginx_hands_on_is_not_from_this_machine(
     decider: Decider, tmp_path: Path, user: str, more: str, why: str
 ) -> None:
-    """Its default adds no header and writes its own address into Host; without it one comes in."""
+    """By default nginx adds no header and writes its own address into Host; that is detected."""
     if "www-data" in user and os.geteuid() != 0:
         pytest.skip("only root can give nginx another user")
-    async with served(decider) as behind, httpx.AsyncClient() as http:
+    async with served(decider) as behind, httpx.AsyncClient(timeout=60) as http:
         assert (await http.get(f"http://127.0.0.1:{behind}")).json() == "local"
         port = free_port()
         server = SERVER.format(port=port, behind=behind, more=more)

@@ -1,4 +1,4 @@
-"""Who is let in, and as whom."""
+"""Which callers are accepted, and as whom."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as connection:
 
 @contextlib.contextmanager
 def connection(host: str = "127.0.0.1") -> Iterator[tuple[int, int]]:
-    """Connect this process with itself, and yield the ports of both ends."""
+    """Connect this process to itself, and yield the ports of both ends."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with (
         socket.create_server((host, 0), family=family) as listening,
@@ -54,7 +54,7 @@ def request(
     version: str = "1.1",
     **headers: str | list[str],
 ) -> Request:
-    """Return a request as uvicorn hands it on, on a connection between two ports."""
+    """Return a request as uvicorn passes it on, on a connection between two ports."""
     pairs = {"host": "localhost:8080"} | {key.replace("_", "-"): it for key, it in headers.items()}
     raw = [
         (key.encode(), one.encode("latin-1"))
@@ -88,7 +88,7 @@ def request(
 async def test_programs_of_this_user_on_this_machine_come_in_without_a_token(
     decider: Decider, client: str, headers: dict[str, str]
 ) -> None:
-    """They may do everything, and answer as the person who is set for them."""
+    """They may do everything, and answer as the configured person."""
     gate = Gate((), decider, local=True, local_person="mara")
     mapped = client.startswith("::ffff:")
     with connection("127.0.0.1" if mapped else client) as ports:
@@ -150,7 +150,7 @@ async def test_others_need_a_token(
 async def test_a_proxy_that_adds_no_header_is_known_by_the_version_it_speaks(
     decider: Decider,
 ) -> None:
-    """What nginx sends with nothing but `proxy_pass`: `Host: 127.0.0.1:8080`, in HTTP/1.0."""
+    """With only `proxy_pass`, nginx sends `Host: 127.0.0.1:8080` with HTTP/1.0."""
     with connection() as ports, pytest.raises(Problem, match="forwarded") as refused:
         await Gate((), decider, local=True).admit(request(ports=ports, version="1.0"))
     assert refused.value.kind == "not-local"
@@ -174,7 +174,7 @@ def neighbour(*, hung_up: bool) -> Iterator[tuple[int, int]]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize("hung_up", [False, True])
 async def test_a_program_of_another_user_needs_a_token(decider: Decider, hung_up: bool) -> None:
-    """A neighbour on this machine, or a proxy; hanging up before it is looked at helps nobody."""
+    """A neighbour or a proxy needs one, even if it hangs up before the check."""
     with neighbour(hung_up=hung_up) as ports, pytest.raises(Problem, match="another user"):
         await Gate((), decider, local=True).admit(request(ports=ports))
 
@@ -186,7 +186,7 @@ async def test_a_program_of_another_user_needs_a_token(decider: Decider, hung_up
 async def test_where_there_are_tokens_nobody_comes_in_without_one(
     decider: Decider, authorization: str
 ) -> None:
-    """That holds for programs on this machine too, and the hash is no token."""
+    """This holds for local programs too, and the hash of a token is not a token."""
     gate = Gate((ApiToken(sha256=HASH, users=("*",)),), decider, local=True, local_person="mara")
     with pytest.raises(Problem) as refused:
         await gate.admit(request(authorization=authorization))
@@ -194,7 +194,7 @@ async def test_where_there_are_tokens_nobody_comes_in_without_one(
 
 
 async def test_the_holder_of_a_token_may_do_what_stands_there(decider: Decider) -> None:
-    """Users and apps are those of the token; it answers as its person, or as nobody."""
+    """Its users and apps are those of the token; it answers as its person, or not at all."""
     other = hashlib.sha256(b"other").hexdigest()
     tokens = (
         ApiToken(sha256=other, users=("*",)),
@@ -214,13 +214,13 @@ async def test_the_holder_of_a_token_may_do_what_stands_there(decider: Decider) 
 
 
 async def kept(decider: Decider, *scopes: Scope, **parts: Any) -> str:
-    """Return the header of a token that `signoff tokens create` would have made."""
+    """Return the header of a token in the form of `signoff tokens create`."""
     token, _ = await create(decider.ledger, scopes=frozenset(scopes), by="test", **parts)
     return f"Bearer {token}"
 
 
 async def test_the_tokens_of_the_rest_api_are_good_here_too(decider: Decider) -> None:
-    """For the users and apps of a system's, as the person of a person's, with their scopes."""
+    """A system's token works for its users and apps, a person's as that person, with its scopes."""
     gate = Gate((), decider, local=False)
     scopes = (Scope.RUNS_SUBMIT, Scope.RUNS_READ)
     header = await kept(decider, *scopes, users=("sam", "kim"), apps=("finance",))
@@ -241,7 +241,7 @@ async def test_the_tokens_of_the_rest_api_are_good_here_too(decider: Decider) ->
 
 
 async def test_a_token_without_the_scope_of_a_request_is_refused(decider: Decider) -> None:
-    """The problem names the scope that it takes."""
+    """The problem names the required scope."""
     header = await kept(decider, Scope.RUNS_READ, users=("sam",))
     with pytest.raises(Problem, match="runs:submit") as refused:
         await Gate((), decider).admit(request(authorization=header), Scope.RUNS_SUBMIT)
@@ -251,7 +251,7 @@ async def test_a_token_without_the_scope_of_a_request_is_refused(decider: Decide
 async def test_a_token_that_was_revoked_makes_nobody_a_program_of_this_machine(
     decider: Decider,
 ) -> None:
-    """Where programs on this machine need none, one that is worth nothing lets nobody in."""
+    """A local program with an invalid token is refused."""
     gate = Gate((), decider, local=True, local_person="mara")
     header = await kept(decider, Scope.RUNS_READ, users=("sam",))
     assert (await gate.admit(request(authorization=header))).name != "local"
@@ -262,7 +262,7 @@ async def test_a_token_that_was_revoked_makes_nobody_a_program_of_this_machine(
 
 
 async def test_a_token_that_is_used_too_often_is_told_when_to_come_again(decider: Decider) -> None:
-    """What it asks for over its limit is refused before anything is done."""
+    """Requests over its limit are refused before anything is done."""
     gate = Gate((), decider, rate=2)
     header = await kept(decider, Scope.RUNS_READ, users=("sam",))
     for _ in range(2):
@@ -275,7 +275,7 @@ async def test_a_token_that_is_used_too_often_is_told_when_to_come_again(decider
 
 
 async def test_programs_on_this_machine_can_be_kept_out(decider: Decider) -> None:
-    """With `local = false` they need a token like everybody else."""
+    """With `local = false` they need a token."""
     with pytest.raises(Problem) as refused:
         await Gate((), decider, local=False).admit(request())
     assert refused.value.status == 401
@@ -283,7 +283,7 @@ async def test_programs_on_this_machine_can_be_kept_out(decider: Decider) -> Non
 
 @pytest.mark.soak
 async def test_tokens_and_programs_of_this_machine_in_a_whole_plant(tmp_path: Path) -> None:
-    """Tokens are good for their own part alone; who sits there is told how to be somebody."""
+    """Each token works for its own part; local callers read how to act as a person."""
     async with site(tmp_path, gateway="adk = true\nlocal = false") as here:
         decider = over(here.plant.parts.decisions)
         both = (Scope.RUNS_SUBMIT, Scope.RUNS_READ)

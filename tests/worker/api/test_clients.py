@@ -1,4 +1,4 @@
-"""ADK's own client, the curl of ADK's documentation, and clients that behave badly."""
+"""ADK's own client, the curl of ADK's documentation, and faulty clients."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from google.adk.cli.conformance.adk_web_server_client import AdkWebServerClient
 from google.genai import types
 
 from services import missing
+from signoff.broker import stages
 from signoff.broker.ledger.follow import follow
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import RunState
@@ -42,13 +43,13 @@ TIME_OFF = "I would like to take 5 days off"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def here(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
-    """A plant for the user of this machine, who answers as Mara; its leases are short."""
-    async with site(tmp_path_factory.mktemp("site"), lease=2) as made:
+    """Return an installation whose local user answers as Mara."""
+    async with site(tmp_path_factory.mktemp("site")) as made:
         yield made
 
 
 async def test_adks_own_client_runs_and_answers_an_agent(here: Site) -> None:
-    """The conformance client of google-adk lists, runs, answers, changes and deletes."""
+    """google-adk's conformance client lists, runs, answers, changes and deletes."""
     async with AdkWebServerClient(base_url=here.url) as client:
         assert (await client.get_version_data())["language"] == "python"
         made = await client.create_session(app_name="time_off", user_id="user", state={"a": 1})
@@ -84,7 +85,7 @@ async def test_adks_own_client_runs_and_answers_an_agent(here: Site) -> None:
 
 
 async def test_the_curl_of_adks_documentation_works_as_it_stands(here: Site) -> None:
-    """The answer by curl, with real ids in it, resumes the run with the approved values."""
+    """The curl answer with real ids resumes the run with the approved values."""
     curl = shutil.which("curl") or missing("curl", "apt-get install curl")
     session = await here.session("time_off")
     (call,) = calls_of(await here.say("time_off", session, TIME_OFF))
@@ -101,7 +102,7 @@ async def test_the_curl_of_adks_documentation_works_as_it_stands(here: Site) -> 
 
 
 async def test_the_wrapped_form_of_adks_web_client_is_taken(here: Site) -> None:
-    """A response of one key `response` that holds JSON as text is what that JSON is."""
+    """A response with one key `response` and JSON as text is read as that JSON."""
     session = await here.session("time_off")
     (call,) = calls_of(await here.say("time_off", session, TIME_OFF))
     wrapped = {"response": json.dumps({"confirmed": True, "payload": {"approved_days": 2}})}
@@ -110,7 +111,7 @@ async def test_the_wrapped_form_of_adks_web_client_is_taken(here: Site) -> None:
 
 
 async def test_run_returns_all_events_of_a_turn_at_once(here: Site) -> None:
-    """`/run` has the same events as `/run_sse`, as one list, for words and for answers."""
+    """`/run` returns the events of `/run_sse` as one list, for messages and answers."""
     session = await here.session("time_off")
     body = {
         "appName": "time_off",
@@ -131,7 +132,7 @@ async def test_run_returns_all_events_of_a_turn_at_once(here: Site) -> None:
 
 @pytest.mark.parametrize("app", ["siblings", "siblings_resumable"])
 async def test_an_answer_whose_siblings_wait_brings_no_events(here: Site, app: str) -> None:
-    """The first of two answers is taken with an empty stream; the second resumes the run."""
+    """The first of two answers gets an empty stream; the second resumes the run."""
     session = await here.session(app)
     first, second = calls_of(await here.say(app, session, "pay both"))
     assert events_of(await here.answer(app, session, first, {"confirmed": True})) == []
@@ -140,7 +141,7 @@ async def test_an_answer_whose_siblings_wait_brings_no_events(here: Site, app: s
 
 
 async def test_one_message_may_answer_all_of_a_pause(here: Site) -> None:
-    """Two answers in one message resume the run; what came with the no is told to the model."""
+    """Two answers in one message resume the run; the model reads the rejection's reason."""
     session = await here.session("siblings")
     first, second = calls_of(await here.say("siblings", session, "pay both"))
     body = answer_body("siblings", session, first, {"confirmed": True})
@@ -153,7 +154,7 @@ async def test_one_message_may_answer_all_of_a_pause(here: Site) -> None:
 
 
 async def test_the_failure_of_a_run_is_told_as_adks_server_tells_it(here: Site) -> None:
-    """What a tool raises ends the stream with an error, and is a problem document of `/run`."""
+    """A tool's error ends the stream with an error, and `/run` with a problem document."""
     session = await here.session("careless")
     (call,) = calls_of(await here.say("careless", session, "raises"))
     *_, told = events_of(await here.answer("careless", session, call, {"confirmed": True}))
@@ -168,7 +169,7 @@ async def test_the_failure_of_a_run_is_told_as_adks_server_tells_it(here: Site) 
 
 
 async def test_of_eight_answers_at_the_same_moment_one_wins(here: Site) -> None:
-    """One client gets the turn, seven are told who was faster, and the tool runs once."""
+    """One client gets the turn, seven read who decided, and the tool runs once."""
     session = await here.session("finance")
     (call,) = calls_of(await here.say("finance", session, "Reimburse me $2500 for the eight"))
     clients = [httpx.AsyncClient(base_url=here.url, timeout=60) for _ in range(8)]
@@ -188,7 +189,7 @@ async def test_of_eight_answers_at_the_same_moment_one_wins(here: Site) -> None:
 
 
 async def test_a_client_that_goes_away_ends_the_stream_and_not_the_run(here: Site) -> None:
-    """The run of a client that is gone completes all the same."""
+    """The run completes without its client."""
     gate = here.plant.folder / "closed-first_word"
     gate.touch()
     session = await here.session("patient")
@@ -210,7 +211,7 @@ async def test_a_client_that_goes_away_ends_the_stream_and_not_the_run(here: Sit
 
 @pytest.mark.parametrize("at", ["first_word", "paid", "last_word"])
 async def test_a_stream_goes_on_when_another_worker_takes_the_run_up(here: Site, at: str) -> None:
-    """With `kill -9` in the middle of the turn, no event is missing and none comes twice."""
+    """After `kill -9` in the middle of the turn, each event arrives once."""
     (here.plant.folder / "journal.jsonl").unlink(missing_ok=True)
     gate = here.plant.folder / f"closed-{at}"
     session = await here.session("patient")
@@ -228,12 +229,13 @@ async def test_a_stream_goes_on_when_another_worker_takes_the_run_up(here: Site,
         turn = asyncio.create_task(answered())
     await until(here, {"at": at})
     await here.plant.kill("worker")
+    await here.plant.end_leases(stages.run("patient"), stages.resume("patient"))
     gate.unlink()
     events = await turn
     paid = [line for line in lines_of(here.plant) if "paid" in line]
     assert len(paid) == (at != "first_word")
     if at == "paid":
-        # Started and not seen to finish: by the policy here a person has to look.
+        # It started and was not seen to finish, so this policy asks a person.
         assert events[-1]["error_details"]["error_type"] == "ToolInDoubt"
         return
     ids = [event["id"] for event in events]
@@ -251,7 +253,7 @@ async def until(here: Site, line: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("mode", ["record", "replay"])
 async def test_what_adks_own_client_cannot_do_is_said(here: Site, mode: Any) -> None:
-    """To record and to replay it sends state along with a message, which would be dropped."""
+    """Recording and replaying send state with a message, which would be dropped."""
     where: dict[str, Any] = {
         "app_name": "time_off",
         "user_id": "user",
@@ -286,7 +288,7 @@ async def client_events(here: Site, where: dict[str, Any]) -> list[Any]:
 async def test_what_else_adks_server_has_is_a_problem(
     here: Site, method: str, path: str, status: int
 ) -> None:
-    """Each says that it is not served, and what is."""
+    """Each gets a problem that says what is served."""
     answer = await here.http.request(method, path)
     assert (answer.status_code, answer.json()["type"]) == (
         status,

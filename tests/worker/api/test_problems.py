@@ -1,4 +1,4 @@
-"""An answer that does not count is the client's to correct at the ADK API, as at the REST API."""
+"""An answer that does not count is a client error, in the ADK API as in the REST API."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from signoff.worker.adk_api.problems import problem_of
 def test_a_refused_answer_is_no_failure_of_ours(
     error: type[SignoffError], status: int, kind: str
 ) -> None:
-    """These were answered with 500, and clients tried again."""
+    """Status 500 would make clients try again."""
     problem = problem_of(error.__new__(error, "no"))
     assert (problem.status, problem.kind) == (status, kind)
     assert problem.document()["type"] == f"urn:signoff:problem:{kind}"

@@ -1,4 +1,4 @@
-"""Requests for input and long-running calls, answered over the API: by the rules of a yes."""
+"""Requests for input and long-running calls, answered over the API by the same rules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def here(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
 
 
 def asked(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the calls that events leave open."""
+    """Return the open calls of events."""
     return [
         part["functionCall"]
         for event in events
@@ -53,7 +53,7 @@ async def answer(
 
 
 async def test_a_workflow_is_answered_question_by_question(here: Site) -> None:
-    """Each answer resumes it with the value that was sent, and brings the next question."""
+    """Each answer resumes it with the sent value, and brings the next question."""
     session = await here.session("forms")
     (call,) = asked(await here.say("forms", session, "ship it"))
     assert call["name"] == INPUT
@@ -76,7 +76,7 @@ async def test_a_workflow_is_answered_question_by_question(here: Site) -> None:
 
 
 async def test_a_question_of_a_model_is_answered(here: Site) -> None:
-    """A whole answer that says no reaches the model as it was sent."""
+    """A complete answer with a rejection reaches the model unchanged."""
     session = await here.session("asks_model")
     (call,) = asked(await here.say("asks_model", session, "go"))
     said = {"approved": False, "comment": "not today"}
@@ -85,7 +85,7 @@ async def test_a_question_of_a_model_is_answered(here: Site) -> None:
 
 
 async def test_a_node_that_asks_whether_it_may_run_is_answered(here: Site) -> None:
-    """ADK asks for it by a request for input; the answer is that of a confirmation."""
+    """ADK asks with a request for input; the answer is that of a confirmation."""
     session = await here.session("nodes")
     (call,) = asked(await here.say("nodes", session, "go"))
     assert call["name"] == INPUT
@@ -99,7 +99,7 @@ async def test_a_node_that_asks_whether_it_may_run_is_answered(here: Site) -> No
 
 
 async def test_a_long_running_call_is_answered(here: Site) -> None:
-    """What the tool returns is built by the rule, from the values of the answer."""
+    """The rule builds the tool's result from the values of the answer."""
     session = await here.session("ticket")
     (call,) = asked(await here.say("ticket", session, "ask:50"))
     assert call["name"] == "ask_for_approval"
@@ -158,7 +158,7 @@ BAD: dict[str, tuple[str, object, dict[str, Any], int, str, str]] = {
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def waiting(here: Site) -> dict[str, tuple[str, dict[str, Any]]]:
-    """A session and its open call, by app; what these tests send does nothing to them."""
+    """Return a session and its open call, by app; the tests do not change them."""
     found = {}
     for app, words in (("forms", "ship it"), ("ticket", "ask:50")):
         session = await here.session(app)
@@ -175,7 +175,7 @@ async def waiting(here: Site) -> dict[str, tuple[str, dict[str, Any]]]:
 async def test_bad_input_is_a_problem_and_changes_nothing(
     here: Site, waiting: dict[str, tuple[str, dict[str, Any]]], case: str
 ) -> None:
-    """The same as for a confirmation holds for a request for input and a long-running call."""
+    """The rules of a confirmation hold for these requests too."""
     app, response, update, status, kind, words = BAD[case]
     session, call = waiting[app]
     ledger = here.plant.parts.ledger
@@ -189,12 +189,12 @@ async def test_bad_input_is_a_problem_and_changes_nothing(
     if kind == "payload":
         assert set(problem) >= {"key", "read", "example"}
     assert await ledger.session_runs(app, "user", session) == runs
-    # The audit may have a refused answer, where values do not fit; nothing else is noted.
+    # The audit may have the refused answer of an invalid value; no other entry is added.
     assert noted <= await ledger.store.client.xlen(audit) <= noted + (kind == "payload")
 
 
 async def test_of_eight_different_answers_at_the_same_moment_one_counts(here: Site) -> None:
-    """The workflow goes on with the answer of the one client that was not refused."""
+    """The workflow continues with the only accepted answer."""
     session = await here.session("asks_input")
     (call,) = asked(await here.say("asks_input", session, "go"))
     answers = await asyncio.gather(

@@ -1,4 +1,4 @@
-"""The state of a session stays as it is while a call in it waits for an approval."""
+"""The state of a session does not change while one of its calls waits for an approval."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def sessions(decider: Decider) -> Sessions:
 
 
 async def patch(sessions: Sessions, session: str, user: str = USER, **state: Any) -> dict[str, Any]:
-    """Set some state; return it as it is then."""
+    """Set some state and return the resulting state."""
     changed = await sessions.update(CALLER, APP, user, session, {"stateDelta": state})
     return dict(changed.state)
 
@@ -40,7 +40,7 @@ async def patch(sessions: Sessions, session: str, user: str = USER, **state: Any
 async def test_state_is_not_changed_under_a_call_that_waits(
     sessions: Sessions, decider: Decider, ledger: Ledger, state: dict[str, Any], decided: bool
 ) -> None:
-    """Also after the decision, until the call has run: a problem that says what to do."""
+    """It is refused until the call has run, even after the decision, with a suggestion."""
     run, (approval,) = await paused(ledger, session="s")
     if decided:
         await decider.approve(approval.id, MARA, channel="cli")
@@ -58,7 +58,7 @@ async def test_state_is_not_changed_under_a_call_that_waits(
 async def test_state_of_the_user_is_not_changed_from_another_session(
     sessions: Sessions, ledger: Ledger
 ) -> None:
-    """It is the same state; what another session has for itself is its own."""
+    """The user's state is shared; another session's own state may change."""
     await paused(ledger, session="s")
     with pytest.raises(Problem, match="session s "):
         await patch(sessions, "other", **{"user:iban": "DE-EVIL"})
@@ -71,7 +71,7 @@ async def test_state_of_the_user_is_not_changed_from_another_session(
 async def test_state_can_be_changed_when_the_pause_has_ended(
     sessions: Sessions, ledger: Ledger
 ) -> None:
-    """Nobody was shown anything that still waits."""
+    """No displayed value waits for an approval any more."""
     run, _ = await paused(ledger, session="s")
     ended, events = run.model_copy(update={"state": RunState.ANSWERED, "waiting": ()}).completed(
         "done", now=await ledger.now()
@@ -82,7 +82,7 @@ async def test_state_can_be_changed_when_the_pause_has_ended(
 
 @pytest.mark.parametrize("key", ["signoff_run", "signoff_told", "signoff_refusal"])
 async def test_the_marks_of_signoff_are_its_own(sessions: Sessions, key: str) -> None:
-    """By them it finds its own messages again; nobody else sets them."""
+    """Signoff finds its own messages by them; nobody else may set them."""
     with pytest.raises(Problem, match="Signoff's own"):
         await patch(sessions, "s", **{key: "run_1"})
     with pytest.raises(Problem, match="Signoff's own"):

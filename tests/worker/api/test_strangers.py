@@ -1,4 +1,4 @@
-"""Agents as others write them, in a folder for `adk web`, through the API and by mail."""
+"""Agents of other authors, in a folder for `adk web`, through the API and by mail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest_asyncio
 
 from deciding import over
 from signoff.core.approvals.events import What
-from worker.api import client
 from worker.api.client import Site, answer_body, events_of, site, words_of
 from worker.office import ROOT
 
@@ -22,15 +21,13 @@ STRANGERS = ROOT / "tests" / "worker" / "strangers"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def here(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
-    """A plant with agents that know nothing of Signoff."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(client, "_AGENTS", (STRANGERS,))
-        async with site(tmp_path_factory.mktemp("site")) as made:
-            yield made
+    """Return a plant with agents that do not know Signoff."""
+    async with site(tmp_path_factory.mktemp("site"), agents=[STRANGERS]) as made:
+        yield made
 
 
 async def talk(here: Site, app: str, text: str, *answers: object) -> list[dict[str, Any]]:
-    """Say something, answer each call that waits, and return the events of the last turn."""
+    """Send a message, answer each waiting call, and return the events of the last turn."""
     session = await here.session(app)
     events = await here.say(app, session, text)
     for answer in answers:
@@ -73,12 +70,12 @@ HOW = {
 async def test_it_runs_and_is_answered_by_the_api(
     here: Site, app: str, text: str, answers: list[object], words: str
 ) -> None:
-    """An app with a plugin and a sub-agent, a payload in levels, callbacks."""
+    """The app has a plugin, a sub-agent, a nested payload and callbacks."""
     assert words in words_of(await talk(here, app, text, *answers))
 
 
 async def test_a_workflow_of_a_question_and_a_gate_goes_to_its_end(here: Site) -> None:
-    """What was ordered is what was answered."""
+    """The order is exactly the answer."""
     events = await talk(here, "order_flow", "go", {"size": "M", "gift": True}, {"confirmed": True})
     assert "Ordered: M as a gift" in str(events)
 
@@ -96,13 +93,13 @@ async def test_a_workflow_of_a_question_and_a_gate_goes_to_its_end(here: Site) -
 async def test_what_it_raises_ends_the_run_and_is_told(
     here: Site, app: str, text: str, answers: list[object], words: str
 ) -> None:
-    """The next run of the same agent is none the worse for it."""
+    """The next run of the same agent is not affected."""
     *_, told = await talk(here, app, text, *answers)
     assert words in told["error"]
 
 
 async def test_they_are_answered_by_mail(here: Site) -> None:
-    """The same calls, and nobody of the API looks on."""
+    """The same calls work without an API client."""
     values = (
         'approve\nbudget: {"hotel": 1, "flights": 2.5}\n'
         'travellers: [{"name": "A", "adult": true}]\nnote: late\nrefundable: yes'

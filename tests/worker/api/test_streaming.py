@@ -1,4 +1,4 @@
-"""Words as they are said, and agents behind API servers: what a stream shows of them."""
+"""Streamed text, and streams of agents behind API servers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ app_name = "siblings"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """The API server of the agents that are elsewhere."""
+    """Return the API server of the remote agents."""
     made = ApiServer(AGENTS, tmp_path_factory.mktemp("far"))
     made.start()
     yield made
@@ -37,14 +37,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def here(tmp_path_factory: pytest.TempPathFactory, server: ApiServer) -> AsyncIterator[Site]:
-    """A plant some of whose agents are behind that server."""
+    """Return a plant with some of its agents behind that server."""
     gateway = LOCAL + FAR.format(url=server.url)
     async with site(tmp_path_factory.mktemp("site"), gateway=gateway) as made:
         yield made
 
 
 async def run(here: Site, app: str, text: str, path: str = "/run_sse") -> Any:
-    """Say something in a new session, and ask for the words as they are said."""
+    """Send a message in a new session, and ask for streamed text."""
     body = {
         "appName": app,
         "userId": "user",
@@ -58,7 +58,7 @@ async def run(here: Site, app: str, text: str, path: str = "/run_sse") -> Any:
 
 @pytest.mark.parametrize("app", ["talks", "far_talks"])
 async def test_words_come_as_the_model_says_them(here: Site, app: str) -> None:
-    """Partial events come in their order, and then the whole event, as from ADK's own server."""
+    """Partial events come in order, and then the whole event, as in ADK's own server."""
     *parts, whole = await run(here, app, "go")
     assert [part["content"]["parts"][0]["text"] for part in parts] == ["It ", "is ", "done."]
     assert all(part["partial"] for part in parts)
@@ -67,7 +67,7 @@ async def test_words_come_as_the_model_says_them(here: Site, app: str) -> None:
 
 
 async def test_the_events_are_those_of_adks_own_server(here: Site, server: ApiServer) -> None:
-    """But for ids and times, and whose run it is, what we send is what ADK's own server sends."""
+    """The events are those of ADK's own server, except for ids, times and the run."""
     body = {
         "appName": "talks",
         "userId": "user",
@@ -100,14 +100,14 @@ async def test_partial_events_are_nowhere_but_in_the_stream(here: Site) -> None:
 
 
 async def test_a_model_without_end_does_not_push_out_whole_events(here: Site) -> None:
-    """After many partial events of a turn, only whole ones are shown."""
+    """After many partial events of a turn, only whole ones are sent."""
     *parts, whole = await run(here, "talks", f"{MOST_PARTS // 3 + 10} times")
     assert len(parts) == MOST_PARTS
     assert words_of([whole]) == "It is done."
 
 
 async def test_an_agent_elsewhere_is_used_like_one_of_ours(here: Site, server: ApiServer) -> None:
-    """It is listed, its sessions are made and read where they are, and its events come back."""
+    """It is listed, its sessions are created and read on its server, and its events return."""
     assert {"far_talks", "far_siblings", "talks"} <= set((await here.http.get("/list-apps")).json())
     session = await here.session("far_siblings")
     events = await here.say("far_siblings", session, "pay both")
@@ -136,7 +136,7 @@ async def test_an_agent_elsewhere_is_used_like_one_of_ours(here: Site, server: A
 
 
 async def test_a_session_elsewhere_that_is_there_already_is_a_problem(here: Site) -> None:
-    """As for one of ours."""
+    """The same holds for a local session."""
     path = "/apps/far_talks/users/user/sessions"
     assert (await here.http.post(path, json={"sessionId": "mine"})).status_code == 200
     again = await here.http.post(path, json={"sessionId": "mine"})
@@ -145,7 +145,7 @@ async def test_a_session_elsewhere_that_is_there_already_is_a_problem(here: Site
 
 
 async def test_a_server_that_is_away_is_a_problem(here: Site, server: ApiServer) -> None:
-    """The client is told which, and to try again."""
+    """The client reads the server's name, and to try again."""
     server.kill()
     try:
         away = await here.http.get("/apps/far_talks/users/user/sessions")

@@ -1,4 +1,4 @@
-"""ADK's own page, in a real browser, in front of the workers."""
+"""ADK's own web page in a real browser, with Signoff's workers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def tab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tab]:
 
 
 async def test_a_call_is_confirmed_in_the_page(here: Site, tab: Tab) -> None:
-    """Choose the agent, say something, see what it asks for, confirm, and see it go on."""
+    """Choose the agent, send a message, confirm its request, and see the result."""
     await tab.open(f"{here.url}/dev-ui/")
     await tab.click("button.selector-button", "arrow_drop_down")
     await tab.click("mat-option, [role=option], .app-option, .selector-item, button, a", "finance")
@@ -61,14 +61,14 @@ SEND = "app-long-running-response button:not(:disabled)"
 
 
 async def test_a_request_for_input_is_answered_in_the_page(here: Site, tab: Tab) -> None:
-    """What is typed is the answer."""
+    """The typed text is the answer."""
     await tab.open(f"{here.url}/dev-ui/?app=asks_input")
     await tab.write(CHAT, "go")
     await tab.key("Enter")
     await tab.find("app-long-running-response", "Which account?")
     ready = f"!!document.querySelector({json.dumps(SEND)})"
     while not await tab.look(ready):
-        # The page draws the field anew while events come, and forgets what was typed.
+        # The page redraws the field while events arrive, and loses the text.
         await tab.write("app-long-running-response input", "A-17")
     await tab.click(SEND)
 
@@ -82,7 +82,7 @@ async def test_a_request_for_input_is_answered_in_the_page(here: Site, tab: Tab)
 
 
 async def test_a_refused_confirmation_is_seen_in_the_page(here: Site, tab: Tab) -> None:
-    """An answer that comes second does not end in silence: the page shows why it was not taken."""
+    """A second answer shows an error with the reason."""
     await tab.open(f"{here.url}/dev-ui/?app=finance")
     await tab.write(CHAT, "Reimburse me $2600 for the refusal")
     await tab.key("Enter")
@@ -100,7 +100,7 @@ async def test_a_refused_confirmation_is_seen_in_the_page(here: Site, tab: Tab) 
 
 
 async def test_a_client_of_streams_gets_a_problem_as_an_event(here: Site) -> None:
-    """Status and problem are those that everybody else gets."""
+    """The event has the same status and problem as other responses."""
     body = {
         "appName": "finance",
         "userId": "user",
@@ -128,7 +128,7 @@ async def test_a_client_of_streams_gets_a_problem_as_an_event(here: Site) -> Non
     ],
 )
 async def test_what_the_page_asks_for_is_answered(here: Site, path: str, answer: object) -> None:
-    """There are no evaluations, traces and tests here, and the page can live with that."""
+    """It has no evaluations, traces and tests, and the page works without them."""
     assert (await here.http.get(path)).json() == answer
 
 
@@ -144,14 +144,14 @@ async def test_what_the_page_asks_for_is_answered(here: Site, path: str, answer:
     ],
 )
 async def test_the_rest_is_a_problem(here: Site, method: str, path: str, status: int) -> None:
-    """What needs the agents' code, changes it, or is not there."""
+    """Functions that need or change the agents' code, or that do not exist."""
     answer = await here.http.request(method, path)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
 
 
 async def test_the_page_is_for_those_who_may_use_the_api(tmp_path: Path) -> None:
-    """With tokens, not a file of it is served without one."""
+    """With tokens, no file of the page is served without one."""
     gateway = TOKENS.replace("adk = true", "adk = true\nadk_web = true", 1)
     async with site(tmp_path, "gateway", gateway=gateway) as made:
         for path in ("/dev-ui/", "/dev-ui/assets/config/runtime-config.json", "/dev/apps/x/tests"):

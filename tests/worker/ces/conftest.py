@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,17 @@ from worker.ces.studio import write
 from worker.office import Office
 
 
+@pytest.fixture(autouse=True)
+def same_rules() -> Iterator[None]:
+    """Restore the rules of this process after the test."""
+    before = process_rules.current()
+    yield
+    process_rules.use(before)
+
+
 @pytest.fixture
-def shop(office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Makes an agent of some tools, under rules of the process."""
+def shop(office: Office, tmp_path: Path) -> Any:
+    """Return a function that makes an agent of some tools, under rules of the process."""
 
     def make(
         rules: Rules,
@@ -33,7 +42,7 @@ def shop(office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any
         callbacks: str = "",
         **tools: str,
     ) -> str:
-        # The loader of ADK keeps what it has imported, by its name.
+        # ADK's loader keeps imported modules by their name.
         app = f"shop_{uuid.uuid4().hex}"
         folder = tmp_path / "agents" / app
         write(folder / "tools", {f"{name}.py": text for name, text in tools.items()})
@@ -48,7 +57,7 @@ def shop(office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any
                 **({"callbacks/one.py": callbacks} if callbacks else {}),
             },
         )
-        monkeypatch.setattr(process_rules, "_current", [rules])
+        process_rules.use(rules)
         guard = GuardPlugin(office.ledger)
         office.apps = Apps(tmp_path / "agents", office.apps.sessions, lambda: guard)
         office.executor = Executor(office.ledger, AdkRuntime(office.apps, guard))

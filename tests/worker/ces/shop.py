@@ -1,4 +1,4 @@
-"""What the tests of code that waits share: an agent made of some tools, and who answers."""
+"""Helpers for tests of suspended code: an agent with some tools, and an approver."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ app = App(
 
 
 async def waiting(office: Office, run: Run) -> Approval:
-    """Return the one approval that a run waits for."""
+    """Return the only waiting approval of a run."""
     [approval] = await office.ledger.approvals(run.waiting)
     return approval
 
 
 async def answer(office: Office, run: Run, *, yes: bool = True, reason: str = "") -> Run:
-    """Let Mara answer what a run waits for, and the executor go on with it."""
+    """Let Mara answer the run's request, and let the executor continue."""
     for one in await office.ask(run):
         decide = office.decider.approve if yes else office.decider.reject
         await decide(one.id, MARA, channel="cli", reason=reason)
@@ -82,7 +82,7 @@ async def answer(office: Office, run: Run, *, yes: bool = True, reason: str = ""
 
 
 async def another_worker(office: Office) -> None:
-    """Let a worker go on that has seen nothing of this before."""
+    """Let a worker continue that has no earlier state in memory."""
     guard = GuardPlugin(office.ledger)
     office.apps = Apps(office.apps.folder, office.apps.sessions, lambda: guard)
     office.executor = Executor(office.ledger, AdkRuntime(office.apps, guard))

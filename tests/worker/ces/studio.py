@@ -23,7 +23,7 @@ USER = "riley@example.com"
 
 
 async def run(body: str, *, rules: Rules | None = None, context: Mapping[str, Any] = {}) -> Any:
-    """Run the body of a function in the sandbox, with no way out, and return what it returns."""
+    """Run a function body in a sandbox without outside access, and return its result."""
     lines = "\n".join(f"    {line}" for line in body.splitlines())
     ended = await run_file(f"def main():\n{lines}\n", rules=rules, context=context)
     return ended.result
@@ -76,7 +76,7 @@ def app(
     callbacks: Path | None = None,
     rules: Rules | None = None,
 ) -> App:
-    """Return an app whose agent makes one call, and then says the result."""
+    """Return an app whose agent makes one call, and then repeats the result."""
 
     def script(turn: Turn) -> Reply:
         if not turn.tool_results:
@@ -101,7 +101,7 @@ class Talk:
         self.id = ""
 
     async def say(self, text: str) -> list[Event]:
-        """Say something, and return the events of the turn."""
+        """Send a message, and return the events of the turn."""
         if not self.id:
             session = await self.runner.session_service.create_session(
                 app_name="shop", user_id=USER
@@ -135,6 +135,6 @@ class Talk:
 
 
 def result(events: list[Event]) -> dict[str, Any]:
-    """Return what the tool of a turn gave."""
+    """Return the result of a turn's tool."""
     found = [one for event in events for one in event.get_function_responses()]
     return dict(found[-1].response or {})

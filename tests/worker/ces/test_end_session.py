@@ -1,4 +1,4 @@
-"""`Part.from_end_session` in a callback ends the session, in every agent and for all agents."""
+"""`Part.from_end_session` in a callback ends the session for all agents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from worker.ces.shop import KEY, answer
 from worker.ces.studio import Talk, write
 from worker.office import Office
 
-# ADK warns of what it will drop, its older kinds of agents too, and of what is new.
+# ADK warns about its deprecated agents and its experimental features.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:SequentialAgent is deprecated:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning"),
@@ -48,7 +48,7 @@ def after_agent_callback(callback_context):
 
 
 class House:
-    """Two agents one after the other, whose models say that they were asked."""
+    """Two agents in sequence, whose models record their calls."""
 
     def __init__(self, folder: Path, callbacks: str) -> None:
         self.asked: list[str] = []
@@ -68,7 +68,7 @@ class House:
 
 
 def texts(events: list[Event]) -> list[str]:
-    """What was said."""
+    """Return the texts of the events."""
     return [
         part.text
         for event in events
@@ -79,7 +79,7 @@ def texts(events: list[Event]) -> list[str]:
 
 @pytest.mark.parametrize("kind", CALLBACKS)
 async def test_a_session_that_has_ended_does_not_go_on(tmp_path: Path, kind: str) -> None:
-    """Its last words are said, no further agent is asked, and the next message is answered so."""
+    """Its last text is sent, no other agent runs, and later messages get that text too."""
     house = House(tmp_path, CALLBACKS[kind])
     said = texts(await house.talk.say("go"))
     assert "Goodbye." in said
@@ -92,7 +92,7 @@ async def test_a_session_that_has_ended_does_not_go_on(tmp_path: Path, kind: str
 
 
 async def test_no_words_are_needed(tmp_path: Path) -> None:
-    """A callback that only ends the session is enough."""
+    """A callback may end the session without text."""
     house = House(
         tmp_path,
         f"def before_agent_callback(callback_context):\n    return Content(parts=[{END}], role='model')\n",
@@ -102,7 +102,7 @@ async def test_no_words_are_needed(tmp_path: Path) -> None:
 
 
 async def test_another_session_goes_on(tmp_path: Path) -> None:
-    """It is that session that has ended, and nothing else."""
+    """Only that session has ended."""
     house = House(
         tmp_path,
         f"""
@@ -120,7 +120,7 @@ def before_model_callback(callback_context, llm_request):
 async def test_a_run_ends_with_its_session_and_a_call_that_was_approved_runs(
     office: Office, shop: Any, resumable: bool
 ) -> None:
-    """A call beside the end still waits for its approver; then no model is asked any more."""
+    """A call beside the end still waits for its approver; then no model runs."""
     app = shop(
         Rules(key=KEY),
         "pays",

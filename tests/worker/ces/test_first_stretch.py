@@ -1,4 +1,4 @@
-"""Workers that die in code before it has stopped anywhere: what it has called is not called again."""
+"""Workers that die in code before its first stop: its calls are not repeated."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 
 def noted(office: Office) -> list[str]:
-    """Return what was really done, in its order."""
+    """Return the effects in order."""
     return [str(one["what"]) for one in office.executed()]
 
 
 async def die(
     office: Office, monkeypatch: pytest.MonkeyPatch, stage: str, step: int, *, after: bool
 ) -> bool:
-    """Let a worker die at a step of a stage; return whether it came so far."""
+    """Let a worker die at a step of a stage; return whether it got that far."""
     fuse = Fuse(step, after=after)
     with monkeypatch.context() as patch:
         lay(patch, office, fuse)
@@ -48,14 +48,14 @@ async def die(
 
 
 async def look_and_answer(office: Office, run: Run) -> Run:
-    """Look what was done, and say yes to what was not."""
+    """Check the effects, and approve the calls that did not happen."""
     one = await waiting(office, run)
     done = one.call.args.get("what") in noted(office)
     return await answer(office, run, yes=not done)
 
 
 async def journals(office: Office) -> list[str]:
-    """Return the keys of the journals that are kept."""
+    """Return the keys of the stored journals."""
     return await office.ledger.store.keys("journal:")
 
 
@@ -69,7 +69,7 @@ CASES = [
 async def test_wherever_a_worker_dies_a_call_is_made_once(
     office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch, case: tuple[int, bool, bool]
 ) -> None:
-    """Calls before the first stop are made once; one that nobody knows of is asked about."""
+    """Calls before the first stop run once; a call in doubt is asked about."""
     step, after, resumable = case
     app = shop(Rules(key=KEY), "twice", resumable=resumable, twice=TWICE)
     run = await office.decider.submit(app, "go", user="riley@example.com")
@@ -94,7 +94,7 @@ async def test_wherever_a_worker_dies_a_call_is_made_once(
 
 
 async def test_what_code_has_called_is_forgotten_with_its_turn(office: Office, shop: Any) -> None:
-    """Once its end is in the session, nothing of a stretch is kept."""
+    """When its end is in the session, no journal is left."""
     app = shop(Rules(key=KEY), "twice", twice=TWICE)
     run = await office.submit(app, "go")
     assert await journals(office) == []
@@ -106,7 +106,7 @@ async def test_what_code_has_called_is_forgotten_with_its_turn(office: Office, s
 async def test_a_model_that_would_say_otherwise_is_not_asked_again(
     office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The call that was begun goes on with its own arguments, whatever the model says next time."""
+    """The begun call continues with its own arguments, whatever the model would say."""
     app = shop(
         Rules(key=KEY),
         "name",
@@ -125,7 +125,7 @@ async def test_a_model_that_would_say_otherwise_is_not_asked_again(
 async def test_code_that_goes_another_way_calls_nothing_more(
     office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Code that depends on chance is not let on: the run fails, and says what was called."""
+    """If code takes another path, the run fails and names its earlier calls."""
     source = "import random\ndef dice() -> dict:\n    tools.note({'what': str(random.random())})\n    return tools.note({'what': 'b'}).json()\n"
     app = shop(Rules(key=KEY), "dice", dice=source)
     run = await office.decider.submit(app, "go", user="riley@example.com")
@@ -140,7 +140,7 @@ async def test_code_that_goes_another_way_calls_nothing_more(
 async def test_an_answer_too_large_to_be_kept_is_said_to_be_so(
     office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The call is not made again, and the code is told why it gets no answer."""
+    """The call is not repeated, and the code gets an error instead of the result."""
     source = "def big() -> dict:\n    try:\n        tools.note({'what': 'a'})\n    except RuntimeError as error:\n        return {'why': str(error)}\n    return tools.note({'what': 'b'}).json()\n"
     app = shop(Rules(key=KEY), "big", big=source, length=300_000)
     run = await office.decider.submit(app, "go", user="riley@example.com")
@@ -170,7 +170,7 @@ def inner(what: str) -> dict:
 async def test_calls_side_by_side_are_made_once_each(
     office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """Asynchronous calls, and code inside of code, are each found again."""
+    """Asynchronous calls, and code inside code, are each found again."""
     app = shop(Rules(key=KEY), "both", both=SIDE_BY_SIDE, inner=INNER)
     run = await office.decider.submit(app, "go", user="riley@example.com")
     await die(office, monkeypatch, stages.run(app), step, after=False)
@@ -190,7 +190,7 @@ async def test_calls_side_by_side_are_made_once_each(
 async def test_an_approved_stretch_that_is_run_again_repeats_nothing(
     office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch, step: int, after: bool
 ) -> None:
-    """Who is asked again and says yes lets the code go on from the call that nobody knows of."""
+    """A second approval lets the code continue from the call in doubt."""
     source = "def on() -> dict:\n    tools.pay({'who': 'x'})\n    tools.note({'what': 'a'})\n    return tools.note({'what': 'b'}).json()\n"
     app = shop(Rules(key=KEY), "on", on=source)
     run = await office.submit(app, "go")
@@ -214,7 +214,7 @@ async def test_an_approved_stretch_that_is_run_again_repeats_nothing(
 async def test_a_no_to_what_is_in_doubt_is_the_truth(
     office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch, step: int, done: list[str]
 ) -> None:
-    """A call that was made stays made, and the code is told; one that nobody knows of raises."""
+    """A call that was made stays made, and the code is told; a call in doubt raises."""
     source = "def one() -> dict:\n    try:\n        return tools.note({'what': 'a'}).json()\n    except PermissionError as error:\n        return {'why': str(error)}\n"
     app = shop(Rules(key=KEY, needs_approval=('tool == "note"',)), "one", one=source)
     run = await office.submit(app, "go")
@@ -249,7 +249,7 @@ def after_tool_callback(tool, input, callback_context, tool_response):
 async def test_a_callback_repeats_nothing_either(
     office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """What a callback has called before its worker died is not called again by the next one."""
+    """The next worker does not repeat the calls of a callback whose worker died."""
     app = shop(
         Rules(key=KEY),
         "quiet",
@@ -284,7 +284,7 @@ def web() -> dict:
 async def test_a_request_that_changes_something_is_sent_once(
     office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """A POST is sent once or asked about; a GET changes nothing, and may be sent again."""
+    """A POST is sent once or asked about; a GET may be sent again."""
     seen: list[str] = []
 
     async def answer_it(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Code is taken for suspended where a seal of ours says so, and at the call that it says."""
+"""Code counts as suspended only with a seal of the worker, and at the sealed call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pays() -> dict:
 
 
 async def payload_of(office: Office, run: Run) -> dict[str, Any]:
-    """Return the payload of what a run waits for, as the session has it."""
+    """Return the payload of the run's waiting request, from the session."""
     session = await office.apps.sessions.get_session(
         app_name=run.app, user_id=run.user, session_id=run.session
     )
@@ -46,7 +46,7 @@ async def stopped(office: Office, shop: Any) -> Run:
 
 
 async def test_the_approval_says_which_call_carries_the_code(office: Office, stopped: Run) -> None:
-    """What is asked about is the call inside; the call in the session is known by its digest."""
+    """The inner call is asked about; the session's call is identified by its digest."""
     approval = await waiting(office, stopped)
     assert (approval.call.name, approval.call.args) == ("pay", {"who": "a"})
     assert approval.origin.made == digest("pays", {})
@@ -57,7 +57,7 @@ async def test_the_approval_says_which_call_carries_the_code(office: Office, sto
 async def test_a_snapshot_of_another_call_is_a_payload(
     office: Office, stopped: Run, where: str
 ) -> None:
-    """A tool that passes on the payload of code that has really stopped is asked about as itself."""
+    """A tool that passes on the payload of really suspended code is asked about as itself."""
     payload = await payload_of(office, stopped)
     if where == "inside":
         sealed = await snapshots.fetch(office.ledger, payload[KEY]["ref"])
@@ -75,7 +75,7 @@ async def test_a_snapshot_of_another_call_is_a_payload(
 async def test_the_snapshot_names_the_call_and_not_the_payload_beside_it(
     office: Office, stopped: Run
 ) -> None:
-    """What a session's payload says beside the name of a snapshot is not read."""
+    """The payload beside a snapshot's name is not read."""
     payload = await payload_of(office, stopped)
     sealed = await snapshots.fetch(office.ledger, payload[KEY]["ref"])
     approval = await waiting(office, stopped)
@@ -101,16 +101,16 @@ async def forget_all_but_sessions(office: Office) -> None:
 
 
 async def test_code_whose_seal_does_not_count_any_more_is_not_resumed(
-    office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch
+    office: Office, shop: Any
 ) -> None:
-    """A worker with another key asks about the call itself, and runs nothing: not even anew."""
+    """A worker with another key asks about the call itself, and runs no code."""
     app = shop(Rules(key=SECRET), "pays", pays=PAYS)
     run = await office.submit(app, "go")
     (approval,) = await office.ledger.approvals(run.waiting)
     payload = await payload_of(office, run)
     # The same session, read by a worker with another key before the approval was opened.
     await forget_all_but_sessions(office)
-    monkeypatch.setattr(process_rules, "_current", [Rules(key="x" * 32)])
+    process_rules.use(Rules(key="x" * 32))
     await another_worker(office)
     again = await office.decider.submit(
         app, run.message, user=run.user, session=run.session, run_id=run.id
@@ -126,7 +126,7 @@ async def test_code_whose_seal_does_not_count_any_more_is_not_resumed(
 
 
 async def test_what_code_returns_is_not_taken_for_a_question(office: Office, shop: Any) -> None:
-    """A result that looks like what the guard keeps of a question is a result."""
+    """A result that looks like the guard's own data is still a result."""
     app = shop(
         Rules(key=SECRET),
         "pays",

@@ -1,4 +1,4 @@
-"""A host has one form, whatever it is written like: in rules, in settings, and on the way."""
+"""A host has one normal form in rules, settings and requests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SAME = {
     ("written", "form"), [(one, form) for form, others in SAME.items() for one in others]
 )
 def test_a_host_has_one_form(written: str, form: str) -> None:
-    """Case, a dot at the end, IDNA, full width, and every way to write an address."""
+    """Case, a final dot, IDNA, full width, and every notation of an address are normalised."""
     assert canonical(written) == form
 
 
@@ -79,21 +79,21 @@ def test_a_host_has_one_form(written: str, form: str) -> None:
     ],
 )
 def test_what_is_no_host_is_refused(host: str) -> None:
-    """Nobody has to guess what somebody else would make of it."""
+    """An ambiguous host could be read in another way elsewhere."""
     with pytest.raises(ValueError, match=r"."):
         canonical(host)
 
 
 @given(st.ip_addresses())
 def test_an_address_is_its_own_form(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
-    """However it was written, what comes out is that address, or the one that it stands for."""
+    """The result is the address, or the address that it stands for."""
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     assert ipaddress.ip_address(canonical(str(address))) == (mapped or address)
 
 
 @given(st.text(max_size=30))
 def test_the_form_of_a_form_is_itself(text: str) -> None:
-    """Whatever is taken is read the same the second time."""
+    """A normal form does not change again."""
     try:
         form = canonical(text)
     except ValueError:
@@ -104,7 +104,7 @@ def test_the_form_of_a_form_is_itself(text: str) -> None:
 
 @given(st.text(max_size=30))
 def test_what_is_judged_is_where_it_goes(text: str) -> None:
-    """Of any URL that is taken, the host in the facts is that of the URL that is requested."""
+    """For any accepted URL, the facts have the host of the requested URL."""
     asked = {"method": "GET", "url": f"http://{text}/x"}
     try:
         check(asked)
@@ -126,7 +126,7 @@ def test_what_is_judged_is_where_it_goes(text: str) -> None:
     ],
 )
 def test_a_url_is_shown_as_it_is_requested(url: str, shown: str) -> None:
-    """The URL that a rule sees has its host in the one form, and no usual port."""
+    """A rule sees the URL with its normalised host and without a default port."""
     assert facts({"method": "GET", "url": url})["url"] == shown
 
 
@@ -150,13 +150,13 @@ def test_a_url_is_shown_as_it_is_requested(url: str, shown: str) -> None:
     ],
 )
 def test_a_url_that_can_be_read_in_two_ways_is_refused(url: str) -> None:
-    """Before anybody is asked about it."""
+    """This happens before anybody is asked."""
     with pytest.raises(HttpRefused, match="cannot be requested"):
         check({"method": "GET", "url": url})
 
 
 def test_the_hosts_of_the_settings_have_the_same_form() -> None:
-    """As they are written there they are not found in any other place."""
+    """The settings use the normal form as well."""
     rules = Rules(
         hosts=("API.Example.com.", "*.Bücher.example"), internal_hosts=("Orders:8443", "[::1]:80")
     )
@@ -168,7 +168,7 @@ def test_the_hosts_of_the_settings_have_the_same_form() -> None:
 
 @pytest.mark.parametrize("host", ["https://api.example.com", "api.example.com/x", "a b", ""])
 def test_a_host_of_the_settings_that_is_none_is_refused(host: str) -> None:
-    """The mistake is found when the settings are read."""
+    """It is reported when the settings are read."""
     with pytest.raises(ValidationError, match=r"write api\.example\.com, without"):
         Rules(hosts=(host,))
 
@@ -188,7 +188,7 @@ def test_a_host_of_the_settings_that_is_none_is_refused(host: str) -> None:
 def test_a_rule_about_a_host_that_is_never_written_like_that_is_refused(
     rule: str, form: str
 ) -> None:
-    """It could never be true, and what it was to hold back would go unasked."""
+    """Such a rule would never match, so the requests would not be asked about."""
     with pytest.raises(ValidationError, match=f"write '{form}'"):
         Rules(needs_approval=(rule,))
 
@@ -203,5 +203,5 @@ def test_a_rule_about_a_host_that_is_never_written_like_that_is_refused(
     ],
 )
 def test_other_rules_are_taken(rule: str) -> None:
-    """Only what is compared to a host is looked at."""
+    """Only values that are compared with a host are checked."""
     assert Rules(needs_approval=(rule,)).needs_approval == (rule,)

@@ -1,4 +1,4 @@
-"""`ces_requests`: where sandboxed code may go, and what it costs."""
+"""`ces_requests`: the allowed targets of sandboxed code, and its limits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Ask = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 async def server() -> AsyncIterator[str]:
-    """A server on the loopback: it echoes, redirects, is endless, or says nothing."""
+    """A loopback server that echoes, redirects, never ends, or stays silent."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -65,7 +65,7 @@ async def server() -> AsyncIterator[str]:
 
 
 async def follow(rules: Rules, asked: dict[str, Any]) -> dict[str, Any]:
-    """Make a request as the host of code does, where no call has to wait."""
+    """Make a request as the host of code does, without a waiting call."""
     check(asked)
     while "onwards" in (answer := await request(rules, asked)):
         asked = answer["onwards"]
@@ -73,7 +73,7 @@ async def follow(rules: Rules, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def rules(server: str, **more: Any) -> Rules:
-    """Rules under which the server may be reached, although its address is private."""
+    """Return rules that allow the server, although its address is private."""
     return Rules(internal_hosts=(server,), **more)
 
 
@@ -90,21 +90,21 @@ async def test_a_request_arrives_and_its_answer_comes_back(server: str) -> None:
 
 @pytest.mark.parametrize("seconds", ["soon", -1, 0, float("nan"), True, [1]])
 async def test_a_timeout_is_a_number_of_seconds(server: str, seconds: object) -> None:
-    """Anything else is refused before the request counts as begun; `nan` would stop all timers."""
+    """Other values are refused before the request counts as begun; `nan` would stop all timers."""
     asked = {"method": "GET", "url": f"http://{server}/echo", "timeout": seconds}
     with pytest.raises(HttpRefused, match="timeout of a request is a number of seconds"):
         check(asked)
 
 
 async def test_data_is_a_form_or_text(server: str) -> None:
-    """`data` is sent as a form where it is a dictionary, and as it stands where it is text."""
+    """A dictionary is sent as a form, and text unchanged."""
     asked = {"method": "PUT", "url": f"http://{server}/echo", "data": {"a": "b c"}}
     assert (await follow(rules(server), asked))["text"].endswith("|a=b+c")
     assert (await follow(rules(server), {**asked, "data": '{"x"'}))["text"].endswith('|{"x"')
 
 
 async def test_an_error_status_is_an_answer(server: str) -> None:
-    """A 404 is a response, and nothing is raised before the code asks for it."""
+    """A 404 is a response; an exception needs a call in the code."""
     asked = {"method": "GET", "url": f"http://{server}/missing"}
     assert await follow(rules(server), asked) == {
         "text": "",
@@ -114,7 +114,7 @@ async def test_an_error_status_is_an_answer(server: str) -> None:
 
 
 async def test_a_redirect_is_followed_under_the_same_rules(server: str) -> None:
-    """303 becomes a GET of the target; what leads to another host is refused."""
+    """303 becomes a GET of the target; a redirect to another host is refused."""
     moved = {"method": "POST", "url": f"http://{server}/moved", "json": {}}
     assert (await follow(rules(server), moved))["text"].startswith("GET /echo")
     for path, words in [
@@ -136,7 +136,7 @@ async def test_a_redirect_to_a_private_address_of_an_allowed_host_is_refused(ser
 
 
 async def test_time_and_size_are_bounded(server: str) -> None:
-    """An answer that does not come, or does not end, is refused."""
+    """A response that does not arrive or end is refused."""
     slow = {"method": "GET", "url": f"http://{server}/slow"}
     with pytest.raises(HttpRefused, match=r"longer than 0\.2 seconds"):
         await follow(rules(server, http_seconds=0.2), slow)
@@ -179,19 +179,19 @@ async def test_time_and_size_are_bounded(server: str) -> None:
     ],
 )
 async def test_only_allowed_hosts_are_reached(url: str) -> None:
-    """Anything but http and https to an allowed host at its usual port is refused."""
+    """Only http and https to an allowed host at its default port are accepted."""
     with pytest.raises(HttpRefused):
         await follow(Rules(hosts=("api.example.com",)), {"method": "GET", "url": url})
 
 
 async def test_a_name_that_resolves_to_a_private_address_is_refused() -> None:
-    """An allowed host whose name points inside is refused: the address counts, not the name."""
+    """The address counts, not the name."""
     with pytest.raises(HttpRefused, match="private address"):
         await follow(Rules(hosts=("localhost",)), {"method": "GET", "url": "http://localhost/"})
 
 
 async def test_what_it_does_not_take_is_said(server: str) -> None:
-    """An unknown keyword, data beside json, and an unknown method are refused with words."""
+    """An unknown keyword, data beside json, and an unknown method have clear errors."""
     url = f"http://{server}/echo"
     refused: list[tuple[dict[str, Any], str]] = [
         ({"method": "GET", "url": url, "verify": False}, "does not take verify"),
@@ -208,7 +208,7 @@ async def test_what_it_does_not_take_is_said(server: str) -> None:
 
 
 def test_an_approver_sees_no_secrets() -> None:
-    """What is shown of a request has its host, and no tokens."""
+    """The displayed request has its host and no tokens."""
     asked = {
         "method": "POST",
         "url": "https://api.example.com/x",
@@ -227,7 +227,7 @@ def test_an_approver_sees_no_secrets() -> None:
     "host", ["0", "127.1", "2130706433", "0x7f000001", "[::1]", "[::ffff:7f00:1]"]
 )
 async def test_a_private_address_in_disguise_is_refused_where_it_is_allowed(host: str) -> None:
-    """An address is what it resolves to, however it is written, and whatever the settings say."""
+    """The resolved address counts, in any notation and with any settings."""
     allowed = Rules(hosts=(host.strip("[]"),))
     with pytest.raises(HttpRefused, match=r"private address|has no address"):
         await follow(allowed, {"method": "GET", "url": f"http://{host}/"})
@@ -236,7 +236,7 @@ async def test_a_private_address_in_disguise_is_refused_where_it_is_allowed(host
 async def test_a_name_that_changes_its_address_gains_nothing(
     server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The address that was looked at is connected to: the name is resolved once."""
+    """The name is resolved once, and the checked address is used."""
     port = int(server.rpartition(":")[2])
     answers = iter(["127.0.0.1", "127.0.0.66"])
     asked = []
@@ -271,7 +271,7 @@ async def test_one_private_address_among_public_ones_is_enough(
 
 @pytest.mark.parametrize("method", ["HEAD", "OPTIONS"])
 async def test_every_method_is_sent(server: str, method: str) -> None:
-    """HEAD has no body in its answer, and OPTIONS has one."""
+    """A HEAD response has no body, and an OPTIONS response has one."""
     asked = {"method": method, "url": f"http://{server}/echo"}
     answer = await follow(rules(server), asked)
     assert answer["status_code"] == 200
@@ -293,7 +293,7 @@ async def test_every_method_is_sent(server: str, method: str) -> None:
     ],
 )
 def test_a_redirect_keeps_what_it_has_to(method: str, status: int, after: str) -> None:
-    """The method, and with it the body (RFC 9110, section 15.4)."""
+    """The method and the body are kept (RFC 9110, section 15.4)."""
     asked = {
         "method": method,
         "url": "https://a.example/x",
@@ -309,7 +309,7 @@ def test_a_redirect_keeps_what_it_has_to(method: str, status: int, after: str) -
         ("https://a.example:8443/y", False),
         ("//b.example/y", False),
     ]:
-        made = http._onwards(asked, target("https://a.example/x?q=1"), status, there)
+        made = http.redirected(asked, target("https://a.example/x?q=1"), status, there)
         assert made["method"] == after
         assert ("json" in made) == (after == method)
         assert ("Content-Type" in made["headers"]) == (after == method)

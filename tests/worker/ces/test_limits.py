@@ -1,4 +1,4 @@
-"""What code cannot do: get out, use up the machine, or be misunderstood in silence."""
+"""Limits of code: it cannot escape, exhaust the machine, or fail silently."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ ESCAPES = {
 
 @pytest.mark.parametrize("code", BOMBS.values(), ids=BOMBS)
 async def test_a_bomb_is_one_failed_call(code: str) -> None:
-    """Time, memory, recursion, output and calls have limits; the next call goes on as ever."""
+    """Time, memory, recursion, output and calls have limits; the next call works as usual."""
     with pytest.raises(CodeFailed):
         await run(code, rules=TIGHT)
     assert await run("return 1") == 1
@@ -94,7 +94,7 @@ async def test_a_bomb_is_one_failed_call(code: str) -> None:
 
 @pytest.mark.parametrize("code", ESCAPES.values(), ids=ESCAPES)
 async def test_there_is_no_way_out(code: str) -> None:
-    """No attribute, frame, import, format string or file leads out of the sandbox."""
+    """No attribute, frame, import, format string or file leads outside the sandbox."""
     with pytest.raises(CodeError):
         await run(code, rules=TIGHT)
 
@@ -103,7 +103,7 @@ async def test_there_is_no_way_out(code: str) -> None:
     "module", ["os", "sys", "subprocess", "socket", "pathlib", "requests", "ctypes", ".x"]
 )
 def test_only_pure_modules_can_be_imported(module: str) -> None:
-    """An import of anything else is refused before the code runs, with its line."""
+    """Another import is refused before the code runs, with its line."""
     statement = "from . import x" if module == ".x" else f"import {module}"
     with pytest.raises(CodeRefused, match=r"tool\.py, line 2: .* cannot be imported"):
         lower(f"\n{statement}\n", "tool.py")
@@ -126,26 +126,26 @@ def test_only_pure_modules_can_be_imported(module: str) -> None:
     ],
 )
 def test_what_the_sandbox_lacks_is_said_with_its_line(code: str, words: str) -> None:
-    """Code that the sandbox cannot run is refused when it is read; the error names the line."""
+    """Unsupported code is refused when it is read; the error names the line."""
     with pytest.raises(CodeRefused, match=words):
         lower(code, "tool.py")
 
 
 async def test_what_is_raised_is_said_with_its_line() -> None:
-    """An exception that nothing catches names the file, the line, and itself."""
+    """An uncaught exception has the file, the line and its message."""
     source = "def main():\n    x = {}\n    return helper(x)\n\ndef helper(x):\n    return x['id']\n"
     with pytest.raises(CodeFailed, match=r"main\.py, line 6: KeyError: id"):
         await run_file(source)
 
 
 async def test_a_status_error_keeps_its_name() -> None:
-    """A StatusError that nothing catches is called so."""
+    """An uncaught StatusError keeps its name."""
     with pytest.raises(CodeFailed, match=r"line 2: StatusError: 404 Gone"):
         await run_file("def main():\n    ExternalResponse('', 404, 'Gone').raise_for_status()")
 
 
 async def test_a_deep_answer_from_outside_is_one_failed_call() -> None:
-    """JSON that is nested without end does not bring the sandbox down."""
+    """Endlessly nested JSON does not end the sandbox."""
     answer = {"response": {"text": "[" * 200_000, "status_code": 200, "reason": "OK"}}
     with pytest.raises(CodeFailed):
         await run_file("def main():\n    return tools.lookup({}).json()", answers={"tool": answer})
@@ -159,7 +159,7 @@ async def test_entries_are_deleted() -> None:
 
 
 async def test_a_file_may_have_helpers_constants_and_imports() -> None:
-    """Whatever stands beside the function is there when it runs."""
+    """All of the file is available when the function runs."""
     source = (
         "import json\nfrom typing import Any\nRATE = 2\n\n"
         "def double(x: int) -> int:\n    return x * RATE\n\n"
@@ -169,13 +169,13 @@ async def test_a_file_may_have_helpers_constants_and_imports() -> None:
 
 
 async def test_what_leaves_the_code_is_plain_data() -> None:
-    """A value that is not plain data cannot be handed to a tool."""
+    """Only plain data can be passed to a tool."""
     with pytest.raises(CodeFailed, match="only plain data"):
         await run("tools.lookup({'x': {1, 2}})")
 
 
 async def test_a_crash_of_the_sandbox_is_one_failed_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the worker process of the sandbox is killed, the call fails, and the next one runs."""
+    """If the sandbox process is killed, the call fails, and the next one runs."""
     import psutil
 
     async def host(

@@ -1,4 +1,4 @@
-"""Code that stops in the middle for an approval, and goes on in another process."""
+"""Code that stops for an approval, and continues in another process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from worker.test_taken_up import Fuse, lay, work_until_death
 
 
 async def test_a_loop_stops_at_each_call_that_needs_approval(office: Office) -> None:
-    """Of three refunds two wait; each is asked about as itself, and each is made once."""
+    """Two of three refunds wait; each is asked about separately and runs once."""
     run = await office.submit("refunds", "refund 50, 200 and 300")
     first = await waiting(office, run)
     assert (first.call.name, first.call.args) == ("refund", {"order": "o2", "amount": 200})
@@ -43,7 +43,7 @@ async def test_a_loop_stops_at_each_call_that_needs_approval(office: Office) -> 
 
 
 async def test_a_rejection_is_caught_in_the_code(office: Office) -> None:
-    """A no raises at the call, with the reason; the loop goes on to the next order."""
+    """A rejection raises at the call with the reason; the loop continues with the next order."""
     run = await office.submit("refunds", "refund 200 and 300")
     run = await answer(office, run, yes=False, reason="no receipt")
     assert (await waiting(office, run)).call.args["order"] == "o2"
@@ -58,7 +58,7 @@ async def test_a_rejection_is_caught_in_the_code(office: Office) -> None:
 async def test_wherever_a_worker_dies_nothing_is_refunded_twice(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: int, after: bool
 ) -> None:
-    """The next worker asks what is still to be asked, or the run is in doubt; no refund comes twice."""
+    """The next worker asks the open questions, or the run is in doubt; no refund runs twice."""
     run = await office.submit("refunds", "refund 50, 200, 60 and 300")
     for one in await office.ask(run):
         await office.decider.approve(one.id, MARA, channel="cli")
@@ -79,7 +79,7 @@ async def test_wherever_a_worker_dies_nothing_is_refunded_twice(
 
 
 async def test_a_tool_that_asks_by_itself_stops_the_code(office: Office, shop: Any) -> None:
-    """A tool with `require_confirmation` needs no rule: the code stops at it all the same."""
+    """A tool with `require_confirmation` stops the code without a rule."""
     app = shop(
         Rules(key=KEY),
         "both",
@@ -96,7 +96,7 @@ def both() -> dict:
 
 
 async def test_asynchronous_calls_side_by_side_may_all_wait(office: Office, shop: Any) -> None:
-    """Each of them is asked about; what ran beside is not run again."""
+    """Each of them is asked about; finished calls do not run again."""
     app = shop(
         Rules(key=KEY),
         "both",
@@ -121,7 +121,7 @@ def both() -> dict:
 
 
 async def test_code_inside_of_code_stops_and_goes_on(office: Office, shop: Any) -> None:
-    """A tool of the folder that is called by another one stops both."""
+    """A tool of the folder that another tool calls stops both."""
     app = shop(
         Rules(key=KEY),
         "outer",
@@ -146,7 +146,7 @@ def outer() -> dict:
 
 
 async def test_variables_and_requests_can_be_marked(office: Office, shop: Any) -> None:
-    """A condition may be of a variable, or of an HTTP call by method and host."""
+    """A condition may concern a variable, or an HTTP call by method and host."""
     rules = Rules(
         key=KEY,
         needs_approval=(
@@ -189,7 +189,7 @@ def mark() -> dict:
 
 
 async def snapshot_of(office: Office, run: Run) -> tuple[str, str]:
-    """Return the name of the snapshot that a run waits with, and the snapshot."""
+    """Return the name of the run's waiting snapshot, and the snapshot."""
     session = await office.apps.sessions.get_session(
         app_name=run.app, user_id=run.user, session_id=run.session
     )
@@ -202,10 +202,8 @@ async def snapshot_of(office: Office, run: Run) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("how", ["changed", "gone", "not whole", "another key"])
-async def test_a_snapshot_that_was_tampered_with_is_not_resumed(
-    office: Office, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
-    """A snapshot that was changed, is gone, or has another signature runs nothing, and it is said."""
+async def test_a_snapshot_that_was_tampered_with_is_not_resumed(office: Office, how: str) -> None:
+    """A snapshot that is changed, missing or signed otherwise runs nothing; the error says so."""
     run = await office.submit("refunds", "refund 200")
     name, sealed = await snapshot_of(office, run)
     assert len(sealed) < 64_000
@@ -221,7 +219,7 @@ async def test_a_snapshot_that_was_tampered_with_is_not_resumed(
             [shared] = await client.keys(office.ledger.store.prefix + "sandbox:*")
             await client.delete(shared)
         else:
-            monkeypatch.setattr(process_rules, "_current", [Rules(key="x" * 32)])
+            process_rules.use(Rules(key="x" * 32))
     run = await answer(office, run)
     assert office.executed() == []
     assert "snapshot of this code" in run.text
@@ -230,7 +228,7 @@ async def test_a_snapshot_that_was_tampered_with_is_not_resumed(
 async def test_a_snapshot_of_another_version_says_so(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker with another sandbox does not try; the run says with which version it was made."""
+    """A worker with another sandbox refuses; the run's error has the original version."""
     run = await office.submit("refunds", "refund 200")
     first = await waiting(office, run)
     monkeypatch.setattr(sandbox, "ENGINE", "pydantic-monty 9.9.9")
@@ -243,7 +241,7 @@ async def test_a_snapshot_of_another_version_says_so(
 
 
 async def test_code_that_is_too_large_to_be_kept_fails(office: Office, shop: Any) -> None:
-    """What does not fit into the bound is one failed call that says so, and nobody is asked."""
+    """The call fails with that message, and nobody is asked."""
     app = shop(
         Rules(key=KEY, snapshot=2_000),
         "big",
@@ -255,7 +253,7 @@ async def test_code_that_is_too_large_to_be_kept_fails(office: Office, shop: Any
 
 
 async def test_code_stops_at_a_call_that_is_frozen(office: Office) -> None:
-    """A refund below the limit asks nobody; frozen, it is asked about, and made after the thaw."""
+    """A small refund needs no approval; frozen, it is asked about and runs after the freeze."""
     freezes = Freezes(office.ledger)
     await freezes.freeze(tool="refund", by="ops", why="the bank called")
     run = await office.submit("refunds", "refund 50")

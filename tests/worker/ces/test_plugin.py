@@ -25,7 +25,7 @@ TOOL = {
 
 
 def talk(folder: Path, callbacks: dict[str, str], rules: Rules | None = None) -> Talk:
-    """A talk with an agent that calls `greet`, under these callbacks."""
+    """Return a talk with an agent that calls `greet`, with these callbacks."""
     write(folder, {**TOOL, **{f"callbacks/{name}": text for name, text in callbacks.items()}})
     call = ToolCall("greet", {"name": "Riley"})
     return Talk(app(folder / "tools", call, callbacks=folder / "callbacks", rules=rules))
@@ -39,7 +39,7 @@ def texts(events: list[Any]) -> list[str]:
 
 
 async def test_a_model_callback_may_answer_in_its_place(tmp_path: Path) -> None:
-    """What `before_model_callback` returns is said, and the model is not asked."""
+    """The result of `before_model_callback` is sent, and the model does not run."""
     source = (
         "def before_model_callback(callback_context, llm_request):\n"
         "    for part in callback_context.get_last_user_input():\n"
@@ -50,7 +50,7 @@ async def test_a_model_callback_may_answer_in_its_place(tmp_path: Path) -> None:
 
 
 async def test_a_model_callback_may_change_the_request(tmp_path: Path) -> None:
-    """A hidden tool is not offered, and a changed instruction is what the model is told."""
+    """A hidden tool is not offered, and the model gets a changed instruction."""
     source = (
         "def before_model_callback(callback_context, llm_request):\n"
         "    llm_request.config.hide_tool('greet')\n"
@@ -74,7 +74,7 @@ async def test_a_model_callback_may_change_the_request(tmp_path: Path) -> None:
 
 
 async def test_a_model_callback_may_change_what_was_said(tmp_path: Path) -> None:
-    """What `after_model_callback` returns takes the place of the model's words."""
+    """The result of `after_model_callback` replaces the model's text."""
     source = (
         "def after_model_callback(callback_context, llm_response):\n"
         "    if llm_response.content.parts[0].text:\n"
@@ -86,7 +86,7 @@ async def test_a_model_callback_may_change_what_was_said(tmp_path: Path) -> None
 
 
 async def test_tool_callbacks_see_and_change_what_a_tool_gives(tmp_path: Path) -> None:
-    """`before_tool_callback` may answer for a tool; `after_tool_callback` may change its result."""
+    """`before_tool_callback` may replace a tool, and `after_tool_callback` its result."""
     before = "def before_tool_callback(tool, input, callback_context):\n    return {'asked': [tool.name, input['name']]}\n"
     after = "def after_tool_callback(tool, input, callback_context, tool_response):\n    return {**tool_response, 'after': True}\n"
     assert result(await talk(tmp_path / "1", {"a.py": before}).say("go")) == {
@@ -99,7 +99,7 @@ async def test_tool_callbacks_see_and_change_what_a_tool_gives(tmp_path: Path) -
 
 
 async def test_agent_callbacks_share_the_state_and_may_answer(tmp_path: Path) -> None:
-    """`before_agent_callback` and `after_agent_callback` see the state, and may speak."""
+    """`before_agent_callback` and `after_agent_callback` see the state, and may send text."""
     source = (
         "def before_agent_callback(callback_context):\n    set_variable('begun', callback_context.agent_name)\n\n"
         "def after_agent_callback(callback_context):\n    return Content(parts=[Part.from_text('Bye.')], role='model')\n"
@@ -110,7 +110,7 @@ async def test_agent_callbacks_share_the_state_and_may_answer(tmp_path: Path) ->
 
 
 async def test_callbacks_run_in_order_and_by_agent(tmp_path: Path) -> None:
-    """Files of one kind run by name until one returns something; a folder is for one agent."""
+    """Files of one kind run by name until one returns a value; a folder belongs to one agent."""
 
     def source(name: str, end: str) -> str:
         return f"def before_agent_callback(callback_context):\n    set_variable('{name}', True)\n    {end}\n"
@@ -128,14 +128,14 @@ async def test_callbacks_run_in_order_and_by_agent(tmp_path: Path) -> None:
 
 
 async def test_a_callback_that_fails_ends_the_run(tmp_path: Path) -> None:
-    """What a callback would have stopped does not go on without it."""
+    """The run must not continue without a check that failed."""
     source = "def before_tool_callback(tool, input, callback_context):\n    return 1 / 0\n"
     with pytest.raises(RuntimeError, match=r"a\.py, line 2: ZeroDivisionError"):
         await talk(tmp_path, {"a.py": source}).say("go")
 
 
 async def test_a_callback_cannot_wait_for_an_approval(tmp_path: Path) -> None:
-    """A call that needs approval is refused in a callback; the code can catch that."""
+    """Such a call is refused in a callback; the code can catch the error."""
     source = (
         "def before_agent_callback(callback_context):\n    try:\n        tools.greet({'name': 'x'})\n"
         "    except PermissionError as error:\n        set_variable('no', str(error))\n"
@@ -149,7 +149,7 @@ async def test_a_callback_cannot_wait_for_an_approval(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_callbacks_says_so(tmp_path: Path) -> None:
-    """A missing folder, and a file without a callback, are said when the agent is loaded."""
+    """A missing folder, or a file without a callback, is an error when the agent loads."""
     with pytest.raises(ConfigError, match="not a folder"):
         CesCallbacks(tmp_path / "none")
     with pytest.raises(CodeRefused, match=r"a\.py has no callback"):
@@ -157,7 +157,7 @@ def test_a_folder_without_callbacks_says_so(tmp_path: Path) -> None:
 
 
 def test_calls_of_a_callback_that_may_have_to_wait_are_found_beforehand(tmp_path: Path) -> None:
-    """`signoff doctor` names each with its line; what no rule is about is not named."""
+    """`signoff doctor` names each with its line; calls without a rule are left out."""
     source = """
 def after_model_callback(callback_context, llm_response):
     tools.lookup({"order": "o1"})

@@ -1,4 +1,4 @@
-"""What is asked about: each step of a redirect, and whatever cannot be judged."""
+"""Rules: each step of a redirect is judged, and an unclear call is asked about."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from worker.ces.shop import KEY, another_worker, answer, waiting
 from worker.office import MARA, Office
 from worker.test_taken_up import Fuse, lay, work_until_death
 
-# ADK announces its experimental features by warning about them.
+# ADK warns about its experimental features.
 pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[tuple[str, list[str]]]:
-    """A server on the loopback that redirects by its path, and what it was asked."""
+    """A loopback server that redirects by path and records its requests."""
     seen: list[str] = []
 
     async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -50,7 +50,7 @@ async def server() -> AsyncIterator[tuple[str, list[str]]]:
 
 
 def rules(port: str, *conditions: str) -> Rules:
-    """Rules under which two names of the server may be reached."""
+    """Return rules that allow two names of the server."""
     hosts = (f"localhost:{port}", f"127.0.0.1:{port}")
     return Rules(key=KEY, internal_hosts=hosts, needs_approval=conditions)
 
@@ -67,7 +67,7 @@ def posts() -> dict:
 
 
 async def begin(office: Office, shop: Any, made: Rules, url: str) -> Run:
-    """Let code post to a URL."""
+    """Run code that posts to a URL."""
     app = shop(made, "posts", posts=POSTS.replace("URL", url))
     return await office.submit(app, "go")
 
@@ -76,7 +76,7 @@ async def begin(office: Office, shop: Any, made: Rules, url: str) -> Run:
 async def test_a_redirect_that_carries_the_body_on_is_asked_about(
     office: Office, shop: Any, server: tuple[str, list[str]], status: int
 ) -> None:
-    """The first request needs no approval, and is made; the one that it leads to waits."""
+    """The first request needs no approval; the redirected one waits."""
     port, seen = server
     there = f"127.0.0.1:{port}"
     run = await begin(
@@ -100,7 +100,7 @@ async def test_a_redirect_that_carries_the_body_on_is_asked_about(
 async def test_a_redirect_that_is_refused_is_not_followed(
     office: Office, shop: Any, server: tuple[str, list[str]]
 ) -> None:
-    """The code is told that the first request was made all the same."""
+    """The code is told that the first request was made."""
     port, seen = server
     run = await begin(
         office,
@@ -117,7 +117,7 @@ async def test_a_redirect_that_is_refused_is_not_followed(
 async def test_each_step_is_judged_by_itself(
     office: Office, shop: Any, server: tuple[str, list[str]]
 ) -> None:
-    """A yes to one step is none to the next one, and a step that needs none is made at once."""
+    """An approval of one step does not cover the next; a step without a rule runs immediately."""
     port, seen = server
     guarded, free = f"127.0.0.1:{port}", f"localhost:{port}"
     run = await begin(
@@ -142,7 +142,7 @@ async def test_each_step_is_judged_by_itself(
 async def test_what_becomes_a_read_is_judged_as_a_read(
     office: Office, shop: Any, server: tuple[str, list[str]]
 ) -> None:
-    """303 makes a GET of it, without the body: no rule about POST is true of that."""
+    """303 makes it a GET without a body, so no rule about POST matches."""
     port, seen = server
     run = await begin(
         office, shop, rules(port, GUARDED), f"http://localhost:{port}/303/127.0.0.1:{port}/x"
@@ -154,7 +154,7 @@ async def test_what_becomes_a_read_is_judged_as_a_read(
 async def test_redirects_come_to_an_end(
     office: Office, shop: Any, server: tuple[str, list[str]]
 ) -> None:
-    """Five are followed, also where an approval comes in between."""
+    """Five are followed, even with approvals between them."""
     port, seen = server
     run = await begin(
         office,
@@ -180,7 +180,7 @@ async def test_wherever_a_worker_dies_no_step_is_made_twice(
     step: int,
     after: bool,
 ) -> None:
-    """Each step has its own entry in the journal; one that nobody knows of is asked about."""
+    """Each step has its own journal entry; a step in doubt is asked about."""
     port, seen = server
     app = shop(
         rules(port, GUARDED),
@@ -216,7 +216,7 @@ async def test_wherever_a_worker_dies_no_step_is_made_twice(
 async def test_a_call_that_cannot_be_judged_is_asked_about(
     office: Office, shop: Any, call: str, args: dict[str, Any]
 ) -> None:
-    """An argument that is left out has a value in the tool, which no rule has seen."""
+    """An omitted argument has the tool's default, which the rule has not seen."""
     app = shop(
         Rules(key=KEY, needs_approval=('tool == "refund" && args.amount > 100',)),
         "code",
@@ -251,7 +251,7 @@ async def test_a_call_that_cannot_be_judged_is_asked_about(
     ],
 )
 def test_only_what_is_false_is_not_asked_about(rule: str, args: dict[str, Any], asks: bool) -> None:
-    """What is missing, of another kind, or no answer at all, is asked about."""
+    """A missing value, a wrong type or an invalid result is asked about."""
     facts: dict[str, JsonValue] = {
         "app": "a",
         "agent": "b",
@@ -268,7 +268,7 @@ def test_only_what_is_false_is_not_asked_about(rule: str, args: dict[str, Any], 
 async def test_a_rule_that_is_true_of_a_variable_lets_it_wait(
     office: Office, shop: Any, rule: str
 ) -> None:
-    """However the rule says so."""
+    """This holds for every form of the rule."""
     app = shop(
         Rules(key=KEY, needs_approval=(rule,)),
         "mark",

@@ -1,4 +1,4 @@
-"""Tools and callbacks in the shapes that Google's documentation shows, in a real agent."""
+"""Tools and callbacks in the forms of Google's documentation, in a real agent."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def before_tool_callback(tool: Tool, input: dict, callback_context: CallbackCont
 
 
 def words(events: list[Event]) -> list[str]:
-    """What the agent has said."""
+    """Return the agent's texts."""
     return [
         part.text
         for event in events
@@ -113,7 +113,7 @@ def words(events: list[Event]) -> list[str]:
 
 @pytest.mark.parametrize("case", CALLBACKS)
 async def test_a_callback_does_what_it_does_there(tmp_path: Path, case: str) -> None:
-    """A callback as people write them runs unchanged."""
+    """A typical callback runs unchanged."""
     code, wanted = CALLBACKS[case]
     write(tmp_path, {"tools/update_order.py": ORDERS, "callbacks/a.py": HEADER + code})
     talk = Talk(
@@ -195,6 +195,6 @@ PYTHON: dict[str, tuple[str, Any]] = {
 
 @pytest.mark.parametrize("case", PYTHON)
 async def test_what_the_sandbox_lacks_and_has_an_equivalent_runs(case: str) -> None:
-    """Generators that are taken apart, and sleeps, do what they do in Python."""
+    """Consumed generators and sleeps work as in Python."""
     code, wanted = PYTHON[case]
     assert await run(code) == wanted

@@ -1,4 +1,4 @@
-"""Sealed snapshots: what was changed, or belongs elsewhere, is not opened."""
+"""Sealed snapshots: a changed or misplaced one is not opened."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SEALED = seal(RULES, HELD, at())
 
 
 def test_what_was_sealed_is_opened_in_its_place() -> None:
-    """The frames come back, for the same call in the same session."""
+    """The same call in the same session gets its frames back."""
     assert unseal(RULES, SEALED, at(), CALL) == list(HELD.frames)
 
 
@@ -40,21 +40,21 @@ def test_what_was_sealed_is_opened_in_its_place() -> None:
     "context", [at(app="other"), at(user="mallory"), at(session="s2"), at(call="c2")]
 )
 def test_a_snapshot_of_another_place_is_refused(context: Any) -> None:
-    """One session, user, app or call cannot go on with the code of another one."""
+    """Code of another session, user, app or call cannot continue."""
     with pytest.raises(SnapshotRefused, match="belongs to another call"):
         unseal(RULES, SEALED, context, CALL)
 
 
 @pytest.mark.parametrize("call", [("refund", {"order": "o2"}), ("pay", {"order": "o1"})])
 def test_a_snapshot_at_another_call_is_refused(call: tuple[str, dict[str, Any]]) -> None:
-    """What was approved is the call that the code is suspended at, and no other."""
+    """The approval is for the call at which the code is suspended."""
     with pytest.raises(SnapshotRefused, match="belongs to another call"):
         unseal(RULES, SEALED, at(), call)
 
 
 @given(st.integers(0, len(SEALED) - 1), st.characters(codec="ascii"))
 def test_no_character_can_be_changed(place: int, other: str) -> None:
-    """Whatever is changed, in the signature or behind it, nothing is opened."""
+    """A change anywhere, in the signature or after it, prevents the opening."""
     if SEALED[place] == other:
         return
     with pytest.raises(SnapshotRefused):
@@ -63,13 +63,13 @@ def test_no_character_can_be_changed(place: int, other: str) -> None:
 
 @given(st.text(min_size=60, max_size=200) | st.just("é" * 100) | st.just("\ud800" * 100))
 def test_what_nobody_has_sealed_is_refused(text: str) -> None:
-    """Any other text is refused, with words."""
+    """Any other text is refused with a message."""
     with pytest.raises(SnapshotRefused):
         unseal(RULES, text, at(), CALL)
 
 
 def test_a_body_with_a_signature_of_another_key_is_refused() -> None:
-    """Who has no key cannot sign what he has made up."""
+    """A forger without the key cannot sign."""
     body = json.loads(SEALED[64:]) | {"call": ["pay", {}]}
     forged = seal(Rules(key="x" * 32), HELD, at())[:64] + json.dumps(body, sort_keys=True)
     with pytest.raises(SnapshotRefused, match="changed, or signed with another key"):
@@ -77,7 +77,7 @@ def test_a_body_with_a_signature_of_another_key_is_refused() -> None:
 
 
 def test_what_many_snapshots_share_is_taken_out_and_put_back() -> None:
-    """It stands behind the first line, once, and a snapshot without it is refused."""
+    """It is stored once after the first line, and a snapshot without it is refused."""
     inner = {"engine": "e", "state": "in", "base": "b" * 5_000, "kept": {}}
     beside = {"held": {"frames": [dict(inner)]}}
     outer = {"engine": "e", "state": "out", "base": "b" * 5_000, "kept": {"results": beside}}
@@ -93,14 +93,14 @@ def test_what_many_snapshots_share_is_taken_out_and_put_back() -> None:
 
 @given(st.binary(max_size=300), st.binary(max_size=300), st.integers(0, 300))
 def test_what_is_packed_beside_something_comes_back(new: bytes, base: bytes, place: int) -> None:
-    """Whatever was changed, put in or taken away, the very bytes come back."""
+    """Any changed, added or removed text is restored byte for byte."""
     for data in (new, base + new, base[:place] + new + base[place:], base[place:] + base[:place]):
         for other in (base, base * 3, b""):
             assert unpack(pack(data, other), other) == data
 
 
 def test_little_is_left_of_what_is_mostly_the_same() -> None:
-    """A copy that was changed in two places packs into a few bytes."""
+    """A copy with two changes packs into a few bytes."""
     base = random.Random(1).randbytes(50_000)
     data = base[:100] + b"new" + base[100:40_000] + b"more" + base[40_500:]
     assert len(pack(data, base)) < 100

@@ -1,4 +1,4 @@
-"""Code that goes on side by side shares its variables, and none of it takes back what another set."""
+"""Parallel code shares its variables, and no part reverts another part's change."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from worker.office import Office
 
 
 class Sets(BaseTool):
-    """A tool that is code itself: it sets variables, as its own copy of them has them."""
+    """A code tool that sets variables in its own copy."""
 
     def __init__(self, gate: asyncio.Event, **values: Any) -> None:
         super().__init__(name="sets", description="Set variables.")
         self.gate, self.values = gate, values
 
     async def in_sandbox(self, args: dict[str, Any], host: CodeHost) -> Done:
-        """Set them, when it may."""
+        """Set them when allowed."""
         mine = dict(host.variables())
         await self.gate.wait()
         mine.update(self.values)
@@ -53,18 +53,18 @@ async def context() -> Context:
 
 
 async def beside(context: Context, outer: dict[str, Any], **values: Any) -> dict[str, Any]:
-    """Start code that sets variables, let it end, and then let the outer code call something.
+    """Start code that sets variables, let it end, and then let the outer code make a call.
 
     Returns:
-        What the outer code is told the variables are.
+        The variables that the outer code gets.
     """
     gate = asyncio.Event()
     host = CodeHost(Rules(), context, {"sets": Sets(gate, **values)})
     given = dict(host.variables())
     await host("start", {"name": "sets", "args": {}}, given)
     gate.set()
-    await asyncio.gather(*host._running.values())
-    # The outer code does not know of it yet: it computes, and has its own copy.
+    await host.settle()
+    # The outer code does not know it yet: it computes with its own copy.
     told = await host("tool", {"name": "sets", "args": {}}, {**given, **outer})
     assert isinstance(told, dict)
     await host.close()
@@ -72,25 +72,25 @@ async def beside(context: Context, outer: dict[str, Any], **values: Any) -> dict
 
 
 async def test_a_call_takes_back_nothing_that_was_set_beside_it(context: Context) -> None:
-    """What one has set, and what one has changed, is told to the other."""
+    """Each part learns what the other has set or changed."""
     state = await beside(context, {}, n=1, kept=[1, 2])
     assert state == {"n": 1, "kept": [1, 2], "removed": 1}
     assert context.state["n"] == 1
 
 
 async def test_a_call_brings_back_nothing_that_was_removed_beside_it(context: Context) -> None:
-    """A variable that is gone stays gone."""
+    """A removed variable stays removed."""
     assert "removed" not in await beside(context, {}, removed=None)
 
 
 async def test_what_both_set_is_there(context: Context) -> None:
-    """Each of them changes its own."""
+    """Both changes are kept."""
     state = await beside(context, {"mine": 2}, n=1)
     assert (state["mine"], state["n"], state["removed"]) == (2, 1, 1)
 
 
 async def test_a_value_that_a_tool_changes_in_place_is_not_changed_back(context: Context) -> None:
-    """Tools of ADK may change a list in the state without setting it."""
+    """A tool of ADK may change a list in the state without setting it."""
     host = CodeHost(Rules(), context, {"sets": Sets(asyncio.Event())})
     given = dict(host.variables())
     context.state["kept"].append(2)
@@ -99,7 +99,7 @@ async def test_a_value_that_a_tool_changes_in_place_is_not_changed_back(context:
 
 
 async def test_a_variable_that_was_set_beside_a_stop_is_kept(office: Office, shop: Any) -> None:
-    """The code sleeps until the call beside it has ended, and stops before it is told of it."""
+    """The code sleeps until the other call has ended, and stops before it learns of it."""
     app = shop(
         Rules(key=KEY),
         "both",
@@ -125,7 +125,7 @@ def both() -> dict:
 
 
 class Taking(BaseTool):
-    """A tool of ADK that takes its arguments apart before it asks."""
+    """A tool of ADK that modifies its arguments before it asks."""
 
     def __init__(self) -> None:
         super().__init__(name="taking", description="Pay somebody.")
@@ -140,7 +140,7 @@ class Taking(BaseTool):
 async def test_a_tool_that_takes_its_arguments_apart_is_asked_about_as_it_was_called(
     context: Context,
 ) -> None:
-    """What is shown, and what is made when it is approved, is what the code has called."""
+    """The displayed and executed call is the one that the code made."""
     host = CodeHost(Rules(), context, {"taking": Taking()})
     args = {"who": "a", "to": ["b"]}
     held = await host("tool", {"name": "taking", "args": args}, dict(host.variables()))
@@ -161,7 +161,7 @@ async def test_a_tool_that_takes_its_arguments_apart_is_asked_about_as_it_was_ca
     ],
 )
 def test_code_goes_on_with_the_call_that_was_answered(pending: list[Any], same: bool) -> None:
-    """Whatever a snapshot has beside it, another call is not made."""
+    """Another call is not made, whatever else the snapshot contains."""
     if same:
         require_pending(pending, "pay", {"who": "a"})
         return

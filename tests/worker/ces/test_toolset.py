@@ -40,7 +40,7 @@ def lookup(order: str, tool_context: ToolContext) -> dict[str, Any]:
 
 
 async def test_the_signature_and_the_docstring_are_the_declaration(tmp_path: Path) -> None:
-    """Types, defaults, and what the docstring says of each argument reach the model."""
+    """Types, defaults, and the docstring's text for each argument reach the model."""
     [tool] = await CesToolset(write(tmp_path, {"quote.py": SIGNED})).get_tools()
     declared = tool._get_declaration()
     assert declared is not None
@@ -77,7 +77,7 @@ async def test_a_tool_runs_in_an_agent_and_shares_its_state(tmp_path: Path) -> N
 
 
 async def test_the_context_is_that_of_the_talk(tmp_path: Path) -> None:
-    """Session, agent, call, last words and events are those of ADK."""
+    """Session, agent, call, last text and events are those of ADK."""
     source = (
         'def who() -> dict:\n    """Says."""\n'
         "    return {'agent': context.agent_name, 'said': context.get_last_user_input()[0].text,\n"
@@ -111,7 +111,7 @@ async def test_code_may_call_code_and_wait_for_several(tmp_path: Path) -> None:
 
 
 async def test_what_fails_is_one_failed_call(tmp_path: Path) -> None:
-    """An error in the code, and one in a tool it calls, are results; the run goes on."""
+    """An error in the code, or in a tool that it calls, is a result; the run continues."""
 
     def broken() -> dict[str, Any]:
         """Break."""
@@ -127,7 +127,7 @@ async def test_what_fails_is_one_failed_call(tmp_path: Path) -> None:
 
 
 async def test_a_removed_variable_is_gone(tmp_path: Path) -> None:
-    """A variable that one call removes is not there for the next one."""
+    """A variable that one call removes is missing in the next one."""
     source = (
         'def flip() -> dict:\n    """Flips."""\n    if get_variable("x", None) is None:\n        set_variable("x", 1)\n'
         '    else:\n        remove_variable("x")\n    return {"state": context.state}\n'
@@ -159,13 +159,13 @@ async def test_an_exported_app_is_read_as_it_is(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_used_says_why(
     tmp_path: Path, files: dict[str, str], error: type[Exception], words: str
 ) -> None:
-    """What is wrong with a folder or a file is said when the agent is loaded."""
+    """A faulty folder or file is an error when the agent loads."""
     with pytest.raises(error, match=words):
         CesToolset(write(tmp_path, files), Rules())
 
 
 async def test_under_plain_adk_the_session_carries_the_snapshot(tmp_path: Path) -> None:
-    """Without Signoff's worker the code stops too, and ADK's own answer lets it go on."""
+    """Without Signoff's worker the code stops too, and ADK's own answer continues it."""
     source = "def chain() -> dict:\n    before = 1\n    return {'before': before, **tools.lookup({'order': 'o1'}).json()}\n"
     rules = Rules(needs_approval=('tool == "lookup"',))
     talk = Talk(

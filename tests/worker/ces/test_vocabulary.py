@@ -329,14 +329,14 @@ async def test_a_name_does_what_googles_does(code: str, wanted: Any) -> None:
 
 @pytest.mark.parametrize("given", ["", "text='a', function_call=FunctionCall(name='f')"])
 async def test_a_part_holds_exactly_one_thing(given: str) -> None:
-    """A Part of nothing, and one of two things, is an error."""
+    """A Part with no content, or with two, is an error."""
     assert await run(
         f"try:\n    Part({given})\nexcept ValueError as e:\n    return 'exactly one' in str(e)"
     )
 
 
 async def test_tools_answer_with_an_external_response() -> None:
-    """`tools.NAME(args)` gives an ExternalResponse; what the host says has failed is not ok."""
+    """`tools.NAME(args)` returns an ExternalResponse; a failure at the host is not ok."""
     answer = {"response": {"text": '{"a": 1}', "status_code": 500, "reason": "broken"}}
     ended = await run_file(
         "def main():\n    r = tools.lookup({'id': 1})\n    return [r.json(), r.ok, r.reason]",
@@ -346,7 +346,7 @@ async def test_tools_answer_with_an_external_response() -> None:
 
 
 async def test_asynchronous_tools_are_polled() -> None:
-    """`async_tools.NAME(args)` gives a callable, which gives the response once there is one."""
+    """`async_tools.NAME(args)` returns a callable, which returns the response when it exists."""
     ended = await run_file(
         "def main():\n    poll = async_tools.lookup({'id': 1})\n    return [callable(poll), poll().text, poll().text]",
         answers={
@@ -359,7 +359,7 @@ async def test_asynchronous_tools_are_polled() -> None:
 
 @pytest.mark.parametrize("method", ["get", "post", "put", "delete", "patch", "head", "options"])
 async def test_requests_go_out_by_every_method(method: str) -> None:
-    """`ces_requests` has all methods of HTTP, each with keyword arguments."""
+    """`ces_requests` has all HTTP methods, each with keyword arguments."""
     answer = {"response": {"text": "x", "status_code": 201, "reason": "Created"}}
     ended = await run_file(
         f"def main():\n    return ces_requests.{method}('https://x.example', headers={{'A': 'b'}}).status_code",
@@ -378,7 +378,7 @@ async def test_what_is_refused_can_be_caught() -> None:
 
 
 async def test_an_unknown_tool_is_named() -> None:
-    """A tool that is not there is an AttributeError with its name."""
+    """A missing tool is an AttributeError with its name."""
     assert await run(
         "try:\n    tools.nothing({})\nexcept AttributeError as e:\n    return 'nothing' in str(e)"
     )
@@ -395,7 +395,7 @@ async def test_an_unknown_tool_is_named() -> None:
     ],
 )
 async def test_what_is_there_may_be_imported_too(header: str) -> None:
-    """Editors and type checkers want imports of what Google's runtime has without one."""
+    """Editors and type checkers need imports that Google's runtime does not need."""
     ended = await run_file(
         f"{header}\n\ndef main(part: ces_public.Part = None) -> ces_public.Content:\n"
         "    return Part.from_text('a').text\n"
@@ -413,7 +413,7 @@ async def test_an_import_has_the_name_that_it_is_given() -> None:
 
 
 def test_events_of_a_session_are_told_as_googles_runtime_does() -> None:
-    """Whole seconds, and the ids of long-running calls in any order."""
+    """Times have whole seconds, and ids of long-running calls have any order."""
     event = AdkEvent(author="shop", timestamp=12.75, long_running_tool_ids={"b", "a"})
     session = SimpleNamespace(id="s1", events=[event])
     context: Any = SimpleNamespace(

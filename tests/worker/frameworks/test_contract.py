@@ -1,4 +1,4 @@
-"""What every runtime promises, whichever framework its agents are of."""
+"""The contract of every runtime, for agents of any framework."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from deciding import Decider
+from redis_users import guarded, url_of
 from services import missing
 from signoff.broker import stages
 from signoff.broker.freezes import Freezes
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.server.acl import OPERATOR, WORKER
 from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.broker.sessions import Name, SessionRecords
 from signoff.broker.work import ResumeRun
@@ -42,6 +46,7 @@ from signoff.worker.executor import Executor
 from signoff.worker.frameworks.idempotency import idempotency_key, running
 from signoff.worker.frameworks.runtime import framework_runtime
 from signoff.worker.frameworks.sessions import KEY
+from signoff.worker.port import Turn
 from signoff.worker.verification import CallInDoubt
 from worker.frameworks import script
 from worker.frameworks.script import paying, plan
@@ -53,9 +58,9 @@ OTHERS = {
     "openai_office": "agents",
     "langchain_office": "langchain",
 }
-"""The apps of other frameworks than ADK, and the packages that these are."""
+"""The apps of other frameworks than ADK, with the frameworks' packages."""
 EDITING = ["pydantic_office", "langchain_office"]
-"""Those whose frameworks can run a call with other arguments than the model gave."""
+"""The apps whose frameworks can run a call with other arguments than the model's."""
 
 
 @pytest.fixture(params=[pytest.param("adk_office", marks=pytest.mark.soak), *OTHERS])
@@ -71,7 +76,7 @@ def other(request: pytest.FixtureRequest) -> str:
 
 
 def installed(app: str) -> str:
-    """Skip a test whose framework is not there."""
+    """Skip a test whose framework is not installed."""
     if app in OTHERS and find_spec(OTHERS[app]) is None:
         missing(OTHERS[app], "make .venv/.dev")
     return app
@@ -79,12 +84,12 @@ def installed(app: str) -> str:
 
 @dataclass
 class Machine(Office):
-    """An office that has agents of all frameworks."""
+    """An office with agents of all frameworks."""
 
     redis: str = ""
 
     async def done(self, app: str, message: str) -> Run:
-        """Submit a run, and let Mara approve whatever it asks."""
+        """Submit a run, and let Mara approve its requests."""
         run = await self.submit(app, message)
         while run.state is RunState.PAUSED:
             await self.approve(run)
@@ -128,12 +133,12 @@ async def here(
 
 
 async def approvals_of(here: Machine, run: Run) -> list[Approval]:
-    """Return the approvals of the present pause."""
+    """Return the approvals of the current pause."""
     return await here.ledger.approvals(run.approvals)
 
 
 async def resume_again(here: Machine, run: Run, times: int) -> None:
-    """Hand the answers of a run to its runtime again and again, at the same time."""
+    """Give a run's answers to its runtime repeatedly and concurrently."""
     answered = [one for one in await approvals_of(here, run) if one.state is not State.PENDING]
 
     async def attempt() -> None:
@@ -144,7 +149,7 @@ async def resume_again(here: Machine, run: Run, times: int) -> None:
 
 
 async def test_a_run_without_approvals_ends(here: Machine, app: str) -> None:
-    """A tool that needs no approval runs, and the run ends with the agent's last word."""
+    """A tool without approval runs, and the run ends with the agent's last message."""
     run = await here.submit(app, plan([("note", {"text": "milk"})]))
     assert run.state is RunState.COMPLETED, run.problem
     assert "noted milk" in run.text
@@ -152,7 +157,7 @@ async def test_a_run_without_approvals_ends(here: Machine, app: str) -> None:
 
 
 async def test_an_approved_call_runs_once(here: Machine, app: str) -> None:
-    """The run pauses before the tool, and goes on behind it."""
+    """The run pauses before the tool, and continues after it."""
     run = await here.submit(app, plan(paying("anna")))
     assert run.state is RunState.PAUSED, run.problem
     assert not here.executed()
@@ -171,7 +176,7 @@ async def test_an_approved_call_runs_once(here: Machine, app: str) -> None:
 
 
 async def test_the_model_is_told_why(here: Machine, app: str) -> None:
-    """The reason of a rejection reaches the model, and the tool does not run."""
+    """The model reads the reason of a rejection, and the tool does not run."""
     run = await here.submit(app, plan(paying("anna")))
     (waiting,) = await here.ask(run)
     await here.decider.reject(waiting.id, MARA, channel="cli", reason="over budget")
@@ -191,7 +196,7 @@ async def test_one_pause_after_another(here: Machine, app: str) -> None:
 
 
 async def test_a_session_has_several_runs(here: Machine, app: str) -> None:
-    """Runs of one session ask under ids of their own, also where the model uses ids again."""
+    """The runs of a session ask with ids of their own, even if the model repeats ids."""
     for number in range(2):
         run = await here.decider.submit(
             app, plan(paying(f"p{number}")), user="riley@example.com", session="one"
@@ -208,7 +213,7 @@ async def test_a_session_has_several_runs(here: Machine, app: str) -> None:
 
 @pytest.mark.parametrize("order", [(2, 0, 1), pytest.param((0, 1, 2), marks=pytest.mark.soak)])
 async def test_several_at_once(here: Machine, app: str, order: Sequence[int]) -> None:
-    """Calls that wait together are decided in any order, each for itself."""
+    """Calls that wait together are decided separately, in any order."""
     run = await here.submit(app, plan(paying("anna", "ben", "cleo")))
     asked = await here.ask(run)
     assert [one.call.args["to"] for one in asked] == ["anna", "ben", "cleo"]
@@ -222,7 +227,7 @@ async def test_several_at_once(here: Machine, app: str, order: Sequence[int]) ->
 
 @pytest.mark.soak
 async def test_two_workers_take_one_answer(here: Machine, app: str) -> None:
-    """Of two workers that find the same answer one runs the tool."""
+    """Of two workers with the same answer, one runs the tool."""
     run = await here.submit(app, plan(paying("anna")))
     await here.approve(run)
     async with machine(here.redis, here.journal) as there:
@@ -253,7 +258,7 @@ MANY = [20, pytest.param(1_000, marks=pytest.mark.soak)]
 
 @pytest.mark.parametrize("times", MANY)
 async def test_duplicate_resumes(here: Machine, app: str, times: int) -> None:
-    """Work that is there many times over runs nothing twice, while it goes on and afterwards."""
+    """Repeated work runs nothing twice, during the resume and afterwards."""
     run = await here.submit(app, plan(paying("anna", "ben")))
     await here.approve(run)
     answered = await here.ledger.run(run.id)
@@ -271,7 +276,7 @@ async def test_duplicate_resumes(here: Machine, app: str, times: int) -> None:
 
 @pytest.mark.parametrize("times", MANY)
 async def test_duplicate_resumes_without_a_lease(here: Machine, other: str, times: int) -> None:
-    """Even workers that all take the lease for theirs start a tool once, from one stored state."""
+    """Even if all workers believe that they hold the lease, a stored state starts a tool once."""
     run = await here.submit(other, plan(paying("anna", "ben")))
     await here.approve(run)
     answered = await here.ledger.run(run.id)
@@ -281,7 +286,7 @@ async def test_duplicate_resumes_without_a_lease(here: Machine, other: str, time
 
 
 async def test_another_machine_goes_on(here: Machine, app: str) -> None:
-    """A process that has never seen the run resumes it."""
+    """A process without earlier state resumes the run."""
     run = await here.submit(app, plan(paying("anna"), paying("ben")))
     await here.approve(run)
     async with machine(here.redis, here.journal) as there:
@@ -294,7 +299,7 @@ async def test_another_machine_goes_on(here: Machine, app: str) -> None:
 
 
 async def test_a_started_tool_is_in_doubt(here: Machine, app: str) -> None:
-    """A tool that a worker has started and not reported is asked about, and not run again."""
+    """A tool that started and was not reported is asked about, and does not run again."""
     run = await here.submit(app, plan(paying("anna")))
     await here.approve(run, InDoubt.ASK)
     (approval,) = await approvals_of(here, run)
@@ -313,7 +318,7 @@ async def test_a_started_tool_is_in_doubt(here: Machine, app: str) -> None:
 
 
 async def test_a_frozen_tool_waits_for_the_thaw(here: Machine, app: str) -> None:
-    """A frozen tool is not started; after the thaw the run goes on where it was."""
+    """A frozen tool does not start; when the freeze ends, the run continues."""
     freezes = Freezes(here.ledger)
     await freezes.freeze(app=app, tool="note", by="mara", why="an audit")
     run = await here.submit(app, plan([("note", {"text": "x"})]))
@@ -326,8 +331,57 @@ async def test_a_frozen_tool_waits_for_the_thaw(here: Machine, app: str) -> None
     assert here.executed() == [{"noted": "x"}]
 
 
+@pytest.mark.soak
+async def test_a_yes_that_expires_while_its_turn_goes_on_is_asked_again(
+    here: Machine, app: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No call runs on the expired approval; after the second one, each call runs once."""
+    run = await here.submit(app, plan(paying("anna", "ben")))
+    await here.approve(run)
+    plain = MixedRuntime.resume
+
+    async def slow(self: MixedRuntime, *args: Any) -> Turn:
+        here.clock.moment += timedelta(days=8)
+        return await plain(self, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MixedRuntime, "resume", slow)
+        run = await here.resume(run)
+    assert (run.state, here.executed()) == (RunState.PAUSED, [])
+    await here.approve(run)
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert here.paid() == {"anna": 1, "ben": 1}
+
+
+@pytest.mark.soak
+async def test_a_worker_needs_no_more_than_its_user_of_redis(
+    tmp_path: Path, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redis allows the worker everything: to ask, to be frozen, and to finish."""
+    monkeypatch.setenv("SIGNOFF_EXAMPLE_JOURNAL", str(tmp_path / "journal.jsonl"))
+    with guarded(tmp_path / "redis") as url:
+        async with (
+            machine(url_of(url, OPERATOR), tmp_path / "journal.jsonl") as here,
+            machine(url_of(url, WORKER), here.journal) as worker,
+        ):
+            here.executor = worker.executor
+            run = await here.submit(other, plan(paying("anna"), [("note", {"text": "x"})]))
+            await here.approve(run)
+            freezes = Freezes(here.ledger)
+            await freezes.freeze(app=other, tool="note", by="mara", why="an audit")
+            assert (await here.resume(run)).held == "note"
+            await freezes.thaw(app=other, tool="note", by="mara", why="done")
+            here.pass_time()
+            worker.pass_time()
+            await here.executor.drain(stages.resume(other))
+            assert (await here.ledger.run(run.id)).state is RunState.COMPLETED
+        with redis.Redis.from_url(url, decode_responses=True) as root:
+            assert {(one["username"], one["object"]) for one in root.acl_log()} == set()
+
+
 async def test_a_tool_that_raises_has_run(here: Machine, app: str) -> None:
-    """An approved tool that raises is not in doubt: its error is on record."""
+    """An approved tool that raises is not in doubt, because its error is recorded."""
     run = await here.submit(app, plan(paying("nobody")))
     await here.approve(run)
     run = await here.resume(run)
@@ -344,9 +398,21 @@ async def propose(here: Machine, run: Run, edits: Edits) -> Approval:
     return await here.decider.approve(asked.id, MARA, channel="cli", values={"amount": 5})
 
 
+async def test_a_result_that_cannot_be_kept_has_run(here: Machine, app: str) -> None:
+    """The tool has finished, so nobody is asked again, however the framework handles it."""
+    run = await here.submit(app, plan(paying("itself")))
+    await here.approve(run)
+    run = await here.resume(run)
+    assert run.state in {RunState.COMPLETED, RunState.FAILED}
+    (approval,) = await approvals_of(here, run)
+    assert approval.handoff in {Handoff.FAILED, Handoff.RESUMED}
+    assert approval.result
+    assert here.paid() == {"itself": 1}
+
+
 @pytest.mark.parametrize("other", EDITING)
 async def test_an_edit_that_the_policy_allows(here: Machine, other: str) -> None:
-    """The changed call is an approval of its own, and runs in the place of the model's."""
+    """The changed call has its own approval, and runs instead of the model's."""
     installed(other)
     run = await here.submit(other, plan([*paying("ben"), ("pay", {"to": "anna", "amount": 20})]))
     ben, anna = await here.ask(run, edits=Edits.APPROVE)
@@ -367,7 +433,7 @@ async def test_an_edit_that_the_policy_allows(here: Machine, other: str) -> None
 
 
 async def test_an_edit_that_the_policy_does_not_allow(here: Machine, other: str) -> None:
-    """The model is told what would be approved; nothing runs."""
+    """The model reads which call would be approved, and no tool runs."""
     run = await here.submit(other, plan(paying("anna")))
     await propose(here, run, Edits.ASK)
     run = await here.resume(run)
@@ -377,7 +443,7 @@ async def test_an_edit_that_the_policy_does_not_allow(here: Machine, other: str)
 
 
 async def forge(here: Machine, run: Run, old: str, new: str) -> None:
-    """Change the stored state of a run, as somebody could who can write to Redis."""
+    """Change the stored state of a run, as a writer to Redis could."""
     name = Name(run.app, run.user, run.session)
     found = await SessionRecords(here.ledger.store).read(name)
     assert found is not None
@@ -388,7 +454,7 @@ async def forge(here: Machine, run: Run, old: str, new: str) -> None:
 
 
 async def forge_values(here: Machine, run: Run, old: str, new: str) -> None:
-    """Change the stored state of a run wherever a text is in it, also in what is base64."""
+    """Change a text everywhere in a run's stored state, also in base64."""
 
     def swapped(value: Any) -> Any:
         if isinstance(value, dict):
@@ -413,7 +479,7 @@ async def forge_values(here: Machine, run: Run, old: str, new: str) -> None:
 
 
 async def test_a_forged_state_is_asked_about(here: Machine, other: str) -> None:
-    """Arguments that were changed between the card and the run are asked about again."""
+    """Arguments that changed between the card and the run are asked about again."""
     run = await here.submit(other, plan(paying("anna")))
     await here.approve(run)
     await forge_values(here, run, "anna", "emma")
@@ -432,7 +498,7 @@ async def test_a_forged_state_is_asked_about(here: Machine, other: str) -> None:
 
 
 async def test_a_call_that_is_forged_into_a_state(here: Machine, other: str) -> None:
-    """A stored state in which another tool waits is not gone on from."""
+    """A stored state with another waiting tool is not continued."""
     run = await here.submit(other, plan(paying("anna")))
     await here.approve(run)
     await forge_values(here, run, "pay", "buy")
@@ -442,7 +508,7 @@ async def test_a_call_that_is_forged_into_a_state(here: Machine, other: str) -> 
 
 
 async def test_the_agent_of_a_session_stays_of_one_framework(here: Machine, other: str) -> None:
-    """A session that another framework has begun is refused with words that say so."""
+    """A session that another framework has begun is refused with a clear message."""
     run = await here.submit(other, plan(paying("anna")))
     await here.approve(run)
     await forge(here, run, '"framework": "', '"framework": "old-')
@@ -452,7 +518,7 @@ async def test_the_agent_of_a_session_stays_of_one_framework(here: Machine, othe
 
 
 async def test_a_session_reads_like_those_of_adk(here: Machine, other: str) -> None:
-    """What was said is in its events, in ADK's form, for whatever reads sessions."""
+    """Its events have the messages in ADK's form, for every reader of sessions."""
     run = await here.done(other, plan(paying("anna")))
     session = await here.apps.sessions.get_session(
         app_name=run.app, user_id=run.user, session_id=run.session
@@ -469,14 +535,14 @@ async def test_a_session_reads_like_those_of_adk(here: Machine, other: str) -> N
 async def test_a_check_settles_a_doubt(
     here: Machine, other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A check that says that the call has happened is believed; it gets the key of the call."""
+    """The run believes a check that the call has happened; the check gets the call's key."""
     asked: list[CallInDoubt] = []
 
     def happened(one: CallInDoubt) -> bool:
         asked.append(one)
         return True
 
-    monkeypatch.setattr(verification, "_checks", {("", "pay"): happened})
+    monkeypatch.setitem(verification.checks, ("", "pay"), happened)
     run = await here.submit(other, plan(paying("anna")))
     await here.approve(run)
     (approval,) = await approvals_of(here, run)

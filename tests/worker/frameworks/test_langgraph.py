@@ -1,4 +1,4 @@
-"""What is peculiar to LangGraph: interrupts of every shape, and code behind them."""
+"""LangGraph's own features: interrupts of every form, and the code after them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GRAPH, CALLS, LANGCHAIN = "graph_office", "calls_office", "langchain_office"
 
 
 async def test_a_request_of_agent_inbox(here: Machine) -> None:
-    """It is asked about as the action that it is, and what is behind it runs once."""
+    """It is asked about as its action, and the code after it runs once."""
     run = await here.submit(GRAPH, json.dumps({"to": "anna"}))
     assert run.state is RunState.PAUSED, run.problem
     (waiting,) = await here.ledger.approvals(run.waiting)
@@ -46,7 +46,7 @@ async def test_a_request_of_agent_inbox(here: Machine) -> None:
 
 
 async def test_the_reason_reaches_the_graph(here: Machine) -> None:
-    """A rejection is a response where the request allows one."""
+    """If the request allows a response, the rejection is one."""
     run = await here.submit(GRAPH, json.dumps({"to": "anna"}))
     (waiting,) = await here.ask(run)
     await here.decider.reject(waiting.id, MARA, channel="cli", reason="over budget")
@@ -57,7 +57,7 @@ async def test_the_reason_reaches_the_graph(here: Machine) -> None:
 
 
 async def test_a_request_that_cannot_be_rejected(here: Machine) -> None:
-    """Where a request allows no rejection the run ends with the reason, and nothing runs."""
+    """The run ends with the reason, and no code runs."""
     wish = {"to": "anna", "config": {"allow_accept": True}}
     run = await here.submit(GRAPH, json.dumps(wish))
     (waiting,) = await here.ask(run)
@@ -69,7 +69,7 @@ async def test_a_request_that_cannot_be_rejected(here: Machine) -> None:
 
 
 async def test_an_edit_of_a_request(here: Machine) -> None:
-    """Where the policy and the request allow it, the graph gets the changed action."""
+    """If policy and request allow it, the graph gets the changed action."""
     run = await here.submit(GRAPH, json.dumps({"to": "anna"}))
     (asked,) = await here.ask(run, edits=Edits.APPROVE)
     await here.decider.approve(asked.id, MARA, channel="cli", values={"amount": 5})
@@ -81,7 +81,7 @@ async def test_an_edit_of_a_request(here: Machine) -> None:
 
 
 async def test_code_that_was_cut_off_is_in_doubt(here: Machine) -> None:
-    """Code behind an interrupt that a worker has begun, and not ended, is asked about."""
+    """Code after an interrupt that a worker began and did not finish is asked about."""
     run = await here.submit(GRAPH, json.dumps({"to": "anna"}))
     await here.approve(run, InDoubt.ASK)
     (approval,) = await approvals_of(here, run)
@@ -111,7 +111,7 @@ async def test_any_other_interrupt_is_a_question(here: Machine) -> None:
 
 
 async def test_several_interrupts_by_their_ids(here: Machine) -> None:
-    """Calls that interrupt each for itself are decided each for itself, beside a question."""
+    """Parallel interrupts are decided separately, also beside a question."""
     steps = plan([*paying("anna", "ben"), ("ask", {"question": "Why?"}), ("note", {"text": "x"})])
     run = await here.submit(CALLS, steps)
     asked = {str(one.call.args.get("to")): one for one in await here.ask(run)}
@@ -127,7 +127,7 @@ async def test_several_interrupts_by_their_ids(here: Machine) -> None:
 
 
 async def test_a_thread_has_one_waiting_run(here: Machine) -> None:
-    """Another run of the session is refused while one waits, with words that say so."""
+    """Another run of the session is refused with a clear message."""
     for state in (RunState.PAUSED, RunState.FAILED):
         run = await here.decider.submit(
             LANGCHAIN, plan(paying("anna")), user="riley@example.com", session="one"
@@ -138,11 +138,30 @@ async def test_a_thread_has_one_waiting_run(here: Machine) -> None:
     assert "still waits for approvals" in run.problem
 
 
+async def test_a_thread_is_free_again_when_its_run_has_failed(here: Machine) -> None:
+    """A run that failed while it was resumed no longer blocks the thread."""
+    for message, state in (
+        (json.dumps({"to": "anna", "config": {"allow_accept": True}}), RunState.FAILED),
+        (json.dumps({"to": "ben"}), RunState.COMPLETED),
+    ):
+        run = await here.decider.submit(GRAPH, message, user="riley@example.com", session="one")
+        await here.executor.drain(stages.run(GRAPH))
+        run = await here.ledger.run(run.id)
+        assert run.state is RunState.PAUSED, run.problem
+        if state is RunState.FAILED:
+            (waiting,) = await here.ask(run)
+            await here.decider.reject(waiting.id, MARA, channel="cli", reason="no")
+        else:
+            await here.approve(run)
+        run = await here.resume(run)
+        assert run.state is state, run.problem
+
+
 async def test_a_changed_checkpoint_is_not_gone_on_from(here: Machine) -> None:
-    """A checkpoint says itself what comes next: one that was changed is refused as a whole."""
+    """A checkpoint determines the next step, so a changed one is refused completely."""
     run = await here.submit(LANGCHAIN, plan(paying("anna"), paying("ben")))
     await here.approve(run)
-    # The plan of the model, not the call that waits.
+    # The model's plan, not the waiting call.
     await forge_values(here, run, "ben", "eve")
     run = await here.resume(run)
     assert run.state is RunState.FAILED

@@ -1,4 +1,4 @@
-"""Agents are found by what their modules export, and what is missing is named."""
+"""Agents are found by their modules' exports, and missing packages are named."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def agent(folder: Path, name: str, code: str) -> None:
 
 @pytest.mark.parametrize("name", ["finance", "finance_strict", "refunds", "time_off"])
 def test_the_agents_of_adk_stay_adks(name: str) -> None:
-    """What speaks of ADK alone is left to ADK's own loader, and not imported before."""
+    """An agent that only uses ADK goes to ADK's own loader, and is not imported before."""
     assert framework_of(EXAMPLES, name) == ADK
 
 
@@ -41,7 +41,7 @@ def test_the_agents_of_adk_stay_adks(name: str) -> None:
 def test_a_framework_that_is_not_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, framework: tuple[str, str, str, object]
 ) -> None:
-    """The error says what to install."""
+    """The error names the package to install."""
     name, package, brings, _ = framework
     monkeypatch.setitem(sys.modules, package, None)
     app = f"needs_{package}"
@@ -51,8 +51,37 @@ def test_a_framework_that_is_not_installed(
         Agents(tmp_path).load(app)
 
 
+@pytest.mark.parametrize("own", [True, False], ids=["with __init__.py", "without"])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_folder_with_the_name_of_its_framework(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    framework: tuple[str, str, str, object],
+    own: bool,
+) -> None:
+    """The error names the conflict; folders that Python merges into one package load."""
+    name, package, _, _ = framework
+    site = tmp_path / "site"
+    (site / package).mkdir(parents=True)
+    joins = package == "langgraph" and not own  # its top folder has no __init__.py
+    if package != "langgraph":
+        (site / package / "__init__.py").touch()
+    monkeypatch.setattr(sys, "path", [str(site)])
+    monkeypatch.delitem(sys.modules, package, raising=False)
+    monkeypatch.delitem(sys.modules, f"{package}.agent", raising=False)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    agent(folder, package, "agents = []\n")
+    if own:
+        (folder / package / "__init__.py").touch()
+    assert framework_of(folder, package) == (ADK if joins else name)
+    words = "exports no agent" if joins else f"package {package} that is installed: give the folder"
+    with pytest.raises(AppNotFound, match=words):
+        Agents(folder).load(package)
+
+
 def test_a_module_without_an_agent(tmp_path: Path) -> None:
-    """The error names what a module can export."""
+    """The error names the possible exports."""
     agent(tmp_path, "empty_office", "agents = []\n")
     assert framework_of(tmp_path, "empty_office") == ADK
     with pytest.raises(AppNotFound, match="root_agent, agent, app, graph"):
@@ -66,10 +95,18 @@ def test_an_agent_that_raises(tmp_path: Path) -> None:
         Agents(tmp_path).load("broken_office")
 
 
+def test_a_file_that_cannot_be_read_stops_no_worker(tmp_path: Path) -> None:
+    """An editor's lock file is a dangling link with a module's name."""
+    agent(tmp_path, "edited_office", "from google.adk.agents import Agent\n")
+    (tmp_path / "edited_office" / ".#agent.py").symlink_to("nora@desk.1234")
+    (tmp_path / "edited_office" / "old.py").mkdir()
+    assert framework_of(tmp_path, "edited_office") == ADK
+
+
 def test_the_variables_of_an_agent_are_there_when_it_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its `.env` is read first, as ADK does; what is set already stays."""
+    """Its `.env` is read first, as in ADK; existing variables stay."""
     monkeypatch.setenv("SIGNOFF_TEST_SET", "before")
     monkeypatch.delenv("SIGNOFF_TEST_UNSET", raising=False)
     agent(
@@ -84,7 +121,7 @@ def test_the_variables_of_an_agent_are_there_when_it_loads(
 @pytest.mark.soak
 @pytest.mark.parametrize("app", OTHERS)
 def test_each_framework_is_known(app: str) -> None:
-    """The agents of the contract are those of their frameworks."""
+    """The contract's agents belong to their frameworks."""
     if find_spec(OTHERS[app]) is None:
         missing(OTHERS[app], "make .venv/.dev")
     assert framework_of(AGENTS, app) == app.partition("_")[0].replace(

@@ -1,4 +1,4 @@
-"""What is peculiar to the OpenAI Agents SDK: agents that are tools, and a state that says yes."""
+"""The OpenAI Agents SDK's own features: agents as tools, and states that contain approvals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ APP = "openai_office"
 
 
 async def test_a_call_inside_an_agent_that_is_a_tool(here: Machine) -> None:
-    """It is asked about with the name of its own agent, and runs once."""
+    """It is asked about with its own agent's name, and runs once."""
     run = await here.submit(APP, plan([("ask_clerk", {"input": plan(paying("anna"))})]))
     assert run.state is RunState.PAUSED, run.problem
     (waiting,) = await here.ledger.approvals(run.waiting)
@@ -33,7 +33,7 @@ async def test_a_call_inside_an_agent_that_is_a_tool(here: Machine) -> None:
 
 
 async def test_the_reason_reaches_an_agent_that_is_a_tool(here: Machine) -> None:
-    """A rejection is told to the agent that has made the call."""
+    """The agent that made the call reads the rejection."""
     run = await here.submit(APP, plan([("ask_clerk", {"input": plan(paying("anna"))})]))
     (waiting,) = await here.ask(run)
     await here.decider.reject(waiting.id, MARA, channel="cli", reason="no")
@@ -44,7 +44,7 @@ async def test_the_reason_reaches_an_agent_that_is_a_tool(here: Machine) -> None
 
 
 async def test_an_agent_that_is_a_tool_can_need_an_approval_itself(here: Machine) -> None:
-    """Its own approval lets it begin; each call that it makes needs another one."""
+    """Its own approval starts it; each of its calls needs another approval."""
     steps = plan(paying("anna"), paying("ben"))
     run = await here.submit(APP, plan([("order_clerk", {"input": steps})]))
     asked = []
@@ -58,7 +58,7 @@ async def test_an_agent_that_is_a_tool_can_need_an_approval_itself(here: Machine
 
 
 async def test_arguments_that_were_changed_where_the_sdk_runs_them(here: Machine) -> None:
-    """The gate compares what the tool would get, wherever in the state it comes from."""
+    """The gate compares the tool's real arguments, wherever in the state they come from."""
     run = await here.submit(APP, plan(paying("anna")))
     await here.approve(run)
     old = '"functions": [{"tool_call": {"arguments": "{\\"to\\": \\"anna\\"'
@@ -69,7 +69,7 @@ async def test_arguments_that_were_changed_where_the_sdk_runs_them(here: Machine
 
 
 async def test_a_state_cannot_approve_what_nobody_has(here: Machine) -> None:
-    """A call that only the stored state says yes to is not run."""
+    """A call that only the stored state approves does not run."""
     run = await here.submit(APP, plan(paying("anna"), paying("ben")))
     await here.approve(run)
     everything = '"approvals": {"pay": {"approved": true, "rejected": []}}'

@@ -1,4 +1,4 @@
-"""The real `adk api_server`, as a process of its own that can be killed."""
+"""The real `adk api_server` in its own process, which a test can kill."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from signoff.broker.server.embedded import free_port
+from ports import free_port
 
 _PATIENCE = 300.0
 
@@ -24,7 +24,7 @@ class ApiServer:
 
     Args:
         agents: The folder of agents.
-        folder: Where its database, its journal and its log are.
+        folder: The folder of its database, journal and log.
     """
 
     def __init__(self, agents: Path, folder: Path) -> None:
@@ -36,11 +36,11 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The URL of the server."""
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start it and return when it answers; one that runs already goes on."""
+        """Start it and wait until it answers; a running server continues."""
         if self._process is not None:
             return
         environment = os.environ | {"SIGNOFF_EXAMPLE_JOURNAL": str(self.journal)}
@@ -59,7 +59,7 @@ class ApiServer:
             time.sleep(0.05)
 
     def kill(self) -> None:
-        """End it without warning."""
+        """Kill it without warning."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -70,18 +70,18 @@ class ApiServer:
         (self.folder / f"closed-{step}").touch()
 
     def open_gates(self) -> None:
-        """Let the patient agent go on."""
+        """Let the patient agent continue."""
         for gate in self.folder.glob("closed-*"):
             gate.unlink()
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return what the agents have written into their journal."""
+        """Return the lines in the agents' journal."""
         if not self.journal.exists():
             return []
         return [json.loads(line) for line in self.journal.read_text().splitlines()]
 
     def forget(self) -> None:
-        """Begin a new journal."""
+        """Start a new journal."""
         self.journal.unlink(missing_ok=True)
         self.open_gates()
 
@@ -99,7 +99,7 @@ class ApiServer:
         ]
 
     def is_up(self) -> bool:
-        """Say whether it answers."""
+        """Return whether it answers."""
         try:
             with urllib.request.urlopen(f"{self.url}/health", timeout=2) as answer:
                 return bool(answer.status == 200)

@@ -1,4 +1,4 @@
-"""Fixtures of the remote runtime: real API servers, and an office that works with them."""
+"""Fixtures of the remote runtime: real API servers, and an office that uses them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def patient_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServ
 
 @pytest.fixture
 async def far_ledger(worker_redis: EmbeddedRedis) -> AsyncIterator[tuple[Ledger, HandClock]]:
-    """An empty ledger, on a clock that is moved by hand."""
+    """Return an empty ledger on a clock that the test advances."""
     clock = HandClock()
     ledger = Ledger(Store.open(worker_redis.url, clock=clock))
     await ledger.store.client.flushall()
@@ -63,7 +63,7 @@ def make_far_office(
     apps: dict[str, RemoteApp],
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> FarOffice:
-    """Return an office whose agents are elsewhere."""
+    """Return an office with remote agents."""
     ledger, clock = far_ledger
     runtime = RemoteRuntime(apps, ledger, patience=0, transport=transport)
     decider = Decider(ledger, Directory([MARA]))

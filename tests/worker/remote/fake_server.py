@@ -1,4 +1,4 @@
-"""An API server in memory: plays a recording, or goes wrong in the way a test wants."""
+"""An API server in memory that plays a recording, or fails as the test wants."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ RECORDED = Path(__file__).parent / "fixtures" / "adk-js-2.0.0"
 
 
 class FakeServer:
-    """Speaks the REST of ADK, by a recording of what was said there.
+    """Implements ADK's REST API with a recording.
 
     Args:
         case: The recording.
 
     Attributes:
-        session: The session, None before it is made.
-        posted: What was posted to `/run_sse`.
+        session: The session; None before it is created.
+        posted: The bodies that were posted to `/run_sse`.
         headers: The headers of every request.
-        fail: What to answer to a message instead of playing the recording; None plays it.
-        on_look: Called before the session is given.
-        version: What `/version` says.
+        fail: A response to a message instead of the recording; None plays the recording.
+        on_look: Called before the session is returned.
+        version: The result of `/version`.
     """
 
     def __init__(self, case: str) -> None:
@@ -65,7 +65,7 @@ class FakeServer:
         return self.play(body)
 
     def play(self, body: dict[str, Any]) -> httpx.Response:
-        """Do what was recorded, with the mark of the run that is played."""
+        """Play the recording with the mark of the current run."""
         answer = "functionResponse" in body["newMessage"]["parts"][0]
         turn = json.loads(json.dumps(self.record["answered" if answer else "asked"]))
         mark = self.posted[0].get("stateDelta", {}).get("signoff_run")

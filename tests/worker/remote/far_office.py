@@ -1,4 +1,4 @@
-"""An office whose agents run elsewhere."""
+"""An office with remote agents."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ USER = "riley@example.com"
 
 @dataclass
 class FarOffice:
-    """One worker, its ledger, somebody who answers, and a server far away."""
+    """One worker, its ledger, an approver, and a remote server."""
 
     ledger: Ledger
     decider: Decider
@@ -38,7 +38,7 @@ class FarOffice:
 
     @property
     def there(self) -> ApiServer:
-        """The server."""
+        """The remote server."""
         assert self.server is not None
         return self.server
 
@@ -48,7 +48,7 @@ class FarOffice:
         return await self.work(run)
 
     async def work(self, run: Run) -> Run:
-        """Let the executor work on all that waits for this run."""
+        """Let the executor do all waiting work of this run."""
         await self.executor.drain(stages.run(run.app))
         await self.executor.drain(stages.resume(run.app))
         return await self.ledger.run(run.id)
@@ -56,7 +56,7 @@ class FarOffice:
     async def ask(
         self, run: Run, in_doubt: InDoubt = InDoubt.ASK, resume: Resume = Resume.TOGETHER
     ) -> list[Approval]:
-        """Route what waits in the pause to Mara."""
+        """Route the pause's requests to Mara."""
         asked = []
         for was in await self.ledger.approvals(run.waiting):
             approval, events = was.ask(
@@ -69,29 +69,29 @@ class FarOffice:
         return asked
 
     async def approve(self, run: Run, **values: Any) -> None:
-        """Let Mara approve everything that waits."""
+        """Let Mara approve all waiting requests."""
         for approval in await self.ask(run):
             await self.decider.approve(approval.id, MARA, channel="cli", values=values or None)
 
     async def reject(self, run: Run, reason: str) -> None:
-        """Let Mara reject everything that waits."""
+        """Let Mara reject all waiting requests."""
         for approval in await self.ask(run):
             await self.decider.reject(approval.id, MARA, channel="cli", reason=reason)
 
     async def approval(self, run: Run) -> Approval:
-        """Return the one approval of a run's pause."""
+        """Return the only approval of a run's pause."""
         (approval,) = await self.ledger.approvals(run.approvals)
         return approval
 
     async def session(self, run: Run) -> dict[str, Any]:
-        """Return a session as the server has it."""
-        async with httpx.AsyncClient() as client:
+        """Return a session from the server."""
+        async with httpx.AsyncClient(timeout=60) as client:
             answer = await client.get(self.there.session(run.app, run.user, run.session))
         answer.raise_for_status()
         return dict(answer.json())
 
     async def said(self, run: Run) -> list[str]:
-        """Return what the user has said in the session: texts, and `answer` for each answer."""
+        """Return the user's messages in the session: texts, and `answer` for each answer."""
         return [
             part.get("text", "answer")
             for event in (await self.session(run))["events"]
@@ -100,14 +100,14 @@ class FarOffice:
         ]
 
     async def until(self, step: str) -> None:
-        """Return when the patient agent has reached a step."""
-        async with asyncio.timeout(30):
-            # Another process reaches it, and tells its journal alone.
+        """Wait until the patient agent has reached a step."""
+        async with asyncio.timeout(300):
+            # Another process reaches it, and only its journal shows it.
             while not any(line.get("at") == step for line in self.there.lines()):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
     async def let_leases_run_out(self) -> None:
-        """Let happen what happens after a worker has died: its leases run out."""
+        """Let the leases expire, as after the death of a worker."""
         self.clock.moment += timedelta(seconds=120)
         async with self.ledger.store.translated_client() as client:
             for key in await client.keys("*lease:*"):

@@ -18,11 +18,11 @@ class Named:
         self.name = name
 
     async def start(self, run: Run, fence: Fence) -> Turn:
-        """Say who started it."""
+        """Return its name for a start."""
         return Turn(text=f"started by {self.name}")
 
     async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
-        """Say who resumed it."""
+        """Return its name for a resume."""
         return Turn(text=f"resumed by {self.name}")
 
     async def resumes_each(self, run: Run, approvals: Sequence[Approval]) -> bool:
@@ -37,7 +37,7 @@ def run_of(app: str) -> Run:
 
 
 async def test_a_run_goes_where_its_app_is() -> None:
-    """An agent that is not named runs in this process."""
+    """An agent without an entry runs in this process."""
     mixed = MixedRuntime(Named("us"), {"legal": Named("them")})
     assert (await mixed.start(run_of("finance"), lambda one: one)).text == "started by us"
     assert (await mixed.start(run_of("legal"), lambda one: one)).text == "started by them"

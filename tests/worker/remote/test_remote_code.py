@@ -1,6 +1,8 @@
-"""Code that waits where the agent runs elsewhere: shown as what it is, if its seal can be read."""
+"""Suspended code of a remote agent: its inner call is shown if its seal can be read."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
@@ -18,12 +20,20 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 SECRET = "the key of the agents of the tests"
 
 
+@pytest.fixture(autouse=True)
+def same_rules() -> Iterator[None]:
+    """Restore the rules of this process after the test."""
+    before = process_rules.current()
+    yield
+    process_rules.use(before)
+
+
 @pytest.mark.parametrize("yes", [True, False], ids=["approved", "rejected"])
 async def test_with_the_same_key_the_call_inside_is_asked_about(
-    odd_agents: FarOffice, monkeypatch: pytest.MonkeyPatch, yes: bool
+    odd_agents: FarOffice, yes: bool
 ) -> None:
-    """The session carries the snapshot; its seal says which call it has stopped at."""
-    monkeypatch.setattr(process_rules, "_current", [Rules(key=SECRET)])
+    """The session has the snapshot, and its seal names the call at which it stopped."""
+    process_rules.use(Rules(key=SECRET))
     run = await odd_agents.submit("coded", "pay A")
     (approval,) = await odd_agents.ask(run)
     assert (approval.call.name, approval.call.args) == ("pay", {"to": "A"})
@@ -39,7 +49,7 @@ async def test_with_the_same_key_the_call_inside_is_asked_about(
 
 
 async def test_without_it_the_call_of_the_model_is_asked_about(odd_agents: FarOffice) -> None:
-    """Nothing vouches for what its payload says, which is shown as a payload."""
+    """Nothing proves the payload's content, so it is shown as a payload."""
     run = await odd_agents.submit("coded", "pay A")
     (approval,) = await odd_agents.ask(run)
     assert (approval.call.name, approval.call.args) == ("pays", {"who": "A"})

@@ -1,4 +1,4 @@
-"""A worker or a server that dies in the middle: nothing is said or run twice unasked."""
+"""A worker or a server that dies: no message or tool is repeated without asking."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Death = Callable[[FarOffice, Run, str], Awaitable[None]]
 
 
 async def server_dies(office: FarOffice, run: Run, step: str) -> None:
-    """Kill the server when its agent has reached a step, and start it again later."""
+    """Kill the server when its agent reaches a step, and restart it later."""
     office.there.close_gate(step)
     work = asyncio.create_task(office.work(run))
     await office.until(step)
@@ -34,7 +34,7 @@ async def server_dies(office: FarOffice, run: Run, step: str) -> None:
 
 
 async def worker_dies(office: FarOffice, run: Run, step: str) -> None:
-    """End the worker when the agent has reached a step; the server goes on."""
+    """End the worker when the agent reaches a step; the server continues."""
     office.there.close_gate(step)
     work = asyncio.create_task(office.work(run))
     await office.until(step)
@@ -45,11 +45,16 @@ async def worker_dies(office: FarOffice, run: Run, step: str) -> None:
     await office.let_leases_run_out()
 
 
-both = pytest.mark.parametrize("death", [server_dies, worker_dies])
+each = pytest.mark.parametrize("death", [server_dies, worker_dies])
+"""Restarting a server takes seconds, so most such tests only run in the soak."""
+
+both = pytest.mark.parametrize(
+    "death", [pytest.param(server_dies, marks=pytest.mark.soak), worker_dies]
+)
 
 
 def paid(office: FarOffice) -> list[str]:
-    """Return who was paid."""
+    """Return the recipients of payments."""
     return [line["paid"] for line in office.there.lines() if "paid" in line]
 
 
@@ -57,7 +62,7 @@ def paid(office: FarOffice) -> list[str]:
 async def test_a_death_before_the_pause_says_the_message_once(
     patient: FarOffice, death: Death
 ) -> None:
-    """The next worker finds the message by its mark and lets the turn go on behind it."""
+    """The next worker finds the message by its mark and continues the turn."""
     run = await patient.decider.submit("patient", "pay", user="riley@example.com")
     await death(patient, run, "first_word")
     assert (await patient.ledger.run(run.id)).state is RunState.QUEUED
@@ -69,12 +74,14 @@ async def test_a_death_before_the_pause_says_the_message_once(
     assert paid(patient) == ["A"]
 
 
-@both
-@pytest.mark.parametrize("again", [True, False], ids=["run again", "leave it"])
+@each
+@pytest.mark.parametrize(
+    "again", [pytest.param(True, marks=pytest.mark.soak), False], ids=["run again", "leave it"]
+)
 async def test_a_death_in_the_tool_is_asked_about(
     patient: FarOffice, death: Death, again: bool
 ) -> None:
-    """The answer is not posted again: a person says whether the tool shall run again."""
+    """The answer is not posted again: a person decides if the tool may run again."""
     run = await patient.submit("patient", "pay")
     first = await patient.approval(run)
     await patient.approve(run)
@@ -96,7 +103,7 @@ async def test_a_death_in_the_tool_is_asked_about(
 
 
 async def test_a_death_in_a_tool_that_may_run_twice_needs_nobody(patient: FarOffice) -> None:
-    """By policy the tool is idempotent: the answer is posted once more, and the run goes on."""
+    """The policy says that the tool is idempotent, so the answer is posted once more."""
     run = await patient.submit("patient", "pay")
     (approval,) = await patient.ask(run, InDoubt.RETRY)
     await patient.decider.approve(approval.id, MARA, channel="cli")
@@ -110,7 +117,7 @@ async def test_a_death_in_a_tool_that_may_run_twice_needs_nobody(patient: FarOff
 async def test_a_death_before_the_last_word_runs_nothing_again(
     patient: FarOffice, death: Death
 ) -> None:
-    """The result is in the session: it is recorded, and the agent only says its last word."""
+    """The session has the result: it is recorded, and the agent writes its last message."""
     run = await patient.submit("patient", "pay")
     await patient.approve(run)
     await death(patient, run, "last_word")
@@ -127,7 +134,7 @@ async def test_a_death_before_the_last_word_runs_nothing_again(
 async def test_a_server_that_is_away_when_the_answer_comes_gets_it_later(
     patient: FarOffice,
 ) -> None:
-    """Nothing has left: the answer waits, and is given once the server is back."""
+    """No request was sent: the answer waits until the server is back."""
     run = await patient.submit("patient", "pay")
     await patient.approve(run)
     patient.there.kill()
@@ -145,7 +152,7 @@ async def test_a_server_that_is_away_when_the_answer_comes_gets_it_later(
 async def test_a_death_between_two_single_answers_pays_each_once(
     patient: FarOffice, death: Death
 ) -> None:
-    """One was posted and the other had just come: each has a note of its own, and runs once."""
+    """One answer was posted and the other just arrived: each has a note and runs once."""
     remote = patient.runtime.apps["patient_pair"].model_copy(update={"resumable": True})
     patient.runtime.apps = {"patient_pair": remote}
     run = await patient.submit("patient_pair", "pay")

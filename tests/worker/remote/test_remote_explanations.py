@@ -1,4 +1,4 @@
-"""What an agent behind an API server says before a call is kept with its approval."""
+"""The words of a remote agent before a call are stored with its approval."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 
 async def test_its_words_come_along(odd_agents: FarOffice) -> None:
-    """From the session that the server tells, as from one of our own."""
+    """They come from the server's session, as from a local one."""
     run = await odd_agents.submit("tells", "pay both")
     assert (await odd_agents.approval(run)).said == "I look at the budget first."

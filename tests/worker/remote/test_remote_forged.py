@@ -1,4 +1,4 @@
-"""A payload that a model has made up decides nothing, also where the agent runs elsewhere."""
+"""A payload that a model invents decides nothing, also for a remote agent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ both_apps = pytest.mark.parametrize("app", ["records", "records_resumable"])
 async def test_the_approver_is_shown_the_call_that_would_run(
     odd_agents: FarOffice, app: str, details: dict[str, Any]
 ) -> None:
-    """The remote runtime reads the session of a server, and believes the payload as little."""
+    """The remote runtime does not believe the payload in a server's session either."""
     run = await odd_agents.submit(app, message(details))
     (approval,) = await odd_agents.ask(run)
     require_real(approval, details)
@@ -34,7 +34,7 @@ async def test_the_approver_is_shown_the_call_that_would_run(
 
 @both_apps
 async def test_what_was_approved_is_what_runs(odd_agents: FarOffice, app: str) -> None:
-    """The yes to the call as it is runs that call."""
+    """The approval of the real call runs that call."""
     run = await odd_agents.submit(app, message(FORGED["as it is written"]))
     await odd_agents.approve(run)
     run = await odd_agents.work(run)

@@ -1,4 +1,4 @@
-"""What else waits behind an API server: requests for input, nodes that ask, long-running calls."""
+"""Other pauses behind an API server: requests for input, nodes, long-running calls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RULES = (
 
 
 async def answer(office: FarOffice, run: Run, reason: str = "", **values: Any) -> Run:
-    """Let Mara answer the one question that waits, and let the worker go on."""
+    """Let Mara answer the only waiting question, and let the worker continue."""
     (approval,) = await office.ask(run)
     await office.decider.approve(
         approval.id, MARA, channel="cli", reason=reason, values=values or None
@@ -42,14 +42,14 @@ async def answer(office: FarOffice, run: Run, reason: str = "", **values: Any) -
 
 
 async def refuse(office: FarOffice, run: Run, reason: str) -> Run:
-    """Let Mara refuse the one question that waits, and let the worker go on."""
+    """Let Mara reject the only waiting question, and let the worker continue."""
     await office.reject(run, reason)
     return await office.work(run)
 
 
 async def post(office: FarOffice, run: Run, part: dict[str, Any]) -> None:
-    """Answer behind our back, as an `adk web` would."""
-    async with httpx.AsyncClient() as client:
+    """Answer without Signoff, as an `adk web` does."""
+    async with httpx.AsyncClient(timeout=60) as client:
         answered = await client.post(
             f"{office.there.url}/run",
             json={
@@ -64,7 +64,7 @@ async def post(office: FarOffice, run: Run, part: dict[str, Any]) -> None:
 
 @both_apps
 async def test_a_form_is_filled_in_question_by_question(odd_agents: FarOffice, suffix: str) -> None:
-    """An address, a yes, a number and a text that looks like one reach the workflow as such."""
+    """An address, a yes, a number and a numeric text reach the workflow with their types."""
     run = await odd_agents.submit(f"forms{suffix}", "ship it")
     first = await odd_agents.approval(run)
     assert (first.kind, first.call.name) == (Kind.INPUT, "adk_request_input")
@@ -84,7 +84,7 @@ async def test_a_form_is_filled_in_question_by_question(odd_agents: FarOffice, s
 
 
 async def test_a_no_that_has_no_answer_ends_the_run_in_words(odd_agents: FarOffice) -> None:
-    """Nothing false is fed into the workflow, and nothing is posted."""
+    """The workflow gets no false value, and no answer is posted."""
     run = await odd_agents.submit("forms", "ship it")
     run = await refuse(odd_agents, run, "ask the customer")
     assert run.state is RunState.FAILED
@@ -96,7 +96,7 @@ async def test_a_no_that_has_no_answer_ends_the_run_in_words(odd_agents: FarOffi
 async def test_a_fixed_id_is_counted_and_an_answer_never_goes_to_a_later_question(
     odd_agents: FarOffice,
 ) -> None:
-    """Two runs in one session ask under one id: the older answer ends, the newer one is given."""
+    """Two runs in a session ask with one id: the older answer ends, the newer one is posted."""
     runs = []
     for _ in range(2):
         run = await odd_agents.submit("forms", "ship", session="shared-forms")
@@ -112,7 +112,7 @@ async def test_a_fixed_id_is_counted_and_an_answer_never_goes_to_a_later_questio
 
 
 async def test_a_model_that_asks_is_answered(odd_agents: FarOffice) -> None:
-    """A no fills `approved`, and the person's words fill `comment`."""
+    """A rejection fills `approved`, and the person's text fills `comment`."""
     run = await odd_agents.submit("asks_model", "go")
     run = await refuse(odd_agents, run, "not today")
     assert run.state is RunState.COMPLETED
@@ -122,7 +122,7 @@ async def test_a_model_that_asks_is_answered(odd_agents: FarOffice) -> None:
 async def test_what_somebody_else_has_answered_is_not_answered_again(
     odd_agents: FarOffice,
 ) -> None:
-    """Somebody uses the session in `adk web` meanwhile: the run ends, and its approver is told."""
+    """Another user answers in `adk web`: the run ends, and its approver is told."""
     run = await odd_agents.submit("asks_input", "go")
     origin = (await odd_agents.approval(run)).origin
     theirs = {"id": origin.confirmation, "name": "adk_request_input", "response": {"result": "x"}}
@@ -134,7 +134,7 @@ async def test_what_somebody_else_has_answered_is_not_answered_again(
 
 @both_apps
 async def test_nodes_are_confirmed_like_tools(odd_agents: FarOffice, suffix: str) -> None:
-    """The card shows the node and its arguments; each runs once, and is seen to have finished."""
+    """The card shows the node and its arguments; each runs once, and its end is recorded."""
     run = await odd_agents.submit(f"nodes{suffix}", "go")
     first = await odd_agents.approval(run)
     assert (first.kind, first.call.name) == (Kind.CONFIRMATION, "transfer")
@@ -151,7 +151,7 @@ async def test_nodes_are_confirmed_like_tools(odd_agents: FarOffice, suffix: str
 
 @both_apps
 async def test_a_rejected_node_does_not_run(odd_agents: FarOffice, suffix: str) -> None:
-    """ADK hands its refusal to the next node, which is asked about with just that."""
+    """ADK passes its refusal to the next node, which is asked about with that input."""
     run = await odd_agents.submit(f"nodes{suffix}", "go")
     run = await refuse(odd_agents, run, "no money")
     second = await odd_agents.approval(run)
@@ -161,7 +161,7 @@ async def test_a_rejected_node_does_not_run(odd_agents: FarOffice, suffix: str) 
 
 
 async def test_a_node_that_raises_has_run(odd_agents: FarOffice) -> None:
-    """The run fails with the node's own words, and the approval is used up."""
+    """The run fails with the node's error, and the approval is used up."""
     run = await odd_agents.submit("raising_node", "go")
     run = await answer(odd_agents, run)
     assert run.state is RunState.FAILED
@@ -175,7 +175,7 @@ async def test_a_node_that_raises_has_run(odd_agents: FarOffice) -> None:
 
 @both_apps
 async def test_input_beside_a_gated_call_waits_for_both(odd_agents: FarOffice, suffix: str) -> None:
-    """One pause, two kinds: nothing goes on before both are answered."""
+    """Both kinds belong to one pause, so both have to be answered first."""
     run = await odd_agents.submit(f"beside{suffix}", "go")
     asked = {one.kind: one for one in await odd_agents.ask(run)}
     assert set(asked) == {Kind.INPUT, Kind.CONFIRMATION}
@@ -203,7 +203,7 @@ class TestLongRunning:
 
     @both_apps
     async def test_the_decision_is_the_final_result(self, opted_in: FarOffice, suffix: str) -> None:
-        """What the tool has returned is kept, with the decision put over it."""
+        """The tool's result is kept, and the decision is merged into it."""
         run = await opted_in.submit(f"ticket{suffix}", "ask:50")
         approval = await opted_in.approval(run)
         assert (approval.kind, approval.call.args) == (Kind.LONG_RUNNING, {"amount": 50.0})
@@ -215,7 +215,7 @@ class TestLongRunning:
 
     @both_apps
     async def test_an_expression_builds_the_result(self, opted_in: FarOffice, suffix: str) -> None:
-        """A tool that returns nothing at first, with values that the approver fills in."""
+        """A tool without a first result gets values that the approver entered."""
         run = await opted_in.submit(f"ticket{suffix}", "wait:50")
         run = await answer(opted_in, run, cap=40)
         assert run.state is RunState.COMPLETED
@@ -223,7 +223,7 @@ class TestLongRunning:
         assert '"by": "mara"' in run.text
 
     async def test_the_reason_of_a_no_reaches_the_model(self, opted_in: FarOffice) -> None:
-        """The result is ours to write: nothing of a refusal is lost here."""
+        """Signoff writes the result, so the reason of a rejection is not lost."""
         run = await opted_in.submit("ticket", "ask:50")
         run = await refuse(opted_in, run, "too much")
         assert '"status": "rejected"' in run.text
@@ -231,7 +231,7 @@ class TestLongRunning:
         assert (await opted_in.approval(run)).state is State.REJECTED
 
     async def test_a_call_that_no_setting_names_is_left_alone(self, odd_agents: FarOffice) -> None:
-        """The run ends, and its last entry says what it has left open."""
+        """The run ends, and its last entry names the open call."""
         run = await odd_agents.submit("ticket", "ask:50")
         assert run.state is RunState.COMPLETED
         last = (await odd_agents.ledger.history(run.id))[-1]
@@ -241,7 +241,7 @@ class TestLongRunning:
     async def test_a_long_running_call_beside_a_gated_one(
         self, opted_in: FarOffice, suffix: str
     ) -> None:
-        """Both are asked about; the result comes in a message behind the yes, and is heard."""
+        """Both are asked about; the result follows the approval in a message, and is used."""
         run = await opted_in.submit(f"ticket{suffix}", "ask:50 pay:A")
         kinds = {one.kind for one in await opted_in.ledger.approvals(run.approvals)}
         assert kinds == {Kind.LONG_RUNNING, Kind.CONFIRMATION}

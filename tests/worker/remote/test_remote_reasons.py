@@ -1,4 +1,4 @@
-"""Why something was refused, and how an agent far away hears of it."""
+"""The reason of a refusal, and how a remote agent reads it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ both_apps = pytest.mark.parametrize("app", ["heeds", "heeds_resumable"])
 
 @pytest.fixture
 def office(patient: FarOffice) -> FarOffice:
-    """An office whose agents are told by message, where the server says that they can be."""
+    """Return an office that sends the reason as a message if the server supports it."""
     names = ("heeds", "heeds_resumable", "pipeline", "patient")
     patient.runtime.apps = {name: RemoteApp(url=patient.there.url) for name in names}
     return patient
@@ -37,7 +37,7 @@ async def rejected(office: FarOffice, app: str) -> Run:
 
 @both_apps
 async def test_the_reason_reaches_the_model(office: FarOffice, app: str) -> None:
-    """A message behind the refusal tells it; the agent's answer to that is the run's last word."""
+    """A message after the refusal has it; the agent's answer is the run's last message."""
     run = await rejected(office, app)
     assert run.state is RunState.COMPLETED
     assert run.text.startswith("I was told:")
@@ -50,7 +50,7 @@ async def test_the_reason_reaches_the_model(office: FarOffice, app: str) -> None
 
 @both_apps
 async def test_a_proposal_is_taken_up(office: FarOffice, app: str) -> None:
-    """Other arguments are a rejection that proposes them; the call made for it is linked to it."""
+    """Other arguments are a rejection with a proposal; the call for it is linked to it."""
     run = await office.submit(app, "pay")
     (first,) = await office.ask(run)
     await office.decider.approve(first.id, MARA, channel="cli", values={"amount": 900})
@@ -65,7 +65,7 @@ async def test_a_proposal_is_taken_up(office: FarOffice, app: str) -> None:
 
 
 async def test_a_yes_has_nothing_to_tell(office: FarOffice) -> None:
-    """Nothing is said beside the answer."""
+    """No message is added to the answer."""
     run = await office.submit("heeds", "pay")
     await office.approve(run)
     run = await office.work(run)
@@ -73,7 +73,7 @@ async def test_a_yes_has_nothing_to_tell(office: FarOffice) -> None:
 
 
 async def test_a_no_without_a_reason_has_nothing_to_tell(office: FarOffice) -> None:
-    """ADK's own words say it all."""
+    """ADK's own text is enough."""
     run = await office.submit("heeds", "pay")
     await office.reject(run, "")
     run = await office.work(run)
@@ -82,7 +82,7 @@ async def test_a_no_without_a_reason_has_nothing_to_tell(office: FarOffice) -> N
 
 
 async def test_a_timeout_is_told_apart_from_a_rejection(office: FarOffice) -> None:
-    """To ADK both are a no; the message says that nobody has answered."""
+    """ADK treats both as refusals; the message says that nobody has answered."""
     run = await office.submit("heeds", "pay")
     (approval,) = await office.ask(run)
     office.clock.moment += timedelta(hours=25)
@@ -92,7 +92,7 @@ async def test_a_timeout_is_told_apart_from_a_rejection(office: FarOffice) -> No
 
 
 async def test_a_sequence_is_not_told(office: FarOffice) -> None:
-    """A message would begin it anew: the reason is in the session's state alone."""
+    """A message would start it again, so the reason is only in the session's state."""
     run = await rejected(office, "pipeline")
     assert run.state is RunState.COMPLETED
     assert await office.said(run) == ["pay", "answer"]
@@ -100,7 +100,7 @@ async def test_a_sequence_is_not_told(office: FarOffice) -> None:
 
 
 async def test_it_is_told_once(office: FarOffice) -> None:
-    """A worker that died behind the message finds it by its mark."""
+    """A worker that died after the message finds it by its mark."""
     run = await office.submit("heeds", "pay")
     await office.reject(run, "over budget")
     approvals = await office.ledger.approvals(run.approvals)
@@ -113,7 +113,7 @@ async def test_it_is_told_once(office: FarOffice) -> None:
 async def test_a_worker_that_dies_while_it_tells_is_followed_by_one_that_goes_on(
     office: FarOffice,
 ) -> None:
-    """The message is in the session and the agent has not answered it: it does so then."""
+    """The message is in the session without an answer, so the agent answers it then."""
     run = await office.submit("patient", "pay")
     await office.reject(run, "over budget")
     office.there.forget()
@@ -126,7 +126,7 @@ async def test_a_worker_that_dies_while_it_tells_is_followed_by_one_that_goes_on
     office.there.open_gates()
     await office.let_leases_run_out()
     run = await office.work(run)
-    # The patient agent pays whatever it is told: what it wants to do is asked about again.
+    # The patient agent pays whatever it is told, so its call is asked about again.
     assert run.state is RunState.PAUSED
     said = await office.said(run)
     assert said[:2] == ["pay", "answer"]
@@ -134,11 +134,11 @@ async def test_a_worker_that_dies_while_it_tells_is_followed_by_one_that_goes_on
 
 
 async def test_a_tool_that_asks_by_itself_gets_the_reason_as_payload(examples: FarOffice) -> None:
-    """No guard stands there: the tool is entered with a no, and with why."""
+    """No guard protects it: the tool runs with a rejection and its reason."""
     run = await examples.submit("time_off", "I need 5 days off")
     await examples.reject(run, "quarter end")
     run = await examples.work(run)
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         session = await client.get(examples.there.session(run.app, run.user, run.session))
     answers = [
         part["functionResponse"]["response"]

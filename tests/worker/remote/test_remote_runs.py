@@ -1,16 +1,16 @@
-"""Agents behind the real `adk api_server`, worked with by the real executor."""
+"""Agents behind the real `adk api_server`, with the real executor."""
 
 from __future__ import annotations
 
 import httpx
 import pytest
 
+from ports import free_port
 from signoff.broker import stages
 from signoff.broker.freezes import Freezes
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.server.embedded import free_port
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import WHOLE_APP, RunState
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 
 async def test_an_approved_call_runs_once_far_away(examples: FarOffice) -> None:
-    """Run, pause, approve, resume: the tool runs once, and the trail tells of every step."""
+    """Run, pause, approve, resume: the tool runs once, and the audit has every step."""
     run = await examples.submit("finance", CONFERENCE)
     assert run.state is RunState.PAUSED
     assert examples.there.lines() == []
@@ -47,7 +47,7 @@ async def test_an_approved_call_runs_once_far_away(examples: FarOffice) -> None:
 
 
 async def test_a_call_below_the_threshold_is_not_asked_about(examples: FarOffice) -> None:
-    """What the server's own gate lets through needs nobody."""
+    """The server's own gate allows the call, so nobody is asked."""
     run = await examples.submit("finance", "Reimburse me $50 for lunch")
     assert run.state is RunState.COMPLETED
     assert len(examples.there.lines()) == 1
@@ -56,7 +56,7 @@ async def test_a_call_below_the_threshold_is_not_asked_about(examples: FarOffice
 async def test_a_rejected_call_does_not_run_and_the_reason_is_in_the_session(
     examples: FarOffice,
 ) -> None:
-    """The gate says only that it was rejected; the reason is there for an instruction to quote."""
+    """The gate only says that it was rejected; an instruction can quote the reason."""
     run = await examples.submit("finance_strict", "Reimburse me $20 for lunch")
     await examples.reject(run, "over budget")
     run = await examples.work(run)
@@ -70,7 +70,7 @@ async def test_a_rejected_call_does_not_run_and_the_reason_is_in_the_session(
 
 
 async def test_the_payload_of_the_approver_reaches_the_tool(examples: FarOffice) -> None:
-    """Three days of five are approved, and three are granted."""
+    """Three of five days are approved, and three are granted."""
     run = await examples.submit("time_off", "I need 5 days off")
     assert (await examples.approval(run)).template == {"approved_days": 0}
     await examples.approve(run, approved_days=3)
@@ -80,7 +80,7 @@ async def test_the_payload_of_the_approver_reaches_the_tool(examples: FarOffice)
 
 
 async def test_a_dynamic_request_that_is_rejected_enters_the_tool(examples: FarOffice) -> None:
-    """What the wire cannot do: no guard stands there, and the tool itself has to refuse."""
+    """There is no guard on a remote server, so the tool itself has to refuse."""
     run = await examples.submit("time_off", "I need 5 days off")
     await examples.reject(run, "quarter end")
     run = await examples.work(run)
@@ -90,7 +90,7 @@ async def test_a_dynamic_request_that_is_rejected_enters_the_tool(examples: FarO
 
 @pytest.mark.parametrize("app", ["siblings", "siblings_resumable"])
 async def test_siblings_are_answered_together(odd_agents: FarOffice, app: str) -> None:
-    """One answer resumes nothing; the second resumes both, each by its own decision."""
+    """One answer resumes nothing; the second resumes both with their own decisions."""
     run = await odd_agents.submit(app, "pay both")
     first, second = await odd_agents.ask(run)
     await odd_agents.decider.approve(first.id, MARA, channel="cli")
@@ -106,7 +106,7 @@ async def test_siblings_are_answered_together(odd_agents: FarOffice, app: str) -
 
 
 async def test_a_resumable_app_goes_on_with_each_answer(odd_agents: FarOffice) -> None:
-    """Its settings say that it is one: A is paid while B still waits for its answer."""
+    """Its settings say so: A is paid while B still waits for its answer."""
     app = "siblings_resumable"
     remote = odd_agents.runtime.apps[app].model_copy(update={"resumable": True})
     odd_agents.runtime.apps = {app: remote}
@@ -125,7 +125,7 @@ async def test_a_resumable_app_goes_on_with_each_answer(odd_agents: FarOffice) -
 
 
 async def test_a_gate_in_a_sub_agent_is_found_and_resumed(odd_agents: FarOffice) -> None:
-    """The approval names the sub-agent, and the run goes on inside it."""
+    """The approval names the sub-agent, and the run continues in it."""
     run = await odd_agents.submit("nested", "pay")
     assert (await odd_agents.approval(run)).origin.agent == "cashier"
     await odd_agents.approve(run)
@@ -135,7 +135,7 @@ async def test_a_gate_in_a_sub_agent_is_found_and_resumed(odd_agents: FarOffice)
 
 
 async def test_a_tool_that_raises_after_its_effect_is_in_doubt(odd_agents: FarOffice) -> None:
-    """The server tells of the error and keeps no result: nobody here knows, so a person looks."""
+    """The server reports the error without a result, so a person has to check."""
     run = await odd_agents.submit("careless", "raises")
     first = await odd_agents.approval(run)
     await odd_agents.approve(run)
@@ -154,10 +154,10 @@ async def test_a_tool_that_raises_after_its_effect_is_in_doubt(odd_agents: FarOf
 
 
 async def test_a_deleted_session_is_a_defined_end(examples: FarOffice) -> None:
-    """The answer cannot be given to anybody: the run fails and says so; nothing hangs."""
+    """The answer has no recipient: the run fails and says so."""
     run = await examples.submit("finance", CONFERENCE)
     await examples.approve(run)
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         await client.delete(examples.there.session(run.app, run.user, run.session))
     run = await examples.work(run)
     assert run.state is RunState.FAILED
@@ -168,7 +168,7 @@ async def test_a_deleted_session_is_a_defined_end(examples: FarOffice) -> None:
 async def test_arguments_that_differ_from_what_was_approved_are_not_run(
     examples: FarOffice,
 ) -> None:
-    """Shown = approved = executed: the server's own history is held against the approval."""
+    """Shown = approved = executed: the server's history is compared with the approval."""
     run = await examples.submit("finance", CONFERENCE)
     await examples.approve(run)
     was = await examples.approval(run)
@@ -183,7 +183,7 @@ async def test_arguments_that_differ_from_what_was_approved_are_not_run(
 async def test_a_call_that_somebody_else_has_answered_otherwise_is_a_defined_end(
     examples: FarOffice,
 ) -> None:
-    """An `adk web` on the same sessions said no: our yes is not sent, and the run says so."""
+    """An `adk web` on the same sessions rejected it: our approval is not sent."""
     run = await examples.submit("finance", CONFERENCE)
     await examples.approve(run)
     approval = await examples.approval(run)
@@ -192,7 +192,7 @@ async def test_a_call_that_somebody_else_has_answered_otherwise_is_a_defined_end
         "name": "adk_request_confirmation",
         "response": {"confirmed": False},
     }
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         await client.post(
             f"{examples.there.url}/run",
             json={
@@ -209,7 +209,7 @@ async def test_a_call_that_somebody_else_has_answered_otherwise_is_a_defined_end
 
 
 async def test_two_runs_may_say_the_same_in_one_session(examples: FarOffice) -> None:
-    """The mark on the message tells them apart: each is said, each has its own approval."""
+    """Their messages have different marks, so each is sent and has its own approval."""
     first = await examples.submit("finance", CONFERENCE, session="shared")
     second = await examples.submit("finance", CONFERENCE, session="shared")
     assert first.approvals != second.approvals
@@ -223,7 +223,7 @@ async def test_two_runs_may_say_the_same_in_one_session(examples: FarOffice) -> 
 
 
 async def test_a_run_that_is_taken_up_again_is_said_once(examples: FarOffice) -> None:
-    """A worker that died after the pause leaves it in the session: the next one only looks."""
+    """If a worker died after the pause, the next one finds it in the session."""
     run = await examples.decider.submit("finance", CONFERENCE, user="riley@example.com")
     before = await examples.runtime.start(run, lambda one: one)
     assert await examples.runtime.start(run, lambda one: one) == before
@@ -233,7 +233,7 @@ async def test_a_run_that_is_taken_up_again_is_said_once(examples: FarOffice) ->
 async def test_an_unknown_app_fails_the_run_and_says_what_there_is(
     examples: FarOffice, far_ledger: tuple[Ledger, HandClock]
 ) -> None:
-    """The problem names the apps that the server has, and the setting."""
+    """The error names the server's apps and the setting."""
     apps = {"finanse": RemoteApp(url=examples.there.url)}
     office = make_far_office(far_ledger, apps)
     run = await office.submit("finanse", "Reimburse me $50")
@@ -246,7 +246,7 @@ async def test_an_unknown_app_fails_the_run_and_says_what_there_is(
 async def test_an_app_may_have_another_name_there(
     examples: FarOffice, far_ledger: tuple[Ledger, HandClock]
 ) -> None:
-    """Runs are submitted under our name for it, and the server is asked by its own."""
+    """Runs are submitted with our name of it, and the server gets its own name."""
     apps = {"expenses": RemoteApp(url=examples.there.url + "/", app_name="finance")}
     office = make_far_office(far_ledger, apps)
     run = await office.submit("expenses", CONFERENCE)
@@ -259,7 +259,7 @@ async def test_an_app_may_have_another_name_there(
 async def test_a_server_that_is_away_is_tried_again(
     far_ledger: tuple[Ledger, HandClock],
 ) -> None:
-    """Nobody listens there: the run waits in its outbox, and no attempt is the last at once."""
+    """Nobody listens: the run stays in its outbox and has attempts left."""
     office = make_far_office(
         far_ledger, {"finance": RemoteApp(url=f"http://127.0.0.1:{free_port()}")}
     )
@@ -272,7 +272,7 @@ async def test_a_server_that_is_away_is_tried_again(
 async def test_no_answer_is_posted_while_its_tool_is_frozen(
     examples: FarOffice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The note that is made before an answer is posted looks at the freezes, as a start does."""
+    """The note before posting an answer checks the freezes, as a start does."""
     freezes = Freezes(examples.ledger)
     run = await examples.submit("finance", CONFERENCE)
     await examples.approve(run)
@@ -296,7 +296,7 @@ async def test_no_answer_is_posted_while_its_tool_is_frozen(
 
 
 async def test_nothing_is_said_to_an_app_that_is_frozen(examples: FarOffice) -> None:
-    """Its tools run where no guard of ours stands, so no turn of it begins."""
+    """Its tools run without our guard, so its turns do not begin."""
     freezes = Freezes(examples.ledger)
     await freezes.freeze(app="finance", by="ops", why="the bank called")
     run = await examples.submit("finance", "Reimburse me $50 for lunch")

@@ -1,4 +1,4 @@
-"""Agents of ADK for TypeScript behind their own API server: the whole way, for real."""
+"""Agents of ADK for TypeScript behind their own API server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from worker.remote.conftest import make_far_office
 from worker.remote.far_office import FarOffice
 from worker.remote.typescript_server import TypeScriptServer, installed
 
-# The packages are installed before the first test, once on a machine.
+# The packages are installed before the first test, once per machine.
 pytestmark = pytest.mark.soak
 
 
@@ -36,7 +36,7 @@ def typescript_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Type
 async def office(
     far_ledger: tuple[Ledger, HandClock], typescript_server: TypeScriptServer
 ) -> AsyncIterator[FarOffice]:
-    """An office that works with it."""
+    """Return an office that uses it."""
     typescript_server.start()
     typescript_server.forget()
     apps = {
@@ -62,7 +62,7 @@ async def test_an_approved_call_runs_once(office: FarOffice) -> None:
 
 
 async def test_a_rejected_call_does_not_run(office: FarOffice) -> None:
-    """The gate says only that it was rejected; the reason is in the session's state."""
+    """The gate only says that it was rejected; the reason is in the session's state."""
     run = await office.submit("office", "pay")
     await office.reject(run, "over budget")
     run = await office.work(run)
@@ -72,7 +72,7 @@ async def test_a_rejected_call_does_not_run(office: FarOffice) -> None:
 
 
 async def test_the_reason_reaches_the_model_by_message(office: FarOffice) -> None:
-    """Its settings say that the agent is one to talk with, which this server does not tell."""
+    """The settings say that the agent reads messages, because this server does not report it."""
     run = await office.submit("talkative", "pay")
     await office.reject(run, "over budget")
     run = await office.work(run)
@@ -96,7 +96,7 @@ async def test_several_at_once_are_each_settled_by_their_own_answer(office: FarO
 
 
 async def test_a_long_running_call_gets_its_result_from_an_approver(office: FarOffice) -> None:
-    """The tool is named in the settings; its result is the decision."""
+    """The settings name the tool, and its result is the decision."""
     office.runtime.long_running = [LongRunning(tool="ask_for_approval")]
     run = await office.submit("office", "ticket")
     approval = await office.approval(run)
@@ -110,7 +110,7 @@ async def test_a_long_running_call_gets_its_result_from_an_approver(office: FarO
 
 
 async def test_a_tool_that_asks_by_itself_is_in_doubt(office: FarOffice) -> None:
-    """Version 2.0.0 refuses the answer after it has kept it; its words are in the trail."""
+    """Version 2.0.0 refuses the answer after storing it; the audit has its message."""
     run = await office.submit("office", "5 days")
     approval = await office.approval(run)
     await office.approve(run, approved_days=3)
@@ -122,10 +122,10 @@ async def test_a_tool_that_asks_by_itself_is_in_doubt(office: FarOffice) -> None
 
 
 async def test_a_deleted_session_is_a_defined_end(office: FarOffice) -> None:
-    """The run fails and says so, and the approval says that it came to nothing."""
+    """The run fails and says so, and the approval records that it had no effect."""
     run = await office.submit("office", "pay")
     await office.approve(run)
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         await client.delete(office.there.session("office", run.user, run.session))
     run = await office.work(run)
     assert run.state is RunState.FAILED
@@ -136,7 +136,7 @@ async def test_a_deleted_session_is_a_defined_end(office: FarOffice) -> None:
 async def test_a_server_that_has_forgotten_its_sessions_is_a_defined_end(
     office: FarOffice,
 ) -> None:
-    """Its sessions are in memory: after a restart the answer cannot be given to anybody."""
+    """Its sessions are in memory: after a restart the answer has no recipient."""
     run = await office.submit("office", "pay")
     await office.approve(run)
     office.there.kill()
@@ -147,7 +147,7 @@ async def test_a_server_that_has_forgotten_its_sessions_is_a_defined_end(
 
 
 async def test_an_unknown_app_is_told(office: FarOffice) -> None:
-    """The problem names the apps that the server has."""
+    """The error names the server's apps."""
     run = await office.submit("nowhere", "pay")
     assert run.state is RunState.FAILED
     assert "has no app 'nowhere'. It has: office." in run.problem

@@ -1,4 +1,4 @@
-"""The wire: what other servers send, what is sent to them, and what their failures mean."""
+"""The wire format: other servers' events, our requests, and the handling of failures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 
 def office_of(far_ledger: FarLedger, server: FakeServer, **settings: Any) -> FarOffice:
-    """Return an office whose one agent is on this server."""
+    """Return an office with one agent on this server."""
     remote = RemoteApp(url="http://agents.example", **settings)
     return make_far_office(far_ledger, {"office": remote}, server.transport)
 
@@ -44,14 +44,14 @@ async def paused(office: FarOffice) -> Run:
 
 
 async def approve_first(office: FarOffice, run: Run) -> None:
-    """Approve the first call and reject the second, as it was recorded."""
+    """Approve the first call and reject the second, as in the recording."""
     first, second = await office.ask(run)
     await office.decider.approve(first.id, MARA, channel="cli")
     await office.decider.reject(second.id, MARA, channel="cli", reason="not B")
 
 
 async def test_a_typescript_agent_pauses_and_is_resumed(far_ledger: FarLedger) -> None:
-    """Its pause is one event without placeholders, and its answer begins a new invocation."""
+    """Its pause is one event without placeholders, and its answer starts a new invocation."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
     run = await paused(office)
@@ -66,7 +66,7 @@ async def test_a_typescript_agent_pauses_and_is_resumed(far_ledger: FarLedger) -
 
 
 async def test_an_answer_is_exactly_what_adk_takes(far_ledger: FarLedger) -> None:
-    """One message for the whole pause, each part strictly `confirmed` and `payload`."""
+    """One message answers the whole pause; each part only has `confirmed` and `payload`."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
     run = await paused(office)
@@ -92,7 +92,7 @@ async def test_an_answer_is_exactly_what_adk_takes(far_ledger: FarLedger) -> Non
 
 
 async def test_a_typescript_tool_that_asks_by_itself_is_in_doubt(far_ledger: FarLedger) -> None:
-    """ADK for TypeScript 2.0.0 refuses the answer after it has kept it; its words are told."""
+    """ADK for TypeScript 2.0.0 refuses the answer after storing it; its error is reported."""
     server = FakeServer("time_off")
     office = office_of(far_ledger, server)
     run = await office.submit("office", "5 days")
@@ -107,7 +107,7 @@ async def test_a_typescript_tool_that_asks_by_itself_is_in_doubt(far_ledger: Far
 
 
 async def test_a_run_that_is_taken_up_again_only_looks(far_ledger: FarLedger) -> None:
-    """The mark on the message finds it in the session of any server."""
+    """The mark identifies the message in the session of any server."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
     run = await office.decider.submit("office", "pay both", user="riley")
@@ -117,7 +117,7 @@ async def test_a_run_that_is_taken_up_again_only_looks(far_ledger: FarLedger) ->
 
 
 async def test_a_server_that_keeps_no_state_is_not_told_twice(far_ledger: FarLedger) -> None:
-    """Without the mark the same words in the session are no proof: the run fails and says so."""
+    """Without the mark, equal text is not a proof: the run fails and says so."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
     run = await office.decider.submit("office", "pay both", user="riley")
@@ -131,7 +131,7 @@ async def test_a_server_that_keeps_no_state_is_not_told_twice(far_ledger: FarLed
 
 
 async def test_a_turn_that_stopped_is_not_begun_anew(far_ledger: FarLedger) -> None:
-    """Only a Python server goes on with a turn; to another the message would be a second one."""
+    """Only a Python server continues a turn; for another, it would be a second message."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
     run = await office.decider.submit("office", "pay both", user="riley")
@@ -144,7 +144,7 @@ async def test_a_turn_that_stopped_is_not_begun_anew(far_ledger: FarLedger) -> N
 
 
 async def test_a_broken_connection_after_the_answer_is_looked_into(far_ledger: FarLedger) -> None:
-    """The stream broke and the session has the results: the run completes."""
+    """The stream broke, but the session has the results: the run completes."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
     run = await paused(office)
@@ -162,7 +162,7 @@ async def test_a_broken_connection_after_the_answer_is_looked_into(far_ledger: F
 async def test_an_answer_that_may_be_on_its_way_is_never_posted_again(
     far_ledger: FarLedger,
 ) -> None:
-    """The stream broke and the session has nothing: in doubt, and only a person posts it again."""
+    """The stream broke and the session has no result: only a person may post it again."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
     run = await paused(office)
@@ -183,7 +183,7 @@ async def test_an_answer_that_may_be_on_its_way_is_never_posted_again(
 
 
 async def test_a_result_that_comes_while_we_watch_is_taken(far_ledger: FarLedger) -> None:
-    """A server that goes on without its client writes the result a moment later."""
+    """A server that continues without its client writes the result a moment later."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
     run = await paused(office)
@@ -210,7 +210,7 @@ async def test_a_result_that_comes_while_we_watch_is_taken(far_ledger: FarLedger
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 async def test_a_busy_server_gets_the_answer_again(far_ledger: FarLedger, status: int) -> None:
-    """It said so itself and has not kept the answer: nothing began, so it is posted again."""
+    """It reports being busy and has not stored the answer, so the answer is posted again."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
     run = await paused(office)
@@ -226,7 +226,7 @@ async def test_a_busy_server_gets_the_answer_again(far_ledger: FarLedger, status
 
 @pytest.mark.parametrize("status", [502, 504])
 async def test_a_proxy_that_gave_up_is_not_believed(far_ledger: FarLedger, status: int) -> None:
-    """Behind it the server may be working: the answer is not posted again automatically."""
+    """The server behind it may be working, so the answer is not posted again automatically."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
     run = await paused(office)
@@ -254,7 +254,7 @@ async def test_a_refused_answer_fails_the_run_in_the_servers_words(far_ledger: F
 
 
 async def test_refusals_are_said_again(far_ledger: FarLedger) -> None:
-    """A no lets nothing run: after a broken connection it is simply posted once more."""
+    """A rejection starts nothing: after a broken connection it is posted again."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
     run = await paused(office)
@@ -273,7 +273,7 @@ async def test_refusals_are_said_again(far_ledger: FarLedger) -> None:
 
 
 async def test_a_turn_that_such_a_server_cannot_take_up_fails(far_ledger: FarLedger) -> None:
-    """The tools have finished, and nobody can say what the agent had still to do."""
+    """The tools have finished, but the agent's further work is unknown."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
     run = await paused(office)
@@ -298,7 +298,7 @@ async def test_a_turn_that_such_a_server_cannot_take_up_fails(far_ledger: FarLed
 
 
 async def test_a_session_that_vanishes_after_the_answer_is_doubt(far_ledger: FarLedger) -> None:
-    """A server with its sessions in memory was started anew: whether the tool ran, nobody knows."""
+    """A server with sessions in memory restarted, so it is unknown if the tool ran."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
     run = await paused(office)
@@ -316,7 +316,7 @@ async def test_a_session_that_vanishes_after_the_answer_is_doubt(far_ledger: Far
 
 
 async def test_the_token_goes_with_every_request(far_ledger: FarLedger) -> None:
-    """It is a bearer token, and other headers go along."""
+    """It is a bearer token, and other headers are sent too."""
     server = FakeServer("siblings")
     office = office_of(
         far_ledger, server, token=SecretStr("secret"), headers={"X-Tenant": SecretStr("acme")}
@@ -328,7 +328,7 @@ async def test_the_token_goes_with_every_request(far_ledger: FarLedger) -> None:
 
 @pytest.mark.parametrize("session", ["..", "a/b", "a\\b"])
 async def test_a_name_never_leads_elsewhere(far_ledger: FarLedger, session: str) -> None:
-    """A session id is one segment of the path, or nothing is asked at all."""
+    """A session id is one segment of the path, or no request is made."""
     office = office_of(far_ledger, FakeServer("siblings"))
     run = await office.submit("office", "pay both", session=session)
     assert run.state is RunState.FAILED
@@ -337,7 +337,7 @@ async def test_a_name_never_leads_elsewhere(far_ledger: FarLedger, session: str)
 
 
 async def test_what_is_no_api_server_is_said(far_ledger: FarLedger) -> None:
-    """A page of HTML names the setting to look at."""
+    """For an HTML page, the error names the setting to check."""
     page = httpx.MockTransport(lambda _: httpx.Response(200, text="<html>It works!</html>"))
     office = make_far_office(
         far_ledger, {"office": RemoteApp(url="http://agents.example")}, transport=page
@@ -348,7 +348,7 @@ async def test_what_is_no_api_server_is_said(far_ledger: FarLedger) -> None:
 
 
 def snake(value: Any) -> Any:
-    """Write the keys of JSON in snake_case, but for what tools and states are made of."""
+    """Convert JSON keys to snake_case, except in the data of tools and states."""
     if isinstance(value, list):
         return [snake(one) for one in value]
     if not isinstance(value, dict):
@@ -363,7 +363,7 @@ def snake(value: Any) -> Any:
 
 @pytest.mark.parametrize("case", ["siblings", "time_off"])
 def test_snake_case_is_read_as_camel_case(case: str) -> None:
-    """Some servers write the keys of JSON in the other way."""
+    """Some servers use the other form of JSON keys."""
     session = FakeServer(case).record["asked"]["session"]
     camel, other = read_events(session), read_events(snake(session))
     alike = {"id", "timestamp"}
@@ -373,13 +373,13 @@ def test_snake_case_is_read_as_camel_case(case: str) -> None:
 
 @pytest.mark.parametrize("event", ["text", {"content": "text"}, {"actions": {"stateDelta": 1}}])
 def test_what_is_no_event_is_an_error(event: object) -> None:
-    """A session that cannot be read fails the run instead of looking empty."""
+    """An unreadable session fails the run; it must not look empty."""
     with pytest.raises(RemoteError, match="cannot be read"):
         read_events({"id": "s", "events": [event]})
 
 
 def test_every_error_of_httpx_has_a_fate() -> None:
-    """What httpx may raise while a request is made is translated, directly or by its base."""
+    """Every error class of httpx is translated, directly or by its base class."""
     ours = {httpx.StreamError, httpx.CookieConflict, httpx.HTTPStatusError}
     kinds = [
         kind
@@ -399,7 +399,7 @@ def test_every_error_of_httpx_has_a_fate() -> None:
 async def test_each_error_comes_out_as_ours(
     far_ledger: FarLedger, kind: type[httpx.HTTPError]
 ) -> None:
-    """Away, busy and slow are tried again; what can never work is not."""
+    """Unavailable, busy and slow servers are retried; permanent errors are not."""
 
     def fails(_: httpx.Request) -> httpx.Response:
         raise kind("so it is")
@@ -423,7 +423,7 @@ async def in_pieces(data: bytes, size: int) -> AsyncIterator[bytes]:
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 async def test_a_stream_is_read_in_any_pieces(size: int) -> None:
-    """Lines end with LF or CRLF, data may have several lines, and U+2028 is no line end."""
+    """Lines end with LF or CRLF, data may have several lines, and U+2028 does not end a line."""
     text = ': hello\r\n\r\ndata: {"a":\r\ndata: 1}\r\n\r\nevent: x\ndata:"\u2028"\n\ndata: last'
     found = [one async for one in stream_data(in_pieces(text.encode(), size))]
     assert [json.loads(one) if one != b"last" else "last" for one in found] == [
@@ -449,7 +449,7 @@ async def test_a_stream_is_read_in_any_pieces(size: int) -> None:
     ],
 )
 def test_settings_that_cannot_work_are_refused(settings: dict[str, Any]) -> None:
-    """What could never be sent is found when the settings are read."""
+    """An unsendable value is reported when the settings are read."""
     with pytest.raises(ValidationError):
         RemoteApp(**settings)
 

@@ -1,4 +1,4 @@
-"""The real API server of ADK for TypeScript, from npm, as a process of its own."""
+"""The real API server of ADK for TypeScript, from npm, in its own process."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ OLDEST_NODE = 20
 def installed() -> Path:
     """Return the folder with the packages of the project.
 
-    Where node is too old the tests are skipped, in CI too: Debian's own may be, and the recordings
-    hold the wire format anyway.
+    If node is too old, the tests are skipped, even in CI: Debian's version may be, and the
+    recordings check the wire format anyway.
     """
     node = shutil.which("node")
     if node is None:
@@ -37,7 +37,7 @@ class TypeScriptServer(ApiServer):
 
     Args:
         modules: The folder with the npm packages.
-        folder: Where its journal and its log are.
+        folder: The folder of its journal and log.
     """
 
     def __init__(self, modules: Path, folder: Path) -> None:
@@ -56,7 +56,7 @@ class TypeScriptServer(ApiServer):
         ]
 
     def is_up(self) -> bool:
-        """Say whether it answers."""
+        """Return whether it answers."""
         try:
             with urllib.request.urlopen(f"{self.url}/list-apps", timeout=2) as answer:
                 return bool(answer.status == 200)

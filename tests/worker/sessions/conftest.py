@@ -36,7 +36,7 @@ def sessions_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedde
 
 @pytest.fixture(params=["ledger", "sqlite", "postgres", "redis"])
 def sessions_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where the sessions are kept: every test runs over every store."""
+    """Return the URL of each session store in turn."""
     match request.param:
         case "postgres":
             return str(request.getfixturevalue("postgres_server").url)

@@ -1,4 +1,4 @@
-"""The stores that ADK can keep its sessions in, each one started for the tests alone."""
+"""ADK's session stores, started for the tests."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+from ports import free_port
 from services import missing
-from signoff.broker.server.embedded import free_port
 
 
 class Postgres:
-    """A PostgreSQL cluster in a folder of its own, on a loopback port of its own.
+    """A PostgreSQL cluster in a separate folder, on a separate loopback port.
 
-    PostgreSQL refuses to run as root: there it runs as the user that its package has made.
+    PostgreSQL does not run as root; then it runs as the user that its package has created.
 
     Args:
-        folder: Where its data is; it must not exist yet.
-        programs: Where initdb and pg_ctl are.
+        folder: The folder of its data; it must not exist yet.
+        programs: The folder of initdb and pg_ctl.
     """
 
     def __init__(self, folder: Path, programs: Path) -> None:
@@ -33,11 +33,11 @@ class Postgres:
 
     @property
     def url(self) -> str:
-        """The URL of its database, as ADK takes it."""
+        """The URL of its database in ADK's form."""
         return f"postgresql+asyncpg://signoff@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:
-        """Start it and return when it answers."""
+        """Start it and wait until it answers."""
         options = (
             f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' "
             "-c fsync=off"
@@ -45,7 +45,7 @@ class Postgres:
         self._run("pg_ctl", "start", "--wait", f"--options={options}", f"--log={self.folder}/log")
 
     def stop(self) -> None:
-        """End it without warning, as a power cut would."""
+        """Kill it as a power cut would."""
         self._run("pg_ctl", "stop", "--wait", "--mode=immediate")
 
     def _run(self, program: str, *arguments: str) -> None:
@@ -58,7 +58,7 @@ class Postgres:
                 "--clear-groups",
                 *command,
             ]
-        # To a file: the server inherits the output, and would keep a pipe open.
+        # Into a file: the server inherits the output, and would keep a pipe open.
         with tempfile.TemporaryFile() as output:
             done = subprocess.run(
                 command, stdout=output, stderr=subprocess.STDOUT, cwd="/", check=False

@@ -1,4 +1,4 @@
-"""Compaction while a call waits, and what runs that died leave in a session: google-adk 2.13."""
+"""Compaction during a waiting call, and the remains of dead runs: google-adk 2.13."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 @pytest.fixture
 def sessions_url(tmp_path: Path) -> str:
-    """What ADK compacts does not depend on the store."""
+    """ADK's compaction does not depend on the store."""
     return f"sqlite:///{tmp_path}/sessions.db"
 
 
@@ -35,7 +35,7 @@ def agents_folder() -> Path:
 
 
 async def say(office: Office, message: str) -> Run:
-    """Say something in the one session of the test."""
+    """Send a message in the only session of the test."""
     run = await office.decider.submit(
         "compacting", message, user="riley@example.com", session="one"
     )
@@ -53,7 +53,7 @@ async def stored(office: Office) -> Session:
 
 
 def compacted(session: Session, wanted: Event) -> bool:
-    """Say whether a summary has taken the place of an event."""
+    """Return whether a summary has replaced an event."""
     ranges = [one.actions.compaction for one in session.events if one.actions.compaction]
     return any(one.start_timestamp <= wanted.timestamp <= one.end_timestamp for one in ranges)
 
@@ -65,7 +65,7 @@ def request_in(session: Session) -> Event:
 
 
 async def test_the_newest_pending_call_is_not_compacted(office: Office) -> None:
-    """ADK summarizes what is before it, and leaves the call and the question alone."""
+    """ADK summarises the events before it, and keeps the call and the question."""
     await say(office, "hello")
     run = await say(office, "pay")
     assert run.state is RunState.PAUSED
@@ -77,7 +77,7 @@ async def test_the_newest_pending_call_is_not_compacted(office: Office) -> None:
 async def test_a_pending_call_is_compacted_for_the_model_and_can_still_be_approved(
     office: Office,
 ) -> None:
-    """After another turn the summary covers it; the events themselves stay, and ADK finds them."""
+    """After another turn the summary covers it; ADK still finds the stored events."""
     run = await say(office, "pay")
     await say(office, "hello")
     session = await stored(office)
@@ -92,7 +92,7 @@ async def test_a_pending_call_is_compacted_for_the_model_and_can_still_be_approv
 async def test_a_call_that_is_gone_from_the_session_is_told(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A store that really drops what was compacted leaves nothing to approve: the run says so."""
+    """A store that removes compacted events leaves no call to approve: the run says so."""
     run = await say(office, "pay")
     await office.approve(run)
     service = type(office.apps.sessions)
@@ -116,7 +116,7 @@ async def test_a_call_that_is_gone_from_the_session_is_told(
 async def test_a_question_that_is_gone_is_asked_again(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """ADK takes no answer to a question that it does not find: the call is asked about anew."""
+    """ADK refuses an answer to a missing question, so the call is asked about again."""
     run = await say(office, "pay")
     await office.approve(run)
     service = type(office.apps.sessions)
@@ -149,7 +149,7 @@ def call_event(invocation: str, name: str, *, call_id: str, long_running: bool =
 
 
 async def test_a_dead_call_of_a_tool_does_not_hold_up_compaction(office: Office) -> None:
-    """ADK 2.13 passes over a call of an older run that nothing has answered."""
+    """ADK 2.13 skips an unanswered call of an older run."""
     run = await say(office, "hello")
     left = call_event(run.invocation, "look", call_id="adk-left")
     await office.apps.sessions.append_event(await stored(office), left)
@@ -161,7 +161,7 @@ async def test_a_dead_call_of_a_tool_does_not_hold_up_compaction(office: Office)
 
 
 async def test_a_long_running_call_holds_up_compaction_for_ever(office: Office) -> None:
-    """ADK takes it for one that may still be answered: whatever comes after stays as it is."""
+    """ADK expects an answer to it, so later events are not summarised either."""
     await say(office, "export")
     await say(office, "hello")
     await say(office, "and on")
@@ -179,7 +179,7 @@ async def test_a_long_running_call_holds_up_compaction_for_ever(office: Office) 
 async def test_a_question_that_nobody_is_asked_is_an_orphan(
     waiting: set[str] | None, names: list[str]
 ) -> None:
-    """An open question counts as waited for, unless it is known that nobody is asked."""
+    """An open question counts as waiting, unless it is known that nobody is asked."""
     events = [
         call_event("e-1", CONFIRMATION, call_id="adk-q", long_running=True),
         call_event("e-2", "look", call_id="adk-now"),

@@ -1,4 +1,4 @@
-"""ADK's contract of a session service, kept by ours exactly as by those of google-adk."""
+"""ADK's contract of a session service: ours keeps it like those of google-adk."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 async def sessions(
     request: pytest.FixtureRequest, tmp_path: Path, redis_url: str, prefix: str
 ) -> AsyncIterator[BaseSessionService]:
-    """Our services, and the two of google-adk that they are held against."""
+    """Return our services and the two of google-adk, for comparison."""
     match request.param:
         case "ledger":
             store = Store.open(redis_url, prefix=prefix)
@@ -109,7 +109,7 @@ def words(session: Session) -> list[str]:
 
 
 async def test_a_session_is_created_once(sessions: BaseSessionService) -> None:
-    """A second one of the same id is refused, and the first stays as it was."""
+    """A second one with the same id is refused, and the first does not change."""
     made = await make(sessions, color="red")
     assert (made.app_name, made.user_id, made.id, made.events) == (APP, RILEY, "one", [])
     with pytest.raises(AlreadyExistsError):
@@ -126,14 +126,14 @@ async def test_a_session_without_an_id_gets_one(sessions: BaseSessionService) ->
 
 
 async def test_who_has_no_session_gets_none(sessions: BaseSessionService) -> None:
-    """An id is of one user in one app."""
+    """An id belongs to one user in one app."""
     await make(sessions)
     for app, user, name in ((APP, RILEY, "two"), (APP, "nora", "one"), ("other", RILEY, "one")):
         assert await sessions.get_session(app_name=app, user_id=user, session_id=name) is None
 
 
 async def test_events_are_read_as_they_were_written(sessions: BaseSessionService) -> None:
-    """Every field of an event, in the order in which they came."""
+    """Every field of an event is kept, in order."""
     session = await make(sessions)
     call = types.FunctionCall(id="adk-1", name="pay", args={"a": 1.5, "b": [], "ü": {"c": None}})
     first = Event(
@@ -162,7 +162,7 @@ async def test_events_are_read_as_they_were_written(sessions: BaseSessionService
 
 
 async def test_a_partial_event_is_not_stored(sessions: BaseSessionService) -> None:
-    """What a model says word by word comes once more as a whole."""
+    """A streamed text is stored once, as a whole."""
     session = await make(sessions)
     partial = event("hel", partial=True)
     assert await sessions.append_event(session, partial) is partial
@@ -170,7 +170,7 @@ async def test_a_partial_event_is_not_stored(sessions: BaseSessionService) -> No
 
 
 async def test_state_is_shared_as_its_prefix_says(sessions: BaseSessionService) -> None:
-    """`app:` with all users, `user:` with the other sessions of a user, the rest with nobody."""
+    """`app:` is for all users, `user:` for a user's sessions, and the rest for one session."""
     values: dict[str, Any] = {"app:a": 1, "user:u": [1], "own": {"x": None}, "temp:t": 1}
     session = await make(sessions, "one", **values)
     assert session.state == {"app:a": 1, "user:u": [1], "own": {"x": None}}
@@ -189,7 +189,7 @@ async def test_state_is_shared_as_its_prefix_says(sessions: BaseSessionService) 
 
 
 async def test_temporary_state_is_not_stored(sessions: BaseSessionService) -> None:
-    """Those that run in the turn see it, and the stored event does not have it."""
+    """The current turn sees it, and the stored event does not have it."""
     session = await make(sessions)
     await sessions.append_event(session, event("set", actions=delta(temp__only="x", kept="y")))
     assert session.state == {"temp:only": "x", "kept": "y"}
@@ -199,14 +199,14 @@ async def test_temporary_state_is_not_stored(sessions: BaseSessionService) -> No
 
 
 async def test_state_that_is_set_again_is_replaced(sessions: BaseSessionService) -> None:
-    """As a dictionary's: None is a value, an object is not merged with the one before."""
+    """It works as in a dictionary: None is a value, and objects are not merged."""
     session = await make(sessions, a={"x": 1}, b=1, c=2**70)
     await sessions.append_event(session, event("set", actions=delta(a={"y": 2}, b=None)))
     assert (await read(sessions)).state == {"a": {"y": 2}, "b": None, "c": 2**70}
 
 
 async def test_state_that_is_no_json_is_stored_as_text(sessions: BaseSessionService) -> None:
-    """A moment becomes its text, a model becomes an object; a run does not end of it."""
+    """A time becomes its text, a model becomes an object; the run does not end."""
 
     class Trip(BaseModel):
         days: int
@@ -233,7 +233,7 @@ async def test_state_that_is_no_json_is_stored_as_text(sessions: BaseSessionServ
 async def test_events_can_be_read_in_part(
     sessions: BaseSessionService, config: dict[str, Any], wanted: str
 ) -> None:
-    """The last ones, those from a moment on, or both; the state is whole in any case."""
+    """The last ones, those since a time, or both; the state is always complete."""
     session = await make(sessions, color="red")
     for place, text in enumerate("abcd", 1):
         await sessions.append_event(session, event(text, at=place * 1000.0))
@@ -243,7 +243,7 @@ async def test_events_can_be_read_in_part(
 
 
 async def test_an_event_follows_what_was_read_in_part(sessions: BaseSessionService) -> None:
-    """A runner that reads the last events alone writes behind all of them."""
+    """A runner that read only the last events writes after all of them."""
     session = await make(sessions)
     for text in "abc":
         await sessions.append_event(session, event(text))
@@ -254,7 +254,7 @@ async def test_an_event_follows_what_was_read_in_part(sessions: BaseSessionServi
 
 
 async def test_two_readers_share_nothing(sessions: BaseSessionService) -> None:
-    """What one does to its session is not seen in the other, nor in the store."""
+    """Changes to one copy are not in the other, nor in the store."""
     session = await make(sessions, box={"x": 1})
     await sessions.append_event(session, event("said"))
     first, second = await read(sessions), await read(sessions)
@@ -270,7 +270,7 @@ async def test_two_readers_share_nothing(sessions: BaseSessionService) -> None:
 
 
 async def test_a_writer_that_was_overtaken_is_refused(sessions: BaseSessionService) -> None:
-    """A copy that was read before somebody else wrote has to be read again."""
+    """A copy from before another write has to be read again."""
     await make(sessions)
     first, second = await read(sessions), await read(sessions)
     await sessions.append_event(first, event("first"))
@@ -285,7 +285,7 @@ async def test_a_writer_that_was_overtaken_is_refused(sessions: BaseSessionServi
 async def test_events_of_one_session_can_be_appended_side_by_side(
     sessions: BaseSessionService,
 ) -> None:
-    """Agents that run in parallel write into one session: no event is lost or refused."""
+    """Parallel agents write into one session: no event is lost or refused."""
     session = await make(sessions)
     texts = [f"say {number:02}" for number in range(8)]
     at = session.last_update_time + 1
@@ -295,7 +295,7 @@ async def test_events_of_one_session_can_be_appended_side_by_side(
 
 
 async def test_a_session_that_somebody_put_together_is_taken(sessions: BaseSessionService) -> None:
-    """ADK's own tests and some servers build a `Session` themselves: it counts what they know."""
+    """ADK's own tests and some servers build a `Session` themselves; its content counts."""
     made = await make(sessions)
     own = Session(id="one", app_name=APP, user_id=RILEY, last_update_time=made.last_update_time)
     await sessions.append_event(own, event("first"))
@@ -307,7 +307,7 @@ async def test_a_session_that_somebody_put_together_is_taken(sessions: BaseSessi
 
 
 async def test_an_event_of_a_session_that_is_gone_is_refused(sessions: BaseSessionService) -> None:
-    """It does not come back by it, and no shared state is set."""
+    """The session does not return, and no shared state is set."""
     session = await make(sessions)
     await sessions.append_event(session, event("said", actions=delta(user__u=1)))
     await sessions.delete_session(app_name=APP, user_id=RILEY, session_id="one")
@@ -321,13 +321,13 @@ async def test_an_event_of_a_session_that_is_gone_is_refused(sessions: BaseSessi
 
 
 async def test_deleting_what_is_not_there_does_nothing(sessions: BaseSessionService) -> None:
-    """As often as one likes."""
+    """This holds any number of times."""
     for _ in range(2):
         await sessions.delete_session(app_name=APP, user_id=RILEY, session_id="none")
 
 
 async def test_sessions_are_listed_oldest_first(sessions: BaseSessionService) -> None:
-    """Of one user or of all, by their last events, with their states and without the events."""
+    """For one user or all, by their last events, with states and without events."""
     one, two = await make(sessions, "one", color="red"), await make(sessions, "two")
     theirs = await sessions.create_session(
         app_name=APP, user_id="nora", session_id="one", state={"user:n": 1, "app:a": 2}
@@ -357,7 +357,7 @@ async def test_sessions_are_listed_oldest_first(sessions: BaseSessionService) ->
 
 
 class Counting(BaseAgent):
-    """Counts its turns in the state, and keeps the number in an artifact."""
+    """Counts its turns in the state, and stores the number in an artifact."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
         count = ctx.session.state.get("count", 0) + 1
@@ -380,7 +380,7 @@ class Counting(BaseAgent):
 
 
 async def test_a_rewind_takes_state_and_artifacts_back(sessions: BaseSessionService) -> None:
-    """ADK's Runner rewinds by the stored events alone: state, artifact and history follow."""
+    """ADK's Runner rewinds with stored events only: state, artifact and history follow."""
     artifacts = InMemoryArtifactService()
     runner = Runner(
         app_name=APP,

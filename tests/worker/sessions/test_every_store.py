@@ -1,4 +1,4 @@
-"""The same promises over every store that ADK can keep its sessions in."""
+"""The same promises for every session store of ADK."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from worker.office import AGENTS, MARA, Office
 from worker.test_taken_up import Fuse, lay, user_messages, work_until_death
 
 CONFERENCE = "Reimburse me $2500 for the conference"
+STEPS = [pytest.param(one, marks=() if one % 2 else pytest.mark.soak) for one in range(1, 9)]
+"""Most tests keep sessions in the ledger; other files kill those at every step."""
 
 # ADK announces its experimental features by warning about them.
 pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 
 async def test_an_approved_call_runs_once(office: Office) -> None:
-    """Run, pause, approve, resume: once, with the shown arguments, and the last word comes."""
+    """Run, pause, approve, resume: the call runs once as shown, and the last message arrives."""
     run = await office.submit("finance", CONFERENCE)
     assert run.state is RunState.PAUSED
     await office.approve(run)
@@ -32,7 +34,7 @@ async def test_an_approved_call_runs_once(office: Office) -> None:
 
 
 async def test_the_payload_of_the_approver_reaches_the_tool(office: Office) -> None:
-    """A tool that asks in its own code is found again by its question in the store."""
+    """A tool that asks in its own code is found by its question in the store."""
     run = await office.submit("time_off", "I need 5 days off")
     await office.approve(run, approved_days=3)
     run = await office.resume(run)
@@ -42,7 +44,7 @@ async def test_the_payload_of_the_approver_reaches_the_tool(office: Office) -> N
 @pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True)
 @pytest.mark.parametrize("app", ["siblings", "siblings_resumable"])
 async def test_siblings_are_answered_together(office: Office, app: str) -> None:
-    """One answer resumes nothing; the second resumes both, each by its own decision."""
+    """One answer resumes nothing; the second resumes both with their own decisions."""
     run = await office.submit(app, "pay both")
     first, second = await office.ask(run)
     await office.decider.approve(first.id, MARA, channel="cli")
@@ -54,11 +56,11 @@ async def test_siblings_are_answered_together(office: Office, app: str) -> None:
     assert "not B" in run.text
 
 
-@pytest.mark.parametrize("step", range(1, 9))
+@pytest.mark.parametrize("step", STEPS)
 async def test_a_run_that_is_taken_up_again_says_the_message_once(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """Wherever the worker dies, the next one reaches the same pause, and it can be answered."""
+    """Wherever the worker dies, the next one reaches the same pause, which can be answered."""
     run = await office.decider.submit("finance", CONFERENCE, user="riley@example.com")
     with monkeypatch.context() as patch:
         lay(patch, office, Fuse(step, after=True))
@@ -72,11 +74,11 @@ async def test_a_run_that_is_taken_up_again_says_the_message_once(
     assert len(office.executed()) == 1
 
 
-@pytest.mark.parametrize("step", range(1, 9))
+@pytest.mark.parametrize("step", STEPS)
 async def test_a_resume_that_is_taken_up_again_does_not_run_the_tool_twice(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """Wherever the worker dies in a resume, the tool runs once, or is in doubt."""
+    """Wherever the worker dies in a resume, the tool runs once or is in doubt."""
     run = await office.submit("finance", CONFERENCE)
     (first,) = run.approvals
     await office.approve(run)
@@ -114,13 +116,13 @@ async def test_two_runs_share_a_session(office: Office) -> None:
 
 @pytest.mark.soak
 async def test_thirty_two_at_once(office: Office) -> None:
-    """As many runs pause and are resumed at once; none is lost, none runs twice."""
+    """As many runs pause and resume together; none is lost or runs twice."""
     runs = [
         await office.decider.submit("finance", CONFERENCE, user=f"user{n}@example.com")
         for n in range(32)
     ]
     await asyncio.gather(*(office.executor.drain(stages.run("finance")) for _ in runs))
-    # On a slow disk SQLite may have turned some away for a moment: they are taken up again.
+    # On a slow disk SQLite may have refused some for a moment: they run again.
     office.pass_time()
     await office.executor.drain(stages.run("finance"))
     paused = await office.ledger.runs([run.id for run in runs])

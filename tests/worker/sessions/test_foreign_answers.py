@@ -1,4 +1,4 @@
-"""Answers that cannot be given any more, over every store: each has a defined end, and is told."""
+"""Answers that can no longer be given: each has a defined end and is reported, in every store."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Sabotage = Callable[[Office, Run, Approval], Awaitable[None]]
 
 
 class Door(BasePlugin):
-    """Holds a tool up before it is entered."""
+    """Stops a tool before it runs."""
 
     def __init__(self) -> None:
         super().__init__(name="door")
@@ -40,7 +40,7 @@ class Door(BasePlugin):
         self.open = asyncio.Event()
 
     async def before_tool_callback(self, **_: Any) -> None:
-        """Say that the tool is reached, and wait to be let in."""
+        """Report that the tool is reached, and wait for permission."""
         self.reached.set()
         await self.open.wait()
 
@@ -69,7 +69,7 @@ async def answer_elsewhere(
 
 @asynccontextmanager
 async def running_elsewhere(office: Office, run: Run, approval: Approval) -> AsyncIterator[None]:
-    """Have somebody else before the very tool, by a yes of their own, while this lasts."""
+    """Let another Runner wait before the same tool with its own approval."""
     door = Door()
     other = asyncio.create_task(answer_elsewhere(office, run, approval, yes=True, door=door))
     await door.reached.wait()
@@ -88,17 +88,17 @@ async def delete(office: Office, run: Run, approval: Approval) -> None:
 
 
 async def approve_elsewhere(office: Office, run: Run, approval: Approval) -> None:
-    """Let somebody else say yes, and run the tool."""
+    """Let another Runner approve and run the tool."""
     await answer_elsewhere(office, run, approval, yes=True)
 
 
 async def reject_elsewhere(office: Office, run: Run, approval: Approval) -> None:
-    """Let the session go on: somebody else says no."""
+    """Let another Runner continue the session with a rejection."""
     await answer_elsewhere(office, run, approval, yes=False)
 
 
 async def require_told(office: Office, run: Run, approval_id: str, words: str) -> None:
-    """Hold that a run has failed with these words, in the audit and to the approver."""
+    """Check that a run has failed with this message, in the audit and to the approver."""
     assert run.state is RunState.FAILED
     assert words in run.problem
     assert (await office.ledger.approval(approval_id)).handoff is Handoff.FAILED
@@ -125,7 +125,7 @@ async def require_told(office: Office, run: Run, approval_id: str, words: str) -
 async def test_an_answer_that_cannot_be_given_is_told(
     office: Office, sabotage: Sabotage, words: str, executed: int
 ) -> None:
-    """The run fails, the approver is told, and the trail says why; nothing runs by us."""
+    """The run fails, the approver is told, the audit has the reason, and we run nothing."""
     run = await office.submit("finance", CONFERENCE)
     (approval,) = await office.ledger.approvals(run.approvals)
     await sabotage(office, run, approval)
@@ -136,7 +136,7 @@ async def test_an_answer_that_cannot_be_given_is_told(
 
 
 async def test_a_call_that_somebody_else_is_running_is_left_to_them(office: Office) -> None:
-    """A yes in the session that is not ours runs nothing here, though it says what ours says."""
+    """A foreign approval in the session runs nothing here, even with our own answer's text."""
     run = await office.submit("finance", CONFERENCE)
     (approval,) = await office.ledger.approvals(run.approvals)
     await office.approve(run)
@@ -150,7 +150,7 @@ async def test_a_call_that_somebody_else_is_running_is_left_to_them(office: Offi
 async def test_an_answer_that_comes_in_while_we_resume_is_seen_before_the_tool(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The guard looks once more, with the history that ADK goes by: the tool runs once."""
+    """The guard checks the history that ADK uses once more: the tool runs once."""
     run = await office.submit("finance", CONFERENCE)
     (approval,) = await office.ledger.approvals(run.approvals)
     await office.approve(run)
@@ -167,7 +167,7 @@ async def test_an_answer_that_comes_in_while_we_resume_is_seen_before_the_tool(
     monkeypatch.setattr(GuardPlugin, "begin", overtaken)
     ended = await office.resume(run)
     door.open.set()
-    # Their history has moved on under them: some stores say so, behind the tool.
+    # Their history has changed meanwhile: some stores report it after the tool.
     await asyncio.gather(*others, return_exceptions=True)
     assert len(office.executed()) == 1
     await require_told(office, ended, approval.id, "approved by somebody else")

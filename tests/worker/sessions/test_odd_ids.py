@@ -1,4 +1,4 @@
-"""Ids and state that a store cannot keep: the request is wrong, not the server."""
+"""Ids and state that a store cannot keep are errors of the request, not of the server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def sessions(office: Office) -> Sessions:
 async def test_there_is_no_session_with_a_zero_byte(
     sessions: Sessions, user: str, tail: str
 ) -> None:
-    """PostgreSQL refuses even to look for one (%00 in a path); it is not there, as any other."""
+    """PostgreSQL cannot look for one (%00 in a path); it gets 404 like any unknown session."""
     made = await sessions.create(CALLER, "finance", "riley", {})
     for look in (sessions.get, sessions.delete):
         with pytest.raises(Problem) as caught:
@@ -36,7 +36,7 @@ async def test_there_is_no_session_with_a_zero_byte(
 async def test_state_with_a_zero_byte_is_refused(
     sessions: Sessions, state: dict[str, object]
 ) -> None:
-    """By every store alike, when a session is made and later."""
+    """Every store refuses it, when a session is created and later."""
     with pytest.raises(Problem, match="U\\+0000") as caught:
         await sessions.create(CALLER, "finance", "riley", {"state": state})
     assert caught.value.status == 422

@@ -1,4 +1,4 @@
-"""A store of sessions that goes away for a moment, and one that cannot be used at all."""
+"""A session store that is unavailable for a moment, and one that cannot be used."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import redis.asyncio
 
+from ports import free_port
 from signoff.broker import stages
-from signoff.broker.server.embedded import EmbeddedRedis, free_port
+from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.core.approvals.run import RunState
 from signoff.core.base.errors import ConfigError
 from signoff.worker.adk.apps import session_service
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 async def test_a_store_that_is_away_is_waited_for(
     office: Office, sessions_url: str, request: pytest.FixtureRequest
 ) -> None:
-    """The database is started anew: what came meanwhile is tried again, and nothing is lost."""
+    """The database restarts: the work is retried, and nothing is lost."""
     name = "postgres_server" if "postgres" in sessions_url else "sessions_redis"
     server: Postgres | EmbeddedRedis = request.getfixturevalue(name)
     paused = await office.submit("finance", CONFERENCE)
@@ -48,7 +49,7 @@ async def test_a_store_that_is_away_is_waited_for(
 async def test_a_session_in_redis_lasts_as_long_as_an_approval_may(
     office: Office, sessions_redis: EmbeddedRedis
 ) -> None:
-    """ADK would forget it after seven days, and the answer could be given to nobody."""
+    """ADK's default of seven days could end the session before its answer."""
     run = await office.submit("finance", CONFERENCE)
     async with redis.asyncio.Redis.from_url(sessions_redis.url) as client:
         keys = [key async for key in client.scan_iter(match=f"*{run.session}")]
@@ -59,13 +60,13 @@ async def test_a_session_in_redis_lasts_as_long_as_an_approval_may(
     "url", ["nonsense", "postgresql+nodriver://a/b", "redis://host:port", "mysql://x"]
 )
 def test_a_url_that_adk_does_not_take_names_those_that_it_takes(url: str, tmp_path: Path) -> None:
-    """The error names the setting and the forms that work."""
+    """The error names the setting and the valid forms."""
     with pytest.raises(ConfigError, match=r"sessions\.url.*sqlite:///path, redis://host"):
         session_service(url, tmp_path)
 
 
 async def test_a_redis_url_is_taken_without_asking_the_server(tmp_path: Path) -> None:
-    """Connections are made when they are needed, as with the other stores."""
+    """Connections are opened when needed, as in the other stores."""
     service = session_service(f"redis://127.0.0.1:{free_port()}/3", tmp_path)
-    # Not every service of ADK has it; this one does.
+    # Not every ADK service has it; this one does.
     await service.close()  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Texts with U+0000 and lone surrogates, which some stores cannot keep: no run stops at them."""
+"""Texts with U+0000 and lone surrogates, which some stores cannot keep, do not fail a run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 @pytest.fixture
 def agents_folder(tmp_path: Path) -> Path:
-    """One agent for each place in which such a character may stand."""
+    """Return one agent for each place in which such a character can be."""
     for name, root in AGENTS.items():
         home = tmp_path / "agents" / name
         home.mkdir(parents=True)
@@ -52,13 +52,13 @@ def agents_folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("app", ["ungated", "words", "result"])
 async def test_a_zero_byte_ends_no_run(office: Office, app: str) -> None:
-    """In a message, in arguments, in what a model says, in a result and in the state."""
+    """In a message, an argument, a model's text, a result and the state."""
     run = await office.submit(app, "go \0 on")
     assert run.state is RunState.COMPLETED, run.problem
 
 
 async def test_what_was_approved_is_what_runs(office: Office) -> None:
-    """The card, the session and the tool have the same arguments, whichever the store keeps."""
+    """The card, the session and the tool have the same arguments in every store."""
     run = await office.submit("arguments", "go")
     assert run.state is RunState.PAUSED, run.problem
     (approval,) = await office.ask(run)

@@ -1,4 +1,4 @@
-"""A DNS server of our own, keys to sign with, and mails that are signed."""
+"""A DNS server for tests, signing keys, and signed mails."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from zone import Zone, serving
 
 @pytest.fixture
 async def zone() -> AsyncIterator[Zone]:
-    """A running DNS server whose records the test sets."""
+    """Return a running DNS server; the test sets its records."""
     async with serving(Zone()) as running:
         yield running

@@ -1,4 +1,4 @@
-"""What a signature does not cover makes no other answer of a mail."""
+"""Header fields that a signature does not cover cannot change the answer of a mail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def mail(*fields: str, body: str) -> bytes:
 
 
 def multipart(kind: str, *parts: tuple[str, str], boundary: str = "b1", before: str = "") -> bytes:
-    """Return a multipart mail of parts with a type and a text."""
+    """Return a multipart mail; each part has a type and a text."""
     lines = [f"Content-Type: multipart/{kind}; boundary={boundary}", "", *filter(None, [before])]
     for media_type, text in parts:
         lines += ["--b1", *([f"Content-Type: {media_type}"] if media_type else []), "", text]
@@ -78,20 +78,20 @@ MADE_ANEW = {
 
 @pytest.mark.parametrize("raw", AS_WRITTEN.values(), ids=AS_WRITTEN)
 def test_what_mail_programs_write_is_read_as_it_was_signed(raw: bytes) -> None:
-    """Whether or not the signature says how."""
+    """It is read as it was signed, whether or not the signature covers these fields."""
     assert is_read_as_signed(parse_mail(raw), OPEN)
     assert is_read_as_signed(parse_mail(raw), SEALED)
 
 
 @pytest.mark.parametrize("raw", MADE_ANEW.values(), ids=MADE_ANEW)
 def test_what_could_be_another_mail_is_not(raw: bytes) -> None:
-    """Where the signature says how it is read, it is what was signed."""
+    """Another mail could be made of it, unless the signature covers the fields that matter."""
     assert not is_read_as_signed(parse_mail(raw), OPEN)
     assert is_read_as_signed(parse_mail(raw), SEALED)
 
 
 def test_each_of_the_two_fields_is_looked_at() -> None:
-    """One that is covered says nothing about the other."""
+    """Each of the two fields has to be covered for itself."""
     escaped = parse_mail(mail("Content-Type: text/plain", body="approve=20"))
     assert not is_read_as_signed(escaped, (*OPEN, "content-type"))
     page = parse_mail(mail("Content-Type: text/html", body="<p>approve</p>"))

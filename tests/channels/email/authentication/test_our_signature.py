@@ -1,4 +1,4 @@
-"""Our own DKIM signature: it holds, it covers what matters, and its key is looked up."""
+"""Our own DKIM signature: it verifies, covers the important fields, and its key is checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from builders import MARA, NOON, asked_approval, people
-from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.email.outbound.dkim import Signer
 from signoff.channels.email.outbound.render import render
@@ -40,7 +39,7 @@ def write_key(path: Path, key: PrivateKeyTypes) -> Path:
 
 @pytest.fixture(scope="module", params=["rsa", "ed25519"])
 def signer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Signer:
-    """What signs for signoff.example, with a key of either kind."""
+    """Return a signer for signoff.example with a key of either kind."""
     made = (
         rsa.generate_private_key(65537, 2048)
         if request.param == "rsa"
@@ -51,7 +50,7 @@ def signer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def mail(**parts: Any) -> bytes:
-    """Return a card as it is sent."""
+    """Return a card as the channel sends it."""
     approval = asked_approval(hint="für Jörg ✓\n\n  .\n\n\n")
     message = Message(
         id="card:1",
@@ -68,14 +67,14 @@ def mail(**parts: Any) -> bytes:
 
 
 def holds(raw: bytes, signer: Signer) -> bool:
-    """Say whether the signature holds with the key of the record."""
+    """Return whether the signature verifies with the key of the record."""
     return bool(
         dkim.verify(raw, dnsfunc=lambda name, timeout=5: signer.record.encode(), minkey=1024)
     )
 
 
 def test_the_signature_holds_over_what_matters(signer: Signer) -> None:
-    """A verifier takes it; with another body, another To or a second From it does not."""
+    """It verifies; with another body, another To or a second From it does not."""
     raw = signer.sign(mail())
     assert holds(raw, signer)
     assert b"c=relaxed/relaxed" in raw
@@ -87,21 +86,21 @@ def test_the_signature_holds_over_what_matters(signer: Signer) -> None:
 
 
 async def test_the_key_in_the_dns_is_compared(signer: Signer, zone: Zone) -> None:
-    """Doctor learns whether it is there, is another one, is missing, or cannot be asked for."""
+    """The doctor reports a missing or different key, and a DNS that cannot be asked."""
     name = "s1._domainkey.signoff.example"
-    txt = Txt([zone.server], timeout=0.5)
+    txt = zone.txt()
     assert "is not there" in (await signer.problem(txt) or "")
     zone.records[name] = ["v=DKIM1; k=rsa; p=AAAA"]
-    assert "has another key" in (await signer.problem(Txt([zone.server])) or "")
+    assert "has another key" in (await signer.problem(zone.txt()) or "")
     zone.records[name] = [signer.record]
-    assert await signer.problem(Txt([zone.server])) == ""
+    assert await signer.problem(zone.txt()) == ""
     zone.broken.add(name)
-    assert await signer.problem(Txt([zone.server], timeout=0.5)) is None
+    assert await signer.problem(zone.txt()) is None
 
 
 @pytest.mark.parametrize("kind", ["small", "curve", "text", "missing"])
 def test_a_key_that_cannot_be_used_is_an_error_of_the_settings(kind: str, tmp_path: Path) -> None:
-    """It names the file, and says how to make one."""
+    """The error names the file and says how to make a key."""
     path = tmp_path / "key.pem"
     if kind == "small":
         write_key(path, rsa.generate_private_key(65537, 1024))
@@ -118,6 +117,6 @@ def test_a_key_that_cannot_be_used_is_an_error_of_the_settings(kind: str, tmp_pa
     "parts", [{"domain": "x.example"}, {"selector": "s", "key": "k.pem"}, {"domain": "a;b"}]
 )
 def test_half_a_setting_is_an_error(parts: dict[str, str]) -> None:
-    """Domain, selector and key come together, and are names."""
+    """Domain, selector and key have to be set together, and have to be valid names."""
     with pytest.raises(ValueError, match=r"come together|not a name"):
         DkimSettings(**parts)

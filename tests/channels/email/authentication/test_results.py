@@ -1,4 +1,4 @@
-"""What is read in `Authentication-Results`, and which of these fields is believed."""
+"""Reading `Authentication-Results`, and which of these fields is believed."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ approve
 
 
 def believed(mail: str, server: str) -> list[str]:
-    """Return the results that are believed, as ``method=value``."""
+    """Return the believed results as ``method=value``."""
     raw = mail.replace("\n", "\r\n").encode()
     results = topmost(parse_mail(raw).headers, server)
     return [f"{one.method}={one.value}" for one in results.results] if results else []
@@ -113,15 +113,16 @@ def believed(mail: str, server: str) -> list[str]:
     ],
 )
 def test_what_mail_servers_write(mail: str, server: str, expected: list[str]) -> None:
-    """Only the first field counts, and only under the name of our server; ARC never does.
+    """Only the first field counts, and only under our server's name; ARC never counts.
 
-    The second field that OpenDKIM hands on is the sender's: it strips none without DKIM's result.
+    The second field that OpenDKIM passes on comes from the sender: OpenDKIM removes only fields
+    that have a result of DKIM.
     """
     assert believed(mail, server) == expected
 
 
 def test_a_field_below_what_the_author_wrote_is_not_the_servers() -> None:
-    """A server writes on top; a field below From, or below another server's, was in the mail."""
+    """A server adds its field on top; a field below From or another server's came with the mail."""
     forged = "Authentication-Results: mx.example.org; dmarc=pass header.from=example.com\n"
     head = "Received: from a by mx.example.org; Sat, 21 Nov 2026 11:00:01 +0000\n"
     assert believed(head + forged + "From: a@example.com\n\nx", "mx.example.org") == ["dmarc=pass"]
@@ -135,7 +136,7 @@ def test_a_field_below_what_the_author_wrote_is_not_the_servers() -> None:
 
 
 def test_every_form_of_the_grammar_is_read() -> None:
-    """Versions, comments anywhere, quoted strings, folded lines and addresses with odd letters."""
+    """Versions, comments, quoted strings, folded lines and unusual addresses are read."""
     results = parse_results(
         'mx.example.org (the (inner) one) 1 ; dkim/1 = pass reason="all; (good)" '
         'header.d = "example.com" (x) header.b=ab+/12==; spf=PASS smtp.mailfrom=a=b+c@example.com;'
@@ -172,19 +173,19 @@ def test_every_form_of_the_grammar_is_read() -> None:
     ],
 )
 def test_what_can_be_read_in_two_ways_is_not_read(value: str) -> None:
-    """An open comment or quote, words without a meaning, one property with two values."""
+    """An open comment or quote, an unknown word, or a property with two values is not read."""
     results = parse_results(value)
     assert results is None or not results.results
 
 
 @given(st.text(alphabet='ab.=;()"\\ \tpas1/@', max_size=200))
 def test_any_text_is_read_or_refused(value: str) -> None:
-    """No text raises, and what is read has no more results than semicolons."""
+    """No text raises an error, and the number of results is at most the number of semicolons."""
     results = parse_results(value)
     assert results is None or len(results.results) <= value.count(";")
 
 
 def test_a_bomb_takes_no_time() -> None:
-    """Deep comments and long runs at the largest field are read in one pass."""
+    """Deep comments and long runs in the largest field are read in one pass."""
     for bomb in ("(" * 8000, "x" + " " * 8000, ";=" * 4000, '"' * 8000, "a;" + "b=c " * 2000):
         parse_results(f"mx.example.org {bomb}")

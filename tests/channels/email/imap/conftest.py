@@ -1,4 +1,4 @@
-"""A real Dovecot, a mailbox of one's own in it, and readers of that mailbox."""
+"""A real Dovecot, a mailbox for each test, and readers of that mailbox."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAIL = b"From: mara@example.com\r\nTo: %s\r\nSubject: Re: x\r\n\r\napprove\r\n"
 
 @dataclass
 class Log:
-    """What is logged, and a way to wait for it."""
+    """The log, and a way to wait for events in it."""
 
     entries: list[EventDict] = field(default_factory=list)
     _more: asyncio.Event = field(default_factory=asyncio.Event)
@@ -43,16 +43,16 @@ class Log:
         return [one for one in self.entries if one["event"] == name]
 
     async def wait(self, name: str, count: int = 1) -> EventDict:
-        """Return the last of so many events of a name, when they have been logged."""
+        """Wait for this number of events with a name, and return the last one."""
         await self._until(lambda: len(self.all(name)) >= count)
         return self.all(name)[-1]
 
     async def read_up_to(self, uid: int) -> None:
-        """Return when a reader has stored, marked and passed a message, and waits for more."""
+        """Wait until a reader has stored, marked and passed a message, and waits for more."""
         await self._until(lambda: any(one["after"] >= uid for one in self.all("imap.waiting")))
 
     async def _until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(300):
             while not condition():
                 self._more.clear()
                 await self._more.wait()
@@ -60,7 +60,7 @@ class Log:
 
 @pytest.fixture
 def log() -> Log:
-    """What is logged during a test."""
+    """Return the log of a test."""
     log = Log()
     structlog.configure(processors=[log])
     return log
@@ -68,7 +68,7 @@ def log() -> Log:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Dovecot]:
-    """A Dovecot for the tests of a module."""
+    """Return a Dovecot for the tests of a module."""
     with dovecot() as running:
         yield running
 
@@ -81,8 +81,8 @@ class Box:
     name: str
 
     def settings(self, **imap: Any) -> EmailSettings:
-        """Return the settings that read it."""
-        plain = {"host": "127.0.0.1", "port": self.server.imap, "security": "none", "timeout": 5}
+        """Return settings that read the mailbox."""
+        plain = {"host": "127.0.0.1", "port": self.server.imap, "security": "none", "timeout": 60}
         login = {} if "oauth" in imap else {"password": PASSWORD}
         return EmailSettings(
             mailbox=MAILBOX, imap={**plain, "username": self.name, **login, **imap}
@@ -91,12 +91,12 @@ class Box:
     async def deliver(
         self, raw: bytes = MAIL, *, token: str = "", sender: str = "mara@x.example"
     ) -> None:
-        """Deliver a mail to it, by LMTP."""
+        """Deliver a mail to the mailbox by LMTP."""
         name = f"{self.name}+{token}" if token else self.name
         await deliver(self.server.lmtp, f"{name}@signoff.example", raw, sender=sender)
 
     def flags(self) -> dict[int, set[str]]:
-        """Return the flags of its messages by UID, as another mail programme sees them."""
+        """Return the flags of its messages by UID, as another mail program sees them."""
         with self.look() as client:
             _, answers = client.uid("FETCH", "1:*", "(FLAGS)")
         found = {}
@@ -108,7 +108,7 @@ class Box:
         return found
 
     def look(self) -> imaplib.IMAP4:
-        """Return another connection to it."""
+        """Return another connection to the mailbox."""
         client = imaplib.IMAP4("127.0.0.1", self.server.imap)
         client.login(self.name, PASSWORD)
         client.select()
@@ -117,7 +117,7 @@ class Box:
 
 @pytest.fixture
 def box(server: Dovecot) -> Box:
-    """A mailbox that no other test has."""
+    """Return a mailbox that no other test uses."""
     return Box(server, f"box{secrets.token_hex(4)}")
 
 

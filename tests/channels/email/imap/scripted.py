@@ -1,4 +1,4 @@
-"""An IMAP server that says what it is told to say, for what no real one does on demand."""
+"""A scripted IMAP server for cases that a real server does not produce on demand."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ CAPABILITIES = b"IMAP4rev1 IDLE AUTH=PLAIN"
 
 @dataclass
 class Scripted:
-    """What it says, and what it heard.
+    """A server with scripted answers, and the lines that it received.
 
     Attributes:
         says: Answers by the beginning of a command, without its tag; ``%s`` stands for the tag.
             The longest beginning counts. An answer that ends with ``HANGUP`` ends the connection.
         greeting: Its first line.
-        heard: The lines that came, without their tags.
+        heard: The lines that it received, without their tags.
         tls: Used for STARTTLS.
-        port: Where it listens.
-        capabilities: What it says that it can do.
-        idling: Set when somebody idles.
+        port: The port of the server.
+        capabilities: The capabilities that it announces.
+        idling: Set when a client idles.
     """
 
     says: dict[str, bytes] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Scripted:
     idling: asyncio.Event = field(default_factory=asyncio.Event)
 
     def answer(self, command: str) -> bytes:
-        """Return what it says to a command."""
+        """Return its answer to a command."""
         usual = {
             "CAPABILITY": b"* CAPABILITY " + self.capabilities + b"\r\n%s OK done\r\n",
             "AUTHENTICATE": b"+ \r\n",
@@ -59,7 +59,7 @@ class Scripted:
         return usual[max(fitting, key=len)] if fitting else b"%s OK done\r\n"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Talk to one client."""
+        """Serve one client."""
         try:
             with contextlib.suppress(OSError, ValueError):
                 await self._talk(reader, writer)
@@ -90,7 +90,7 @@ class Scripted:
 
 @asynccontextmanager
 async def scripted(**parts: Any) -> AsyncIterator[Scripted]:
-    """Run one; keyword arguments are its attributes."""
+    """Run a server; keyword arguments are its attributes."""
     made = Scripted(**parts)
     talking: set[asyncio.Task[None]] = set()
 

@@ -1,6 +1,8 @@
-"""One reader for a mailbox: the holder of the lease reads, the others stand by."""
+"""One reader per mailbox: the holder of the lease reads, and the others stand by."""
 
 from __future__ import annotations
+
+import asyncio
 
 import pytest
 
@@ -10,12 +12,20 @@ from signoff.channels.email.imap.cursor import lease_key
 from signoff.channels.email.imap.reader import MailboxReader
 
 
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten heartbeats and attempts, so that leases can be long."""
+    sleep = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda seconds: sleep(min(seconds, 0.05)))
+
+
+@pytest.mark.usefixtures("short_pauses")
 async def test_the_second_stands_by_and_takes_over(
     box: Box, reading: Reading, ledger: Ledger, log: Log
 ) -> None:
-    """A standby is well, and does not even connect; it reads when the first has gone."""
-    async with reading(takeover=1):
-        standby = MailboxReader(box.settings(takeover=1), ledger)
+    """A standby is healthy and does not connect; it reads after the first has gone."""
+    async with reading(takeover=600):
+        standby = MailboxReader(box.settings(takeover=600), ledger)
         await standby.start()
         await log.wait("imap.standby")
         await box.deliver()
@@ -29,15 +39,16 @@ async def test_the_second_stands_by_and_takes_over(
     assert len(log.all("mail.stored")) == 2
 
 
+@pytest.mark.usefixtures("short_pauses")
 async def test_a_reader_that_loses_the_lease_stops_at_once(
     box: Box, reading: Reading, ledger: Ledger, log: Log
 ) -> None:
-    """In the middle of waiting for mail: what comes from now on is somebody else's to read."""
-    async with reading(takeover=1, idle=1000) as reader:
+    """It stops while it waits for mail, because the new holder reads later mail."""
+    async with reading(takeover=600, idle=1000) as reader:
         await log.wait("imap.waiting")
         key = ledger.store.prefix + lease_key(f"{box.name}@127.0.0.1/INBOX")
         async with ledger.store.translated_client() as client:
-            await client.set(key, "somebody", px=60_000)
+            await client.set(key, "somebody", px=600_000)
         await log.wait("imap.lease_lost")
         await box.deliver()
         await log.wait("imap.standby")
@@ -48,7 +59,7 @@ async def test_a_reader_that_loses_the_lease_stops_at_once(
 async def test_a_reader_that_cannot_read_lets_another_try(
     box: Box, reading: Reading, ledger: Ledger, log: Log
 ) -> None:
-    """The lease is given back while it waits to try again: its machine may be the problem."""
+    """It gives the lease back before its next attempt, because its machine may be the problem."""
     async with reading(password="wrong", ready="imap.failed", takeover=3600), reading():
         await box.deliver()
         await log.read_up_to(1)
@@ -58,11 +69,11 @@ async def test_a_reader_that_cannot_read_lets_another_try(
 async def test_stopping_gives_the_lease_back(
     box: Box, reading: Reading, ledger: Ledger, *, connected: bool
 ) -> None:
-    """Whether it reads or fails; and stopping twice does no harm."""
+    """This holds while it reads or fails; stopping twice does no harm."""
     more = {} if connected else {"password": "wrong", "ready": "imap.failed"}
     async with reading(takeover=3600, **more) as reader:
         await reader.stop()
         await reader.stop()
         assert reader.problem == "it was stopped"
         key = lease_key(f"{box.name}@127.0.0.1/INBOX")
-        assert await ledger.take_lease(key, "me", lease=1)
+        assert await ledger.take_lease(key, "me", lease=60)

@@ -1,4 +1,4 @@
-"""The same mail more than once, by one path or by two: it is processed once."""
+"""The same mail arriving more than once, by one path or by two, is processed once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def reply_to(token: str) -> tuple[str, bytes]:
 async def test_the_same_mail_delivered_twice(
     channels: Channels, box: Box, reading: Reading, log: Log
 ) -> None:
-    """Each copy has trace fields of its own; the reply counts once, and nobody is told off."""
+    """The copies have different trace fields; the reply counts once and gets no error mail."""
     approval, token = await channels.ask(amount=1)
     _, raw = reply_to(token)
     await box.deliver(raw)
@@ -43,7 +43,7 @@ async def test_the_same_mail_delivered_twice(
 async def test_the_same_mail_by_smtp_and_by_imap(
     channels: Channels, box: Box, reading: Reading, log: Log
 ) -> None:
-    """A mail server that hands it over and keeps a copy: the same."""
+    """A mail server that forwards a mail and keeps a copy delivers one answer."""
     approval, token = await channels.ask(amount=1)
     to, raw = reply_to(token)
     settings = box.settings().model_copy(update={"inbound": InboundSettings(port=0)})
@@ -67,7 +67,7 @@ async def test_the_same_mail_by_smtp_and_by_imap(
 async def test_a_bounce_in_the_mailbox_is_known_by_its_return_path(
     channels: Channels, box: Box, reading: Reading, log: Log
 ) -> None:
-    """The server that delivered it wrote down that its sender is empty: no person wrote it."""
+    """The delivering server recorded an empty sender, so no person wrote the mail."""
     approval, token = await channels.ask(amount=1)
     _, raw = reply_to(token)
     await box.deliver(raw, sender="")

@@ -1,4 +1,4 @@
-"""Reading a mailbox in a real Dovecot: everything is stored once, and nothing is lost."""
+"""Reading a mailbox of a real Dovecot: everything is stored once, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.channels.email.imap.cursor import cursor_key, lease_key
-from signoff.channels.email.imap.reader import MailboxReader
+from signoff.channels.email.imap.reader import MailboxReader, pause_after
 from signoff.channels.email.inbound.stored import StoredMail, load
 from signoff.core.approvals.events import Event
-from signoff.core.base.errors import MailboxRefused, MailboxUnavailable
 
 
 async def stored(ledger: Ledger) -> list[StoredMail]:
@@ -30,14 +29,14 @@ async def stored(ledger: Ledger) -> list[StoredMail]:
 
 
 async def audit(ledger: Ledger) -> list[Event]:
-    """Return everything that was noted."""
+    """Return all audit entries."""
     return [Event.model_validate_json(text) async for _, text, _ in entries(ledger.store)]
 
 
 async def test_what_was_there_is_stored_as_it_is(
     box: Box, reading: Reading, ledger: Ledger, log: Log
 ) -> None:
-    """Byte for byte, with the envelope left open; it gets the keyword and stays unseen."""
+    """The mail is stored byte for byte without an envelope, gets the keyword and stays unseen."""
     await box.deliver(token="abc")
     async with reading():
         await log.wait("mail.stored")
@@ -51,7 +50,7 @@ async def test_what_was_there_is_stored_as_it_is(
 
 
 async def test_new_mail_is_pushed(box: Box, reading: Reading, ledger: Ledger, log: Log) -> None:
-    """While it idles the server tells of new mail, and nobody asks for it."""
+    """During idling the server announces new mail, so the reader does not poll."""
     async with reading(idle=1000) as reader:
         for count in (1, 2, 3):
             await box.deliver()
@@ -62,7 +61,7 @@ async def test_new_mail_is_pushed(box: Box, reading: Reading, ledger: Ledger, lo
 
 
 async def test_idle_is_begun_anew(box: Box, reading: Reading, log: Log) -> None:
-    """Long before the 29 minutes of RFC 2177, on the same connection."""
+    """It is renewed long before the 29 minutes of RFC 2177, on the same connection."""
     async with reading(idle=0.1):
         await box.deliver()
         await log.wait("mail.stored")
@@ -72,7 +71,7 @@ async def test_idle_is_begun_anew(box: Box, reading: Reading, log: Log) -> None:
 
 
 async def test_a_server_without_idle_is_asked(ledger: Ledger, log: Log) -> None:
-    """What the server says that it can do decides."""
+    """The server's capabilities decide."""
     with dovecot(capability="IMAP4rev1 LITERAL+") as server:
         box = Box(server, "approvals")
         reader = MailboxReader(box.settings(poll=1), ledger)
@@ -87,7 +86,7 @@ async def test_a_server_without_idle_is_asked(ledger: Ledger, log: Log) -> None:
 async def test_a_connection_that_drops_in_idle_is_made_anew(
     box: Box, reading: Reading, server: Dovecot, log: Log
 ) -> None:
-    """What came meanwhile is read then."""
+    """Mail that arrived meanwhile is read after the reconnection."""
     async with reading() as reader:
         await log.wait("imap.waiting")
         server.cut()
@@ -101,7 +100,7 @@ async def test_a_connection_that_drops_in_idle_is_made_anew(
 async def test_a_server_that_is_restarted_is_found_again(
     box: Box, reading: Reading, server: Dovecot, log: Log
 ) -> None:
-    """While it is away, that is told; each try waits longer than the last, about twice as long."""
+    """The outage is logged; each attempt waits about twice as long as the one before."""
     async with reading() as reader:
         server.stop()
         await log.wait("imap.failed", 2)
@@ -117,7 +116,7 @@ async def test_a_server_that_is_restarted_is_found_again(
 async def test_it_goes_on_where_it_stopped(
     box: Box, reading: Reading, ledger: Ledger, log: Log
 ) -> None:
-    """A reader that comes later does not look at what was read, and reads what came meanwhile."""
+    """A later reader does not read old mail again, and reads what arrived meanwhile."""
     await box.deliver()
     async with reading():
         await log.read_up_to(1)
@@ -132,7 +131,7 @@ async def test_it_goes_on_where_it_stopped(
 async def test_a_new_numbering_is_read_anew_and_nothing_is_stored_twice(
     box: Box, reading: Reading, ledger: Ledger, log: Log, *, keyword: bool
 ) -> None:
-    """After a restore all UIDs are others: the keyword tells what is stored, or the bytes do."""
+    """After a restore all UIDs are new; the keyword or the bytes identify stored mail."""
     await box.deliver()
     await box.deliver()
     async with reading():
@@ -151,7 +150,7 @@ async def test_a_new_numbering_is_read_anew_and_nothing_is_stored_twice(
 async def test_dying_between_storing_and_noting_costs_nothing(
     box: Box, reading: Reading, ledger: Ledger, log: Log
 ) -> None:
-    """Without cursor and keyword the messages are fetched again, and known by their bytes."""
+    """Without cursor and keyword, the messages are fetched again and recognised by their bytes."""
     await box.deliver()
     async with reading():
         await log.read_up_to(1)
@@ -180,7 +179,7 @@ async def test_a_mail_over_the_cap_is_noted_and_stops_nothing(
 
 
 async def test_old_mail_is_left_alone(box: Box, reading: Reading, ledger: Ledger, log: Log) -> None:
-    """A mailbox with a history: only what is recent is read, then and later."""
+    """In a mailbox with a history, only recent mail is read, now and later."""
     with box.look() as client:
         client.append("INBOX", "", '"01-Jan-2020 00:00:00 +0000"', MAIL)
     await box.deliver()
@@ -196,7 +195,7 @@ async def test_old_mail_is_left_alone(box: Box, reading: Reading, ledger: Ledger
 
 
 async def test_another_folder(box: Box, reading: Reading, ledger: Ledger, log: Log) -> None:
-    """A folder whose name is not ASCII is read too; one that is not there is told."""
+    """A folder with a name beyond ASCII is read; a missing folder is reported."""
     with box.look() as client:
         client.create('"Genehmigt &ANw-ber"')
         client.append('"Genehmigt &ANw-ber"', None, None, MAIL)
@@ -210,7 +209,7 @@ async def test_another_folder(box: Box, reading: Reading, ledger: Ledger, log: L
 async def test_mail_that_comes_while_redis_is_away_is_not_lost(
     box: Box, log: Log, tmp_path: Path
 ) -> None:
-    """It stays in the mailbox, unmarked, until there is somewhere to store it."""
+    """It stays in the mailbox, unmarked, until it can be stored."""
     with EmbeddedRedis(tmp_path, fsync="always") as redis:
         ledger = Ledger(Store.open(redis.url))
         reader = MailboxReader(box.settings(takeover=1), ledger)
@@ -228,7 +227,7 @@ async def test_mail_that_comes_while_redis_is_away_is_not_lost(
 
 
 async def test_the_cursor_is_readable(box: Box, reading: Reading, ledger: Ledger, log: Log) -> None:
-    """An operator who looks into Redis sees how far it came, and that nobody reads any more."""
+    """An operator sees in Redis how far the reader came, and whether a reader is active."""
     await box.deliver()
     async with reading():
         await log.read_up_to(1)
@@ -241,16 +240,10 @@ async def test_the_cursor_is_readable(box: Box, reading: Reading, ledger: Ledger
     assert await ledger.take_lease(lease_key(mailbox), "me", lease=1)
 
 
-@pytest.mark.parametrize(
-    ("error", "shortest", "longest"),
-    [(MailboxUnavailable("away"), 1, 300), (MailboxRefused("no"), 15, 900)],
-)
-async def test_pauses_grow_up_to_a_limit(
-    box: Box, ledger: Ledger, error: Exception, shortest: float, longest: float
-) -> None:
-    """Twice as long each time, give or take a third, so that what failed together comes apart."""
-    reader = MailboxReader(box.settings(), ledger)
-    pauses = [reader._pause(error) for _ in range(40)]
+@pytest.mark.parametrize(("refused", "shortest", "longest"), [(False, 1, 300), (True, 15, 900)])
+def test_pauses_grow_up_to_a_limit(*, refused: bool, shortest: float, longest: float) -> None:
+    """Each is twice as long, give or take a third, so that concurrent failures spread out."""
+    pauses = [pause_after(failures, refused=refused) for failures in range(40)]
     for number, pause in enumerate(pauses):
         usual = min(shortest * 2**number, longest)
         assert 0.7 * usual <= pause <= 1.3 * usual

@@ -1,4 +1,4 @@
-"""The settings of a mailbox, and what they refuse."""
+"""The settings of a mailbox, and the invalid ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def by_token(**oauth: Any) -> dict[str, Any]:
 
 
 def test_a_mailbox_is_read_when_it_is_set() -> None:
-    """By default it is not, and mail is listened for; both can be."""
+    """By default no mailbox is read and the gateway listens for mail; both can be set."""
     assert EmailSettings().imap is None
     assert EmailSettings().inbound.listen
     imap = ImapSettings.model_validate(PLAIN)
@@ -46,7 +46,7 @@ def test_a_mailbox_is_read_when_it_is_set() -> None:
     ],
 )
 def test_what_is_refused(settings: dict[str, Any], text: str) -> None:
-    """A setting that cannot work, or is not safe, is refused where it is read."""
+    """A setting that cannot work, or is not safe, is refused when the settings are read."""
     with pytest.raises(ValidationError, match=text):
         ImapSettings.model_validate(PLAIN | settings)
 
@@ -60,13 +60,13 @@ def test_what_is_refused(settings: dict[str, Any], text: str) -> None:
     ],
 )
 def test_what_is_refused_about_tokens(oauth: dict[str, Any], text: str) -> None:
-    """Secrets go to the issuer encrypted, and something has to prove who asks."""
+    """Secrets are sent encrypted, and the client has to be authenticated."""
     with pytest.raises(ValidationError, match=text):
         ImapSettings.model_validate(by_token(**oauth))
 
 
 def test_secrets_are_not_printed() -> None:
-    """Settings can be printed without giving them away."""
+    """Printed settings do not contain secrets."""
     for settings in (PLAIN, by_token(refresh_token="r3fresh")):
         imap = ImapSettings.model_validate(settings)
         for text in (repr(imap), imap.model_dump_json()):
@@ -74,7 +74,7 @@ def test_secrets_are_not_printed() -> None:
 
 
 def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file says where, the environment has what is secret; together they are one table."""
+    """The file has the public part and the environment the secrets; together they are one table."""
     file = tmp_path / "signoff.toml"
     file.write_text(
         '[email.imap]\nhost = "imap.example.com"\nusername = "a@example.com"\n'
@@ -95,6 +95,6 @@ def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.M
     ],
 )
 def test_what_is_warned_about(email: dict[str, Any], key: str) -> None:
-    """What works and is probably not meant."""
+    """Settings that work but are probably not intended get a warning."""
     faults = check(Settings.model_validate({"email": email}))
     assert key in [fault.key for fault in faults if fault.severity == "warning"]

@@ -1,4 +1,4 @@
-"""A workflow that asks its user for input, which is no confirmation."""
+"""A workflow that asks its user for input instead of a confirmation."""
 
 from collections.abc import AsyncGenerator
 from typing import Any

@@ -16,7 +16,7 @@ SCHEMA = {
 
 
 def script(turn: Turn) -> Reply:
-    """Ask, and then tell what was answered."""
+    """Ask, and then repeat the answer."""
     if turn.tool_results:
         return json.dumps(dict(turn.tool_results[-1].response))
     return ToolCall("adk_request_input", {"message": "May I?", "response_schema": SCHEMA})

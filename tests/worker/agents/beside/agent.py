@@ -1,4 +1,4 @@
-"""A workflow that asks for input while an agent in it wants to make a gated call."""
+"""A workflow that asks for input while one of its agents wants to make a gated call."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -8,7 +8,7 @@ from google.adk.agents import Agent
 from google.adk.events.request_input import RequestInput
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.workflow import JoinNode, Workflow
-from siblings.agent import _journal, pay
+from siblings.agent import journal, pay
 
 from signoff.testing import ScriptedModel, ToolCall
 from signoff.testing.model import Reply, Turn
@@ -20,15 +20,15 @@ async def ask(ctx: Any) -> AsyncGenerator[RequestInput, None]:
 
 
 def script(turn: Turn) -> Reply:
-    """Pay A, and then tell the result."""
+    """Pay A, and then repeat the result."""
     if not turn.tool_results:
         return ToolCall("pay", {"to": "A"})
     return json.dumps(dict(turn.tool_results[-1].response))
 
 
 def done(node_input: Any) -> str:
-    """Tell what both have come to."""
-    _journal({"done": True})
+    """Report the results of both."""
+    journal({"done": True})
     return json.dumps(node_input, default=str)
 
 

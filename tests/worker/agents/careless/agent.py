@@ -1,9 +1,9 @@
-"""Tools that go wrong: one raises after its effect, one asks twice."""
+"""Faulty tools: one raises after its effect, and one asks twice."""
 
 from google.adk.agents import Agent
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
-from siblings.agent import _journal
+from siblings.agent import journal
 
 from signoff.testing import ScriptedModel, ToolCall
 from signoff.testing.model import Reply, Turn
@@ -11,7 +11,7 @@ from signoff.testing.model import Reply, Turn
 
 def raises(to: str) -> dict[str, str]:
     """Pay somebody, and fail right after."""
-    _journal({"paid": to})
+    journal({"paid": to})
     raise ValueError("the bank hung up")
 
 
@@ -23,12 +23,12 @@ def asks_twice(to: str, tool_context: ToolContext) -> dict[str, str]:
         tool_context.state["stage"] = stage + 1
         tool_context.request_confirmation(hint=f"question {stage + 1}", payload={"code": ""})
         return {"status": "pending"}
-    _journal({"paid": to, "code": (answer.payload or {})["code"]})
+    journal({"paid": to, "code": (answer.payload or {})["code"]})
     return {"status": "ok"}
 
 
 def script(turn: Turn) -> Reply:
-    """Call the tool that the message names, and then tell the result."""
+    """Call the tool that the message names, and then repeat the result."""
     if not turn.tool_results:
         return ToolCall(turn.user_text.split()[0], {"to": "A"})
     return str(dict(turn.tool_results[-1].response))

@@ -1,4 +1,4 @@
-"""An agent whose callbacks change the arguments of its tools, by what is in the session's state."""
+"""An agent whose callbacks change its tools' arguments according to the session's state."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
-from siblings.agent import _journal
+from siblings.agent import journal
 
 from signoff.testing import ScriptedModel, ToolCall
 from signoff.testing.model import Reply, Turn
@@ -28,14 +28,14 @@ _later: set[asyncio.Task[None]] = set()
 
 async def pay(iban: str, lines: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     """Pay somebody."""
-    await asyncio.sleep(0)  # another task can change the arguments now
-    _journal({"tool": "pay", "iban": iban, "lines": lines})
+    await asyncio.sleep(0)  # another task can change the arguments here
+    journal({"tool": "pay", "iban": iban, "lines": lines})
     return {"paid": iban}
 
 
 def pay_sync(iban: str, lines: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     """Pay somebody, in a thread."""
-    _journal({"tool": "pay_sync", "iban": iban, "lines": lines})
+    journal({"tool": "pay_sync", "iban": iban, "lines": lines})
     return {"paid": iban}
 
 
@@ -45,7 +45,7 @@ def pay_asking(iban: str, tool_context: ToolContext) -> dict[str, Any]:
     if answer is None:
         tool_context.request_confirmation(hint="May it?")
         return {"status": "pending"}
-    _journal({"tool": "pay_asking", "iban": iban})
+    journal({"tool": "pay_asking", "iban": iban})
     return {"paid": iban}
 
 
@@ -56,12 +56,12 @@ def grant(days: int, tool_context: ToolContext) -> dict[str, Any]:
         tool_context.request_confirmation(hint="How many?", payload={"days": 0})
         return {"status": "pending"}
     granted = (answer.payload or {})["days"]
-    _journal({"tool": "grant", "granted": granted, "asked": days})
+    journal({"tool": "grant", "granted": granted, "asked": days})
     return {"granted": granted}
 
 
 class Twice(BaseTool):
-    """A tool that is made of another one, which it calls in its own place."""
+    """A tool that wraps another one, which it calls."""
 
     def __init__(self, other: BaseTool) -> None:
         super().__init__(name="pay_twice", description="Pay somebody, twice.")
@@ -88,7 +88,7 @@ class Twice(BaseTool):
 
 def order(iban: str) -> dict[str, Any]:
     """Order something that somebody has to agree to."""
-    _journal({"tool": "order", "iban": iban})
+    journal({"tool": "order", "iban": iban})
     return {"status": "pending", "iban": iban}
 
 
@@ -105,7 +105,7 @@ def pay_greedy(iban: str, lines: list[dict[str, Any]] | None = None) -> dict[str
 
 
 class Taking(BaseTool):
-    """A tool that is no function: it takes its arguments apart before it asks."""
+    """A tool that is not a function: it modifies its arguments before it asks."""
 
     def __init__(self) -> None:
         super().__init__(name="pay_taking", description="Pay somebody.")
@@ -120,17 +120,17 @@ class Taking(BaseTool):
         if tool_context.tool_confirmation is None:
             tool_context.request_confirmation(hint="May it?")
             return {"status": "pending"}
-        _journal({"tool": "pay_taking", "iban": iban})
+        journal({"tool": "pay_taking", "iban": iban})
         return {"paid": iban}
 
 
 class Payer(BaseAgent):
-    """An agent that is used as a tool: it pays what it is told to."""
+    """An agent that is used as a tool and pays."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
         parts = ctx.user_content.parts if ctx.user_content else None
         words = parts[0].text if parts else ""
-        _journal({"tool": "payer", "request": words})
+        journal({"tool": "payer", "request": words})
         part = types.Part(text=f"paid {words}")
         yield Event(
             author=self.name,
@@ -142,7 +142,7 @@ class Payer(BaseAgent):
 def change(
     tool: BaseTool, args: dict[str, Any], tool_context: ToolContext
 ) -> dict[str, Any] | None:
-    """Put in what the state says; ask about the agent that is a tool; answer in a tool's place."""
+    """Insert the state's values; ask about the agent tool; or replace a tool's result."""
     state = tool_context.state
     if state.get("confirm"):
         tool_context.tool_confirmation = ToolConfirmation(confirmed=True, payload={"days": 99})
@@ -172,7 +172,7 @@ def change(
 def swallow(
     tool: BaseTool, args: dict[str, Any], tool_context: ToolContext, error: Exception
 ) -> dict[str, Any] | None:
-    """Tell the model that all is well, whatever it was."""
+    """Tell the model that all is well, whatever the error was."""
     return {"status": "ok"} if tool_context.state.get("swallow") else None
 
 
@@ -185,7 +185,7 @@ class Meddler(BasePlugin):
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
-        """Put in what the state says."""
+        """Insert the state's values."""
         if said := tool_context.state.get("plugin_iban"):
             tool_args["iban"] = said
         return {"answered": "by a plugin"} if tool_context.state.get("plugin_answered") else None
@@ -198,12 +198,12 @@ class Meddler(BasePlugin):
         tool_context: ToolContext,
         result: dict[str, Any],
     ) -> dict[str, Any] | None:
-        """Replace the result, which keeps the plugins behind this one from seeing it."""
+        """Replace the result, so that later plugins do not see it."""
         return {"replaced": True} if tool_context.state.get("replace") else None
 
 
 def script(turn: Turn) -> Reply:
-    """Make the calls that the user names in JSON, and tell the result."""
+    """Make the calls that the user names in JSON, and repeat the result."""
     if not turn.tool_results:
         return [ToolCall(name, args) for name, args in json.loads(turn.user_text)]
     return "; ".join(json.dumps(dict(result.response)) for result in turn.tool_results)

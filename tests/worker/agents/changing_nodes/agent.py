@@ -5,18 +5,18 @@ from typing import Any
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.workflow import FunctionNode, Workflow
 from google.adk.workflow import node as as_node
-from siblings.agent import _journal
+from siblings.agent import journal
 
 
 def transfer(iban: str, lines: list[dict[str, Any]]) -> dict[str, Any]:
     """Transfer the money."""
-    _journal({"tool": "transfer", "iban": iban, "lines": lines})
+    journal({"tool": "transfer", "iban": iban, "lines": lines})
     return {"to": iban}
 
 
 def tell(iban: str) -> dict[str, Any]:
     """Tell somebody."""
-    _journal({"tool": "tell", "iban": iban})
+    journal({"tool": "tell", "iban": iban})
     return {"told": iban}
 
 

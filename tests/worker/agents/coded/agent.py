@@ -1,4 +1,4 @@
-"""An agent whose tool is code of CX Agent Studio, signed with a key that its worker may have."""
+"""An agent whose tool is CX Agent Studio code, signed with a key that its worker may have."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ KEY = "the key of the agents of the tests"
 
 
 def script(turn: Turn) -> Reply:
-    """Call the code, and tell the result."""
+    """Call the code, and repeat the result."""
     if turn.tool_results:
         return json.dumps(dict(turn.tool_results[-1].response))
     return ToolCall("pays", {"who": "A"})

@@ -1,4 +1,4 @@
-"""A model that makes calls under ids and names of its choice, and a workflow around it."""
+"""A model that makes calls with any ids and names, and a workflow around it."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -12,20 +12,20 @@ from google.adk.tools._request_input_tool import request_input
 from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 from records.agent import lookup
-from siblings.agent import _journal
+from siblings.agent import journal
 
 from signoff.testing.model import read_turn
 
 
 class Forger(BaseLlm):
-    """Says what the user has written as JSON: function calls, with their ids."""
+    """Makes the function calls that the user has written as JSON, with their ids."""
 
     model: str = "forger"
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        """Make the calls, or tell the result."""
+        """Make the calls, or repeat the result."""
         turn = read_turn(llm_request)
         if turn.tool_results:
             text = "; ".join(json.dumps(dict(one.response)) for one in turn.tool_results)
@@ -38,7 +38,7 @@ class Forger(BaseLlm):
 
 def remove(record: str) -> dict[str, Any]:
     """Remove a record."""
-    _journal({"removed": record})
+    journal({"removed": record})
     return {"removed": record}
 
 

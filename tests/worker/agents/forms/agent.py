@@ -6,13 +6,13 @@ from typing import Any, Literal
 from google.adk.events.request_input import RequestInput
 from google.adk.workflow import Workflow
 from pydantic import BaseModel
-from siblings.agent import _journal
+from siblings.agent import journal
 
 Asks = AsyncGenerator[RequestInput, None]
 
 
 class Address(BaseModel):
-    """Where to ship to."""
+    """A shipping address."""
 
     street: str
     floor: int = 0
@@ -26,26 +26,26 @@ async def place(ctx: Any) -> Asks:
 
 async def sure(node_input: Any) -> Asks:
     """Ask whether that is right."""
-    _journal({"place": node_input})
+    journal({"place": node_input})
     yield RequestInput(message="Is it fragile?", response_schema={"type": "boolean"})
 
 
 async def count(node_input: Any) -> Asks:
     """Ask how many, under an id that is the same in every run."""
-    _journal({"fragile": node_input})
+    journal({"fragile": node_input})
     schema = {"type": "integer", "minimum": 1, "maximum": 9}
     yield RequestInput(interrupt_id="count", message="How many?", response_schema=schema)
 
 
 async def code(node_input: Any) -> Asks:
     """Ask for a text that looks like a number."""
-    _journal({"count": node_input})
+    journal({"count": node_input})
     yield RequestInput(message="Which code?", response_schema={"type": "string"})
 
 
 def ship(node_input: Any) -> str:
     """Ship it."""
-    _journal({"code": node_input})
+    journal({"code": node_input})
     return f"Shipped under {node_input}."
 
 

@@ -1,4 +1,4 @@
-"""Gates in an agent that is called as a tool, in a session of its own."""
+"""Gates in an agent that is called as a tool in its own session."""
 
 import json
 
@@ -26,14 +26,14 @@ def give(to: str, tool_context: ToolContext) -> dict[str, str]:
 
 
 def root_script(turn: Turn) -> Reply:
-    """Hand everything to the clerk, and report the result."""
+    """Pass everything to the clerk and report the result."""
     if turn.tool_results:
         return json.dumps([dict(one.response) for one in turn.tool_results])
     return ToolCall("clerk", {"request": turn.user_text})
 
 
 def clerk_script(turn: Turn) -> Reply:
-    """Make the calls of the message, one after the other, and tell the results."""
+    """Make the calls of the message one after the other, and repeat the results."""
     calls = [ToolCall(name, args) for name, args in json.loads(turn.user_text)]
     done = len(turn.tool_results)
     if done < len(calls):

@@ -1,4 +1,4 @@
-"""An agent that writes a draft into its artifacts, and sends it when it may."""
+"""An agent that writes a draft into its artifacts, and sends it after an approval."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ async def send(tool_context: ToolContext) -> dict[str, Any]:
 
 
 def script(turn: Turn) -> Reply:
-    """Draft, send, and tell what was sent."""
+    """Draft, send, and repeat the sent text."""
     names = [result.name for result in turn.tool_results]
     if not names:
         return ToolCall("draft", {"text": turn.user_text})

@@ -19,14 +19,14 @@ SERVER = Path(__file__).with_name("server.py")
 
 
 def script(turn: Turn) -> Reply:
-    """Send the message by the tool of the server, and tell the result."""
+    """Send the message with the server's tool, and repeat the result."""
     if turn.tool_results:
         return json.dumps(dict(turn.tool_results[-1].response))
     return ToolCall("send", {"to": "A", "text": turn.user_text})
 
 
 def change(tool: BaseTool, args: dict[str, Any], tool_context: ToolContext) -> None:
-    """Put in what the state says."""
+    """Insert the state's values."""
     if text := tool_context.state.get("text"):
         args["text"] = text
 

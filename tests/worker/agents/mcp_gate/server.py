@@ -1,4 +1,4 @@
-"""A tiny MCP server over its standard streams, with one tool that notes what it does."""
+"""A tiny MCP server on its standard streams, with one tool that records its effects."""
 
 import json
 import os

@@ -9,12 +9,12 @@ from signoff.testing.model import Reply, Turn
 
 
 def root_script(turn: Turn) -> Reply:
-    """Hand everything to the cashier."""
+    """Pass everything to the cashier."""
     return ToolCall("transfer_to_agent", {"agent_name": "cashier"})
 
 
 def cashier_script(turn: Turn) -> Reply:
-    """Pay, and then tell the result."""
+    """Pay, and then repeat the result."""
     paid = [result for result in turn.tool_results if result.name == "pay"]
     return str(dict(paid[-1].response)) if paid else ToolCall("pay", {"to": "A"})
 

@@ -5,18 +5,18 @@ from typing import Any
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.workflow import FunctionNode, Workflow
 from google.adk.workflow import node as as_node
-from siblings.agent import _journal
+from siblings.agent import journal
 
 
 def transfer() -> dict[str, Any]:
     """Transfer the money."""
-    _journal({"transferred": 50})
+    journal({"transferred": 50})
     return {"to": "A"}
 
 
 def tell(to: str) -> dict[str, Any]:
     """Tell somebody."""
-    _journal({"told": to})
+    journal({"told": to})
     return {"told": to}
 
 

@@ -1,12 +1,12 @@
 """A workflow whose one node asks whether it may run, and raises after its effect."""
 
 from google.adk.workflow import FunctionNode, Workflow
-from siblings.agent import _journal
+from siblings.agent import journal
 
 
 def transfer() -> None:
     """Transfer the money, and fail right after."""
-    _journal({"transferred": 50})
+    journal({"transferred": 50})
     raise ValueError("the bank hung up")
 
 

@@ -1,4 +1,4 @@
-"""A tool that hands what the model has made up to the approver as its payload template."""
+"""A tool that passes the model's text to the approver as its payload template."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from google.adk.agents import Agent
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
-from siblings.agent import _journal
+from siblings.agent import journal
 
 from signoff.testing import ScriptedModel, ToolCall
 from signoff.testing.model import Reply, Turn
@@ -14,7 +14,7 @@ from signoff.testing.model import Reply, Turn
 
 def lookup(city: str) -> dict[str, str]:
     """Look up the weather."""
-    _journal({"tool": "lookup", "city": city})
+    journal({"tool": "lookup", "city": city})
     return {"weather": "fine"}
 
 
@@ -28,12 +28,12 @@ def update_record(
         return {"status": "Manager approval is required."}
     if not answer.confirmed:
         return {"status": "rejected"}
-    _journal({"tool": "update_record", "record": record, "role": role})
+    journal({"tool": "update_record", "record": record, "role": role})
     return {"status": "ok"}
 
 
 def script(turn: Turn) -> Reply:
-    """Make the calls that the user names in JSON, and tell the result."""
+    """Make the calls that the user names in JSON, and repeat the result."""
     if not turn.tool_results:
         return [ToolCall(name, args) for name, args in json.loads(turn.user_text)]
     return "; ".join(json.dumps(dict(result.response)) for result in turn.tool_results)

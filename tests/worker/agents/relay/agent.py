@@ -1,4 +1,4 @@
-"""A root of one's own around an agent with a gate: it cannot go on from its session."""
+"""A custom root around an agent with a gate: it cannot continue from its session."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -14,14 +14,14 @@ from signoff.testing.model import Reply, Turn
 
 
 def script(turn: Turn) -> Reply:
-    """Pay, and then tell the result."""
+    """Pay, and then repeat the result."""
     if turn.tool_results:
         return f"I paid: {json.dumps(dict(turn.tool_results[-1].response))}"
     return ToolCall("pay", {"to": "A"})
 
 
 class Relay(BaseAgent):
-    """Runs the one agent that it has."""
+    """Runs its only agent."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
         async for event in self.sub_agents[0].run_async(ctx):

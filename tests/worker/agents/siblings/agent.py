@@ -1,4 +1,4 @@
-"""Two gated calls and one that is not, all in one step of the model."""
+"""Two gated calls and one without a gate, all in one step of the model."""
 
 import json
 import os
@@ -11,14 +11,15 @@ from signoff.testing import ScriptedModel, ToolCall
 from signoff.testing.model import Reply, Turn
 
 
-def _journal(line: dict[str, object]) -> None:
-    with Path(os.environ["SIGNOFF_EXAMPLE_JOURNAL"]).open("a", encoding="utf-8") as journal:
-        journal.write(json.dumps(line) + "\n")
+def journal(line: dict[str, object]) -> None:
+    """Append a line to the journal of what the tools did."""
+    with Path(os.environ["SIGNOFF_EXAMPLE_JOURNAL"]).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
 
 
 def pay(to: str) -> dict[str, str]:
     """Pay somebody."""
-    _journal({"paid": to})
+    journal({"paid": to})
     return {"status": "ok", "paid": to}
 
 
@@ -28,7 +29,7 @@ def look(at: str) -> dict[str, str]:
 
 
 def script(turn: Turn) -> Reply:
-    """Pay A and B at once, and then tell the result."""
+    """Pay A and B in one step, and then repeat the result."""
     if not turn.tool_results:
         return [
             ToolCall("pay", {"to": "A"}),

@@ -1,4 +1,4 @@
-"""An agent whose model speaks word by word where it is asked to stream."""
+"""An agent whose model streams word by word on request."""
 
 from collections.abc import AsyncGenerator
 
@@ -17,14 +17,14 @@ def _say(text: str, *, partial: bool) -> LlmResponse:
 
 
 class Talker(BaseLlm):
-    """Says three words; "N times" says each of them that often."""
+    """Says three words; with "N times", each of them N times."""
 
     model: str = "talker"
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        """Say the words one by one, and then all of them, as ADK's own models do."""
+        """Yield the words one by one, and then all of them, as ADK's own models do."""
         said = (llm_request.contents[-1].parts or [types.Part()])[0].text or ""
         count = int(said.split()[0]) if said[:1].isdigit() else 1
         for word in WORDS * count if stream else ():

@@ -1,4 +1,4 @@
-"""An agent that says why before it calls: once beside the call, once some steps before it."""
+"""An agent that explains its calls: once beside the call, once some steps before."""
 
 from collections.abc import AsyncGenerator
 
@@ -19,14 +19,14 @@ def look_up(account: str) -> dict[str, int]:
 
 
 class Teller(BaseLlm):
-    """Looks up, pays A without a word more, and pays B with one; then it is done."""
+    """Looks up, pays A without text, pays B with text, and stops."""
 
     model: str = "teller"
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        """Say the next thing."""
+        """Return the next message."""
         steps = (
             ("I look at the budget first.", "look_up", {"account": "B7"}),
             ("", "pay", {"to": "A"}),

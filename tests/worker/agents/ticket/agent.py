@@ -1,4 +1,4 @@
-"""An agent with long-running tools: one opens a ticket, one says nothing at first."""
+"""An agent with long-running tools: one opens a ticket, and one returns nothing at first."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from google.adk.agents import Agent
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
-from siblings.agent import _journal, pay
+from siblings.agent import journal, pay
 
 from signoff.testing import ScriptedModel, ToolCall
 from signoff.testing.model import Reply, Turn
@@ -14,7 +14,7 @@ from signoff.testing.model import Reply, Turn
 
 def ask_for_approval(amount: float) -> dict[str, Any]:
     """Ask for an approval."""
-    _journal({"ticket": amount})
+    journal({"ticket": amount})
     if amount < 10:
         return {"status": "approved", "ticket": "none"}
     return {"status": "pending", "ticket": "t-17"}
@@ -22,11 +22,11 @@ def ask_for_approval(amount: float) -> dict[str, Any]:
 
 def wait_for_it(amount: float) -> None:
     """Ask for an approval, and return nothing yet."""
-    _journal({"ticket": amount})
+    journal({"ticket": amount})
 
 
 def script(turn: Turn) -> Reply:
-    """Call the tools that the message names ("ask:50 pay:A"), and tell what they gave."""
+    """Call the tools that the message names ("ask:50 pay:A"), and repeat their results."""
     if turn.tool_results:
         return "; ".join(json.dumps(dict(result.response)) for result in turn.tool_results)
     calls = []

@@ -1,4 +1,4 @@
-"""An app with a plugin, a sub-agent that pays, a model of its own and arguments of a class."""
+"""An app with a plugin, a sub-agent that pays, a custom model and arguments of a class."""
 
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -30,7 +30,7 @@ class Report(BaseModel):
 
 
 async def is_large(report: Report, tool_context: ToolContext) -> bool:
-    """Say whether somebody has to look."""
+    """Return whether a person has to check it."""
     return sum(line.cents for line in report.lines) > 10_000
 
 
@@ -41,14 +41,14 @@ async def pay(report: Report, tool_context: ToolContext) -> dict[str, Any]:
 
 
 class Local(BaseLlm):
-    """A model that reads its own history, as a wrapper of another vendor's API would."""
+    """A model that reads its own history, as a wrapper of another vendor's API does."""
 
     model: str = "local/echo"
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        """Hand over, pay, and tell."""
+        """Transfer, pay, and report."""
         parts = [part for one in llm_request.contents for part in one.parts or []]
         results = [part.function_response for part in parts if part.function_response]
         named = {one.name: one.response for one in results}

@@ -1,4 +1,4 @@
-"""A workflow of a question, a tool that asks and a function."""
+"""A workflow of a question, a gated tool and a function."""
 
 from collections.abc import AsyncGenerator
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""An agent whose callbacks raise, each where the message says so."""
+"""An agent whose callbacks raise; the message says which one."""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""An agent that somebody else has written."""
+"""An agent of another author."""

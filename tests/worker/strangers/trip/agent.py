@@ -1,4 +1,4 @@
-"""A tool that asks in its own code, with a nested payload, and one that is a generator."""
+"""A tool that asks in its own code, with a nested payload, and a tool that is a generator."""
 
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -44,7 +44,7 @@ class Model(BaseLlm):
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        """Do what the last words say."""
+        """Act on the last message."""
         last = (llm_request.contents[-1].parts or [])[-1]
         if last.function_response:
             yield LlmResponse(content=types.ModelContent(str(last.function_response.response)))

@@ -20,7 +20,7 @@ class Follower(BaseLlm):
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        """Make the calls of the next step, or say the last word."""
+        """Make the calls of the next step, or write the last message."""
         contents = llm_request.contents
         asked = [
             place

@@ -1,4 +1,4 @@
-"""An agent of LangChain that is asked about each call for itself, and asks a person things."""
+"""A LangChain agent that needs an approval for each call, and asks people questions."""
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
@@ -8,7 +8,7 @@ from worker.frameworks.script import note, pay
 
 
 def ask(question: str) -> str:
-    """Ask a person; the middleware answers in the place of the tool."""
+    """Ask a person; the middleware answers instead of the tool."""
     raise NotImplementedError(question)
 
 

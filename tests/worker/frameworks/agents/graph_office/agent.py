@@ -1,4 +1,4 @@
-"""A graph whose nodes interrupt it themselves; the user's message says how."""
+"""A graph whose nodes interrupt it; the user's message selects the form of the interrupt."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ EVERYTHING = {
 
 
 def act(state: MessagesState) -> dict[str, Any]:
-    """Ask in the schema of Agent Inbox, or in words, and do what is answered."""
+    """Ask in the schema of Agent Inbox or in words, and act on the answer."""
     wish = json.loads(str(state["messages"][-1].content))
     if "question" in wish:
         answer = interrupt(wish["question"])

@@ -24,7 +24,7 @@ class Follower(BaseChatModel):
         return self
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **more: Any) -> ChatResult:
-        """Make the calls of the next step, or say the last word."""
+        """Make the calls of the next step, or write the last message."""
         asked = [place for place, one in enumerate(messages) if isinstance(one, HumanMessage)]
         since = messages[asked[-1] :]
         done = sum(isinstance(one, AIMessage) for one in since)

@@ -23,7 +23,7 @@ class Follower(Model):
     async def get_response(
         self, system_instructions: str | None, *args: Any, **more: Any
     ) -> ModelResponse:
-        """Make the calls of the next step, or say the last word."""
+        """Make the calls of the next step, or write the last message."""
         given: str | list[Any] = args[0] if args else more["input"]
         items = [{"role": "user", "content": given}] if isinstance(given, str) else given
         asked = [place for place, one in enumerate(items) if one.get("role") == "user"]
@@ -39,7 +39,7 @@ class Follower(Model):
                 type="function_call",
                 name=name,
                 arguments=json.dumps(arguments),
-                # No two calls of a run have one id.
+                # Each call of a run has its own id.
                 call_id=f"call_{crc32(since[0]['content'].encode())}_{done}_{number}",
             )
             for number, (name, arguments) in enumerate(calls)
@@ -57,7 +57,7 @@ class Follower(Model):
         return ModelResponse(output=output, usage=Usage(), response_id=None)
 
     def stream_response(self, *args: Any, **more: Any) -> AsyncIterator[Any]:
-        """Nobody streams here."""
+        """Not used: the tests do not stream."""
         raise NotImplementedError
 
 

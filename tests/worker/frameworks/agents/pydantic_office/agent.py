@@ -16,7 +16,7 @@ from worker.frameworks.script import last_word, next_calls, note, pay
 
 
 def think(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-    """Make the calls of the next step, or say the last word."""
+    """Make the calls of the next step, or write the last message."""
     asked = [
         (place, part)
         for place, one in enumerate(messages)
@@ -30,7 +30,7 @@ def think(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     calls = next_calls(str(prompt.content), done)
     if calls:
         return ModelResponse(
-            # The same ids again in each run, as some models make them.
+            # Some models use the same ids again in each run.
             parts=[
                 ToolCallPart(name, args, tool_call_id=f"call_{done}_{number}")
                 for number, (name, args) in enumerate(calls)

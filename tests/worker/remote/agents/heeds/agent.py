@@ -1,4 +1,4 @@
-"""An agent that says what it was told, and makes the call that it was told to make."""
+"""An agent that repeats its instructions, and makes the call that they name."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def pay(amount: int) -> dict[str, int]:
 
 
 def script(turn: Turn) -> Reply:
-    """Pay 1000; told why it may not, say so, or pay what it may."""
+    """Pay 1000; if that is refused, report it, or pay the allowed amount."""
     if turn.tool_results:
         return json.dumps(dict(turn.tool_results[-1].response))
     if proposal := re.search(r"\{.*\}", turn.user_text):

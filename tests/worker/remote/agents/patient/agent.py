@@ -1,4 +1,4 @@
-"""An agent that stops at every step until the test lets it go on: to be killed in the middle."""
+"""An agent that waits at every step for the test, so that it can be killed there."""
 
 import asyncio
 import json
@@ -18,13 +18,13 @@ JOURNAL = Path(os.environ["SIGNOFF_EXAMPLE_JOURNAL"])
 
 
 def note(**line: object) -> None:
-    """Tell the test where we are."""
+    """Report the current step to the test."""
     with JOURNAL.open("a", encoding="utf-8") as journal:
         journal.write(json.dumps(line) + "\n")
 
 
 async def gate(step: str) -> None:
-    """Say that a step is reached, and wait there while the test has closed its gate."""
+    """Report a step, and wait there while the test keeps the gate closed."""
     closed = JOURNAL.with_name(f"closed-{step}")
     note(at=step)
     while closed.exists():  # noqa: ASYNC110 -- another process opens it
@@ -53,7 +53,7 @@ class SlowModel(ScriptedModel):
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        """Wait at the gate of the step, and then say what the script says."""
+        """Wait at the gate of the step, and then answer as the script does."""
         await gate("last_word" if read_turn(llm_request).tool_results else "first_word")
         async for response in super().generate_content_async(llm_request, stream):
             yield response

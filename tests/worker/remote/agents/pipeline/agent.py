@@ -1,4 +1,4 @@
-"""The same as `heeds`, in a sequence: to that, each message is a new beginning."""
+"""The same as `heeds` in a sequence, which starts again with each message."""
 
 from google.adk.agents import SequentialAgent
 from heeds.agent import agent

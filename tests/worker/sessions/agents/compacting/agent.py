@@ -18,7 +18,7 @@ from signoff.testing.model import Reply, Turn
 
 
 class Shortest(BaseEventsSummarizer):
-    """Puts one word in the place of whatever it is given."""
+    """Replaces any text by one word."""
 
     async def maybe_summarize_events(self, *, events: list[Event]) -> Event | None:
         """Summarize, saying from when to when."""
@@ -43,11 +43,11 @@ def pay(to: str) -> dict[str, str]:
 
 
 def export(what: str) -> None:
-    """Begin an export that somebody reports on later."""
+    """Begin an export whose result arrives later."""
 
 
 def script(turn: Turn) -> Reply:
-    """Call the tool that the message names, or chat at length."""
+    """Call the tool that the message names, or write a long text."""
     if turn.tool_results:
         return json.dumps(dict(turn.tool_results[-1].response))
     calls = {"pay": ToolCall("pay", {"to": "A"}), "export": ToolCall("export", {"what": "all"})}

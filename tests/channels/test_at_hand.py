@@ -1,0 +1,106 @@
+"""The router delivers through its own process's channels without a doorbell."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+from structlog.testing import LogCapture
+
+from channels.conftest import Channels
+from signoff.broker import stages
+from signoff.broker.ledger.change import Item
+from signoff.channels.pipeline.outbox import AT_HAND, LEASE, Worker
+from signoff.channels.pipeline.route import Router
+from signoff.core.base.errors import LedgerUnavailable
+
+DELIVER = stages.deliver("email")
+
+
+def handing(channels: Channels, work: Worker) -> Router:
+    """Return a router with a channel in its process."""
+    router = channels.router
+    router.hand_to({DELIVER: work})
+    return router
+
+
+async def test_a_card_is_delivered_where_it_was_routed(channels: Channels) -> None:
+    """The outbox is empty, and the approval records the delivery."""
+    approval = await channels.open()
+    await handing(channels, channels.delivery.work).drain()
+    (card,) = channels.channel.delivered
+    (asked,) = (await channels.ledger.approval(approval.id)).asked
+    assert (card.card.approval, bool(asked.receipt)) == (approval.id, True)
+    assert (await channels.ledger.backlog())[DELIVER] == 0
+
+
+@pytest.mark.parametrize("error", [LedgerUnavailable("it is away"), ValueError("a defect")])
+async def test_what_was_not_delivered_comes_again(
+    still_channels: Channels, log_output: LogCapture, error: Exception
+) -> None:
+    """If the process dies, fails or loses Redis, others deliver the card after the lease."""
+    channels = still_channels
+
+    async def fail(items: Sequence[Item]) -> None:
+        raise error
+
+    await channels.open()
+    await handing(channels, fail).drain()
+    assert await channels.delivery.drain() == 0
+    channels.clock.advance(timedelta(seconds=LEASE))
+    await channels.delivery.drain()
+    (card,) = channels.channel.delivered
+    # It may have been sent already, so Slack is searched for it first.
+    assert (card.attempt, card.unsure) == (2, True)
+
+
+class SlowChannel:
+    """Reports the start of each delivery, and waits until the test lets it continue."""
+
+    def __init__(self, channels: Channels) -> None:
+        self.channels = channels
+        self.begun = asyncio.Queue[Sequence[Item]]()
+        self.ends = asyncio.Event()
+
+    async def work(self, items: Sequence[Item]) -> None:
+        """Deliver."""
+        self.begun.put_nowait(items)
+        await self.ends.wait()
+        await self.channels.delivery.work(items)
+
+
+class DeliveryBell:
+    """Sets an event when the delivery stage is rung."""
+
+    def __init__(self) -> None:
+        self.rung = asyncio.Event()
+
+    async def ring(self, stage: str) -> None:
+        """Report the ring."""
+        if stage == DELIVER:
+            self.rung.set()
+
+
+async def test_a_slow_channel_keeps_the_router_from_nothing(channels: Channels) -> None:
+    """Routing continues during a slow delivery; while it is busy, cards go to the outbox.
+
+    A drain ends when all its handed-over deliveries have ended.
+    """
+    slow, bell = SlowChannel(channels), DeliveryBell()
+    channels.ledger.bell = bell
+    router, drains = handing(channels, slow.work), list[asyncio.Task[int]]()
+    for _ in range(AT_HAND):
+        await channels.open()
+        drains.append(asyncio.create_task(router.drain()))
+        await slow.begun.get()
+    assert not bell.rung.is_set()
+    last = await channels.open()
+    drains.append(asyncio.create_task(router.drain()))
+    await bell.rung.wait()
+    await channels.delivery.drain()
+    assert [one.card.approval for one in channels.channel.delivered] == [last.id]
+    assert not any(one.done() for one in drains)
+    slow.ends.set()
+    await asyncio.gather(*drains)
+    assert len(channels.channel.delivered) == len(drains)
+    assert slow.begun.empty()
