@@ -131,13 +131,24 @@ async def paused(
     within: timedelta = timedelta(hours=4),
     on_timeout: OnTimeout = OnTimeout.REJECT,
     session: str = "",
+    run: Run | None = None,
 ) -> tuple[Run, list[Approval]]:
     """Bring a run of Riley's to its first pause, and route its approvals.
+
+    Args:
+        ledger: The ledger.
+        siblings: How many calls the run waits for.
+        template: The template of their payloads.
+        asked: Who is asked.
+        within: How long they have.
+        on_timeout: What happens after that.
+        session: The session of the run; a new one by default.
+        run: A run that is submitted already.
 
     Returns:
         The run and its approvals, as the ledger has them.
     """
-    run = await Decider(ledger, people()).submit(
+    run = run or await Decider(ledger, people()).submit(
         "finance", "Reimburse me $2500", user="riley", session=session
     )
     now = await ledger.now()

@@ -16,7 +16,7 @@ import structlog
 
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
-from signoff.core.approvals.run import Run, RunState
+from signoff.core.approvals.run import Run
 from signoff.core.base.errors import LedgerError, LedgerUnavailable
 
 log = structlog.get_logger(__name__)
@@ -28,7 +28,6 @@ _MOST = 10_000
 # Under the socket timeout of the client: a longer blocking read would be taken for a dead server.
 _BLOCK_MS: Final = 2000
 _PATIENCE: Final = 30
-_AT_WORK: Final = frozenset({RunState.QUEUED, RunState.ANSWERED})
 
 
 async def show(ledger: Ledger, run: Run, event_id: str, text: str) -> bool:
@@ -94,7 +93,7 @@ async def follow_turn(ledger: Ledger, run_id: str, pause: int) -> AsyncIterator[
 
 async def _is_over(ledger: Ledger, run_id: str, pause: int) -> bool:
     run = await ledger.run(run_id)
-    return run.pause != pause or run.state not in _AT_WORK
+    return run.pause != pause or not run.under_way
 
 
 async def _read(

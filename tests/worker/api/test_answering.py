@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -232,6 +233,40 @@ async def test_before_anybody_is_asked_an_answer_is_to_come_again(
     with pytest.raises(Problem, match="signoff channels") as refused:
         await replace(taking, patience=0.01).take(as_person(MARA), about(run), [yes("adk-9")])
     assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "2"})
+
+
+async def test_a_client_that_sees_a_call_early_waits_until_the_run_pauses(
+    taking: Answering, ledger: Ledger
+) -> None:
+    """A stream shows a call before the worker commits the approval that is answered."""
+    run = await taking.decisions.submit("finance", "Reimburse me", user="riley", session="s")
+    caller = as_person(MARA, users=frozenset({"riley"}))
+    answering = asyncio.create_task(taking.take(caller, about(run), [yes()]))
+    await asyncio.wait([answering], timeout=0.2)
+    _, (was,) = await paused(ledger, run=run)
+    assert await answering == Turn(run.id, pause=1)
+    assert (await ledger.approval(was.id)).state is State.APPROVED
+
+
+async def test_a_call_of_a_turn_that_does_not_pause_is_to_be_answered_later(
+    taking: Answering, ledger: Ledger
+) -> None:
+    """The call may be one of a parallel agent's, which pauses with the others."""
+    run = await taking.decisions.submit("finance", "Reimburse me", user="riley", session="s")
+    caller = as_person(MARA, users=frozenset({"riley"}))
+    with pytest.raises(Problem, match="when it pauses") as refused:
+        await replace(taking, patience=0.01).take(caller, about(run), [yes()])
+    assert (refused.value.status, refused.value.headers) == (409, {"Retry-After": "2"})
+
+
+async def test_who_may_not_use_a_session_does_not_learn_that_it_is_busy(
+    taking: Answering, ledger: Ledger
+) -> None:
+    """The answer is refused at once, as in a session that rests."""
+    run = await taking.decisions.submit("finance", "Reimburse me", user="riley", session="s")
+    with pytest.raises(Problem) as refused:
+        await taking.take(as_person(MARA), about(run), [yes()])
+    assert refused.value.status == 404
 
 
 def _input(schema: JsonValue) -> Approval:

@@ -25,7 +25,6 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store, to_ms
 from signoff.broker.server.address import open_pool
 from signoff.broker.server.redis_py import redis
-from signoff.core.approvals.run import RunState
 from signoff.core.base.errors import BackupRefused
 
 _FORMAT: Final = 1
@@ -173,11 +172,7 @@ async def restore(ledger: Ledger, file: Path) -> Restored:
     count, _ = await audit.verify(store, chain=chain, after=anchor.entry)
     async with store.translated_client() as client:
         await client.delete(store.prefix + _MARK)
-    running = [
-        one.id
-        for one in await ledger.recent_runs()
-        if one.state in {RunState.QUEUED, RunState.ANSWERED}
-    ]
+    running = [one.id for one in await ledger.recent_runs() if one.under_way]
     return Restored(len(lasting), at, count, running)
 
 

@@ -193,6 +193,11 @@ class Run(Value):
         return self.model_copy(update={"held": tool}), (event,)
 
     @property
+    def under_way(self) -> bool:
+        """Whether a worker runs a turn of it, or is about to."""
+        return self.state in {RunState.QUEUED, RunState.ANSWERED}
+
+    @property
     def ended(self) -> bool:
         """Whether the run has ended: nothing more will happen."""
         return not RUN_TRANSITIONS[self.state]

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import structlog
 from pydantic import JsonValue
 
 from signoff.broker.decisions import Decisions, Extras, Outcome, Refused
-from signoff.broker.ledger.follow import follow
+from signoff.broker.ledger.follow import follow, latest
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.moves import Actor, Move
 from signoff.core.approvals.parts import Origin, approval_id
-from signoff.core.approvals.run import RunState, Watch
+from signoff.core.approvals.run import Run, RunState, Watch
 from signoff.core.base.errors import (
     AlreadyDecided,
     ApprovalNotFound,
@@ -30,14 +31,16 @@ from signoff.core.cards.card import topic
 from signoff.core.directory.people import Person
 from signoff.worker.adk_api.bodies import Answer, RunRequest
 from signoff.worker.adk_api.callers import Caller
-from signoff.worker.adk_api.problems import Problem, misformed, problem_of
+from signoff.worker.adk_api.problems import Problem, misformed, problem_of, session_busy
 from signoff.worker.adk_api.stated import Stated, stated_in
 
 log = structlog.get_logger(__name__)
 
 CHANNEL: Final = "api"
 
-_ROUTING: Final = 20.0
+Found = TypeVar("Found")
+
+_PATIENCE: Final = 20.0
 
 _NEXT: Final = {Handoff.IN_DOUBT: "again", Handoff.EXPIRED: "expired", Handoff.VOID: "expired"}
 """The counter in `Origin` that the next question under an id increments, by the last handoff."""
@@ -65,12 +68,13 @@ class Answering:
     Attributes:
         decisions: Makes the moves.
         watching: The ledger on separate connections, which may be held while we wait.
-        patience: How long an answer waits until its approvers are resolved, in seconds.
+        patience: How long an answer waits until its call is an approval, and then until its
+            approvers are resolved, in seconds.
     """
 
     decisions: Decisions
     watching: Ledger
-    patience: float = _ROUTING
+    patience: float = _PATIENCE
 
     async def take(
         self,
@@ -87,8 +91,9 @@ class Answering:
 
         Raises:
             Problem: 404 for a call that does not exist, or that this caller may not see; 403 for a
-                person who may not answer; 409 for a call that is already answered; 422 for values
-                that do not fit; 503 while the approvers are not resolved yet.
+                person who may not answer; 409 for a call that is already answered, or whose turn
+                does not pause; 422 for values that do not fit; 503 while the approvers are not
+                resolved yet.
             PayloadError: The values do not fit; nothing was committed.
             LedgerUnavailable: Redis cannot be reached.
         """
@@ -126,21 +131,25 @@ class Answering:
         return Turn(run.id, pause, len(run.waiting) if still else 0)
 
     async def _find(self, caller: Caller, request: RunRequest, answer: Answer) -> Approval:
-        """Return the approval of a call; 404 if the caller may not see it."""
+        """Return the approval of a call.
+
+        Raises:
+            Problem: 404 if there is none, or the caller may not see it; 409 if there is none yet,
+                and the session's turn does not pause or end in time.
+        """
+        seen = caller.may_see(request.app_name)
+        own = seen and caller.may_use(request.app_name, request.user_id)
         approval = await self._latest(request, answer.call)
-        if not caller.may_see(request.app_name) or not (
-            caller.may_use(request.app_name, request.user_id)
-            or await self._is_asked(caller, approval)
-        ):
+        if approval is None and own:
+            # A client that watches the turn sees the call before the run has paused.
+            await self._paused(request)
+            approval = await self._latest(request, answer.call)
+        if approval is None or not (own or (seen and await self._is_asked(caller, approval))):
             raise _no_such_call()
         return approval
 
-    async def _latest(self, request: RunRequest, call: str) -> Approval:
-        """Return the approval of the latest question with this id.
-
-        Raises:
-            Problem: 404 if there is none.
-        """
+    async def _latest(self, request: RunRequest, call: str) -> Approval | None:
+        """Return the approval of the latest question with this id, if there is one."""
         ledger = self.decisions.ledger
         origin = Origin(
             run="",
@@ -166,9 +175,28 @@ class Answering:
                 # in the session.
                 name = _NEXT.get(found.handoff, "nth")
                 origin = found.origin.model_copy(update={name: getattr(found.origin, name) + 1})
-        if found is None:
-            raise _no_such_call()
         return found
+
+    async def _paused(self, request: RunRequest) -> None:
+        """Wait until no turn of the session is under way.
+
+        Raises:
+            Problem: 409 if one is still under way after some seconds.
+        """
+        where = (request.app_name, request.user_id, request.session_id)
+        for run in await self.decisions.ledger.session_runs(*where):
+            if run.under_way:
+                try:
+                    await self._wait(run.id, partial(self._rests, run.id))
+                except TimeoutError:
+                    raise session_busy(
+                        "The agent is at work in this session, and its calls can be answered when "
+                        "it pauses. If this call is one of them, send the answer again."
+                    ) from None
+
+    async def _rests(self, run: str) -> Run | None:
+        found = await self.decisions.ledger.run(run)
+        return None if found.under_way else found
 
     async def _is_asked(self, caller: Caller, approval: Approval) -> bool:
         if caller.person is None:
@@ -193,19 +221,10 @@ class Answering:
         Raises:
             Problem: 503 if they are not resolved after some seconds.
         """
-        if approval.terms is not None or approval.state is not State.PENDING:
+        if _is_routed(approval):
             return approval
-        store = self.watching.store
-        async with store.translated_client() as client:
-            latest = await client.xrevrange(f"{store.prefix}audit", count=1)
         try:
-            async with asyncio.timeout(self.patience):
-                # Read after the position from which we follow, so that no change is missed.
-                approval = await self.decisions.ledger.approval(approval.id)
-                entries = follow(store, subject=approval.id, start=latest[0][0] if latest else "0")
-                while approval.terms is None and approval.state is State.PENDING:
-                    await anext(entries)
-                    approval = await self.decisions.ledger.approval(approval.id)
+            return await self._wait(approval.id, partial(self._open, approval.id))
         except TimeoutError:
             raise Problem(
                 503,
@@ -215,7 +234,28 @@ class Answering:
                 "applies the policies. Start it if it does not run, and send the answer again.",
                 headers={"Retry-After": "2"},
             ) from None
-        return approval
+
+    async def _open(self, approval: str) -> Approval | None:
+        found = await self.decisions.ledger.approval(approval)
+        return found if _is_routed(found) else None
+
+    async def _wait(self, subject: str, look: Callable[[], Awaitable[Found | None]]) -> Found:
+        """Return what is found, which is looked for after each entry of the audit about a subject.
+
+        Raises:
+            TimeoutError: It is not found in time.
+        """
+        # Before the first look, so that no change is missed.
+        start = await latest(self.watching.store)
+        entries = follow(self.watching.store, subject=subject, start=start)
+        async with asyncio.timeout(self.patience):
+            while (found := await look()) is None:
+                await anext(entries)
+        return found
+
+
+def _is_routed(approval: Approval) -> bool:
+    return approval.terms is not None or approval.state is not State.PENDING
 
 
 def _require(outcome: Outcome) -> Approval:

@@ -21,7 +21,7 @@ from signoff.core.approvals.approval import Approval, approval_id
 from signoff.core.approvals.collaboration import Operator
 from signoff.core.approvals.moves import Actor, Cancel
 from signoff.core.approvals.parts import Origin, ToolCall
-from signoff.core.approvals.run import Run, RunState
+from signoff.core.approvals.run import Run
 from signoff.core.base.errors import ApprovalNotFound
 from signoff.core.base.hiding import Hidden
 from signoff.worker.adk.history import CONFIRMATION, Confirmation, confirmations
@@ -180,7 +180,7 @@ class Pauses:
             return Opened(ids, fresh=False)
         where = (published.app_name, published.user_id, published.session_id)
         runs = await ledger.session_runs(*where)
-        if any(run.state in {RunState.QUEUED, RunState.ANSWERED} for run in runs):
+        if any(run.under_way for run in runs):
             raise session_busy(
                 "Signoff itself runs this session at the moment, and sees its pauses already. "
                 "If it does not have this one in a moment, publish it again."

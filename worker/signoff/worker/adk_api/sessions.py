@@ -178,7 +178,7 @@ class Sessions:
         await self.get(caller, app, user, session)
         async with self._alone(app, user, session):
             runs = await self.decisions.ledger.session_runs(app, user, session)
-            if any(one.state in {RunState.QUEUED, RunState.ANSWERED} for one in runs):
+            if any(one.under_way for one in runs):
                 raise _busy()
             for approval in [one for run in runs for one in run.waiting]:
                 # An approval that is answered at this moment cannot be withdrawn, and need not be.
