@@ -236,10 +236,10 @@ async def test_before_anybody_is_asked_an_answer_is_to_come_again(
 
 
 async def test_a_client_that_sees_a_call_early_waits_until_the_run_pauses(
-    taking: Answering, ledger: Ledger
+    taking: Answering, decider: Decider, ledger: Ledger
 ) -> None:
     """A stream shows a call before the worker commits the approval that is answered."""
-    run = await taking.decisions.submit("finance", "Reimburse me", user="riley", session="s")
+    run = await decider.submit("finance", "Reimburse me", user="riley", session="s")
     caller = as_person(MARA, users=frozenset({"riley"}))
     answering = asyncio.create_task(taking.take(caller, about(run), [yes()]))
     await asyncio.wait([answering], timeout=0.2)
@@ -249,10 +249,10 @@ async def test_a_client_that_sees_a_call_early_waits_until_the_run_pauses(
 
 
 async def test_a_call_of_a_turn_that_does_not_pause_is_to_be_answered_later(
-    taking: Answering, ledger: Ledger
+    taking: Answering, decider: Decider
 ) -> None:
     """The call may be one of a parallel agent's, which pauses with the others."""
-    run = await taking.decisions.submit("finance", "Reimburse me", user="riley", session="s")
+    run = await decider.submit("finance", "Reimburse me", user="riley", session="s")
     caller = as_person(MARA, users=frozenset({"riley"}))
     with pytest.raises(Problem, match="when it pauses") as refused:
         await replace(taking, patience=0.01).take(caller, about(run), [yes()])
@@ -260,10 +260,10 @@ async def test_a_call_of_a_turn_that_does_not_pause_is_to_be_answered_later(
 
 
 async def test_who_may_not_use_a_session_does_not_learn_that_it_is_busy(
-    taking: Answering, ledger: Ledger
+    taking: Answering, decider: Decider
 ) -> None:
     """The answer is refused at once, as in a session that rests."""
-    run = await taking.decisions.submit("finance", "Reimburse me", user="riley", session="s")
+    run = await decider.submit("finance", "Reimburse me", user="riley", session="s")
     with pytest.raises(Problem) as refused:
         await taking.take(as_person(MARA), about(run), [yes()])
     assert refused.value.status == 404
