@@ -116,7 +116,8 @@ async def test_a_channel_that_vouches_for_people_is_believed(channels: Channels)
     mara = MARA.model_copy(update={"addresses": {"chat": "u1"}})
     others = (one for one in channels.directory if one.id != "mara")
     channels.directory.become(Directory([mara, *others]))
-    await take_text(channels.decider, "chat", "u1", f"{approval.id} away until {UNTIL}", source="1")
+    text = f"{approval.id}\naway until {UNTIL}"
+    await take_text(channels.decider, "chat", "u1", text, source="1")
     assert present(await absence_of(channels)).delegate == ""
 
 

@@ -207,6 +207,7 @@ async def test_a_place_is_handed_on(office: Channels) -> None:
     approval, tokens = await cards(office)
     told = await says(office, MARA, tokens["mara"], "forward to dan roe: he knows the vendor")
     assert told["mara"].headline == "Handed on: Dan Roe decides reimburse now"
+    assert "body=approve" not in html(told["mara"], SETTINGS)
     card = told["dan"]
     assert (card.kind, card.address) == (Kind.CARD, "dan@example.com")
     assert "he knows the vendor" in plain_text(card, SETTINGS)

@@ -117,6 +117,16 @@ async def test_it_is_revoked_by_an_answer(office: Channels, which: str) -> None:
     assert "is revoked already" in again.text
 
 
+async def test_the_mail_about_a_grant_has_a_button_to_revoke_it(office: Channels) -> None:
+    """The request is decided, so the mail has no other button."""
+    _, sent = await cards(office)
+    told = await says(office, MARA, sent["mara"].token, WISH)
+    page = html(next(one for one in told if one.headline.startswith("Granted")), SETTINGS)
+    assert "body=revoke" in page
+    assert "body=approve" not in page
+    assert "body=reject" not in page
+
+
 async def test_nobody_else_revokes_it(office: Channels) -> None:
     """Cleo was asked too and is told about the decision; her "revoke" does not count."""
     _, sent = await cards(office)

@@ -13,10 +13,15 @@ from channels.conftest import Channels
 from channels.test_intake import reply, take
 from deciding import Decider
 from signoff.broker.timers.reconciler import Reconciler
+from signoff.channels.email.outbound.channel import sent_lines
+from signoff.channels.email.outbound.render import plain_text
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
+from signoff.core.approvals.moves import Actor, Reassign
 from signoff.core.base.errors import Escalated, NotAnApprover, OwnRequest
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Level
@@ -24,6 +29,7 @@ from signoff.core.policies.policy import Fallback, Policy
 from signoff.testing import FakeChannel, VirtualClock
 
 HOUR = timedelta(hours=1)
+SETTINGS = EmailSettings(mailbox="approvals@signoff.example")
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com", manager="mara")
 ASKER = RILEY.model_copy(update={"manager": "dan"})
 
@@ -71,6 +77,56 @@ class Floor:
     async def now(self, approval: Approval) -> Approval:
         """Return the current approval."""
         return await self.channels.ledger.approval(approval.id)
+
+
+async def test_the_lines_of_a_later_card_are_known(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
+    """A quotation of the card is recognised, with the time that was left when it was sent."""
+    floor = Floor(still_channels, clock, level("dan"), level("mara"))
+    approval = await floor.ask()
+    await floor.wait(HOUR)
+    (card,) = (one for one in floor.channels.channel.delivered if one.person == "mara")
+    ours = sent_lines(
+        await floor.now(approval),
+        "mara",
+        directory=floor.channels.directory,
+        settings=SETTINGS,
+        inbox=floor.channels.inbox,
+    )
+    text = plain_text(card, SETTINGS)
+    assert "(in 1 h)" in text
+    assert {line for line in text.splitlines() if line.strip()} <= ours
+
+
+async def test_a_successor_above_a_slack_channel_gets_a_card_alone(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
+    """The card of the level below stands in a channel; that of this level is their own."""
+    there = FakeChannel()
+    there.name = "slack"
+    floor = Floor(still_channels, clock, level("dan", slack_channel="C0FINANCE"), level("mara"))
+    office = floor.channels
+    router = Router(
+        office.ledger,
+        policies=office.policies,
+        fallback=office.fallback,
+        directory=office.directory,
+        channels=("email", "slack"),
+    )
+    approval = await office.open()
+    await router.drain()
+    await Delivery(office.ledger, there, directory=office.directory).drain()
+    clock.advance(HOUR)
+    await Reconciler(office.decider.roster).once()
+    while await router.drain() + await office.delivery.drain():
+        pass
+    office.channel.delivered.clear()
+    to_cleo = Reassign(of=MARA, to=CLEO, reason="she knows the vendor")
+    (await office.decider.take(approval.id, to_cleo, Actor(MARA, "email"))).approval_or_raise()
+    while await router.drain() + await office.delivery.drain():
+        pass
+    assert [(one.person, one.kind) for one in office.channel.delivered] == [("cleo", Kind.CARD)]
 
 
 async def test_three_levels_and_reminders(still_channels: Channels, clock: VirtualClock) -> None:

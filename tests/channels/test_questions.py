@@ -169,6 +169,17 @@ async def test_a_remark_beside_a_yes_to_a_question_is_kept(channels: Channels) -
     assert present(after.decision).reason == "message: it is glass"
 
 
+async def test_a_reminder_of_a_question_has_the_button_of_its_card(channels: Channels) -> None:
+    """A question is answered, not approved."""
+    _, token = await channels.ask(**QUESTION)
+    channels.channel.delivered.clear()
+    await take(channels, reply(token, "hm"))
+    await channels.delivery.drain()
+    (notice,) = channels.channel.delivered
+    assert "✓ Answer" in html(notice, SETTINGS)
+    assert "✓ Approve" not in html(notice, SETTINGS)
+
+
 async def test_the_card_quoted_without_marks_answers_nothing(
     channels: Channels, directory: Directory
 ) -> None:

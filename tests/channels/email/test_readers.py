@@ -156,6 +156,17 @@ async def test_a_cancelled_reading_leaves_no_answer_behind(odd: Readers) -> None
     assert await odd.read(PLAIN) == read_mail(PLAIN)
 
 
+async def test_closing_ends_a_reading(gate: Path) -> None:
+    """A process that stops while a mail is read leaves the mail to others."""
+    made = Readers(program=(ODD, str(gate)))
+    task = asyncio.create_task(made.read(b"!hang"))
+    await opened(gate)
+    await made.close()
+    with pytest.raises(ReaderDied):
+        await task
+    assert children(ODD) == []
+
+
 def test_they_end_with_the_process_that_started_them(gate: Path) -> None:
     """After kill -9 of the parent, no reader is left, busy or not."""
     script = (

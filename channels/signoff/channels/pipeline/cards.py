@@ -13,7 +13,8 @@ from signoff.channels.words.phrases import reminder
 from signoff.core.approvals.approval import Approval, Asked
 from signoff.core.directory.people import Directory
 
-_OPEN: Final = timedelta(days=1)
+_WITHOUT_DEADLINE: Final = timedelta(days=1)
+"""Tokens are valid for this time and their grace, a month; each reminder has a new one."""
 
 
 def send_cards(
@@ -81,6 +82,7 @@ def remind(
 
 
 def time_left(approval: Approval, now: datetime) -> timedelta:
-    """Return for how long an answer to a card can still count; a day where it stays open."""
-    # A token lives on for its grace, a month.
-    return approval.deadline - now if approval.deadline is not None else _OPEN
+    """Return how long an answer can still count, or a day if there is no deadline."""
+    if approval.deadline is None:
+        return _WITHOUT_DEADLINE
+    return max(approval.deadline - now, timedelta())

@@ -288,6 +288,8 @@ class Delivery:
             unsure=item.attempts - 1 > work.failed,
             copies=asked.copies,
             level_key=asked.level_key,
+            decides=approval.state is State.PENDING
+            and asked.is_for(approval.approvers, approval.level_key),
         )
         if isinstance(work, SendCard):
             return replace(message, token=work.token)

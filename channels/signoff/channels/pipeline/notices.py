@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import AskRequester, SendNotice, TellMove
-from signoff.channels.pipeline.cards import remind
+from signoff.channels.pipeline.cards import remind, time_left
 from signoff.channels.pipeline.reply_tokens import Holder, Role, issue
 from signoff.channels.pipeline.targets import EMAIL, SLACK
 from signoff.channels.words.messages import Words, called, quoted, say
@@ -97,7 +97,7 @@ def tell_move(
     if approval.state is not State.PENDING:
         return change
     by, text = called(work.by, directory), quoted(work.reason)
-    within = _lasts(approval, now)
+    within = time_left(approval, now)
     match work.move:
         case What.ASKED_BACK:
             if (requester := directory.find(approval.origin.user)) is not None:
@@ -156,8 +156,9 @@ def _reassigned(
         holder = Holder(approval.id, of, channel_of(approval, of))
         tell(change, holder, words, cause=f"{work.id}:{of}")
     person = directory.get(to)
-    if person is not None and any(not one.person for one in approval.asked):
-        # The card stands in a place; there will be none of their own.
+    here = (one for one in approval.asked if one.level_key == approval.level_key)
+    if person is not None and any(not one.person for one in here):
+        # The card is in a Slack channel, so they get no card of their own.
         words = say("yours_now", approval, directory, to, of=called(of, directory), reason=reason)
         channel = SLACK if person.slack else EMAIL
         holder = Holder(approval.id, to, channel, level_key=approval.level_key)
@@ -179,13 +180,6 @@ def _channels_of_requester(approval: Approval, requester: Person) -> tuple[str, 
     """
     there = any(one.channel == SLACK for one in approval.asked)
     return (EMAIL, SLACK) if requester.slack and there else (EMAIL,)
-
-
-def _lasts(approval: Approval, now: datetime) -> timedelta:
-    """Return how long an answer may still be given."""
-    if approval.deadline is None:
-        return timedelta(days=1)
-    return max(approval.deadline - now, timedelta())
 
 
 def _asker(approval: Approval) -> str:

@@ -275,9 +275,10 @@ async def post_each(
                 # The item comes again when its lease ends.
                 log.info("outbox.lease_lost", stage=item.stage, item=item.id, error=str(error))
 
-    async with asyncio.TaskGroup() as group:
-        for item in items:
-            group.create_task(one(item))
+    # All posts end before an error is raised: another server has seen each of them.
+    results = await asyncio.gather(*map(one, items), return_exceptions=True)
+    for error in filter(None, results):
+        raise error
 
 
 def approval_of(item: Item) -> str:

@@ -271,6 +271,8 @@ class _Process:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
+        # Only one coroutine at a time may read from the process.
+        self._reading = asyncio.Lock()
 
     @property
     def alive(self) -> bool:
@@ -311,7 +313,7 @@ class _Process:
         writer = self._process.stdin
         if writer is None:
             raise OSError("no standard input")
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(patience), self._reading:
             writer.write(len(request).to_bytes(LENGTH) + request)
             await writer.drain()
             return await self._frame()
@@ -324,7 +326,8 @@ class _Process:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, signal.SIGKILL)
         # The transport closes its pipes after the process has ended.
-        await self._process.communicate()
+        async with self._reading:
+            await self._process.communicate()
         return await self._process.wait()
 
     async def _frame(self) -> bytes:

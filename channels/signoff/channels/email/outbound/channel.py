@@ -169,7 +169,7 @@ def sent_lines(
         person=person,
         name="",
         address="",
-        at=approval.opened_at,
+        at=approval.since or approval.opened_at,
         zone=directory.zone_of(person),
         link=inbox.link_to(approval.id) if inbox is not None else "",
     )

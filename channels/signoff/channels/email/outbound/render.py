@@ -245,7 +245,7 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
     ]
     values = "".join(f"\r\n{row.name}: {row.value}" for row in fields)
     address = settings.reply_address(message.token) if message.token else ""
-    decides = address and message.kind not in {Kind.QUESTION, Kind.BUNDLE}
+    decides = address and message.decides and message.kind not in {Kind.QUESTION, Kind.BUNDLE}
     whole = is_whole(card)
     # With two steps, the confirmation page shows the whole call.
     approves = whole or card.in_two_steps
@@ -278,6 +278,8 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
         "offer": card.offer if message.person in card.offer.who else None,
         "approve_link": mailto(address, reply, f"approve{values}") if decides and approves else "",
         "reject_link": mailto(address, reply, "reject: ") if decides else "",
+        "offer_link": mailto(address, reply, message.offers) if address and message.offers else "",
+        "approve_label": "✓ Answer" if card.kind is Asks.INPUT and card.fields else "✓ Approve",
         "answered": bool(address),
         "sender": settings.sender_address,
     }

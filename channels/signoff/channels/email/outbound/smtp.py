@@ -136,7 +136,7 @@ class SmtpSender:
                 await client.sendmail(mail.sender, [mail.recipient], mail.data)
             except Exception as error:  # noqa: BLE001 -- every error is translated here
                 fault = translate(error)
-                if fault.lost and not fresh and not last:
+                if fault.lost and not (fault.slower or fresh or last):
                     continue  # the server closed an idle connection
                 return fault
             return None
