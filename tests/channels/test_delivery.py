@@ -168,7 +168,7 @@ async def test_a_time_out_is_told(still_channels: Channels, clock: VirtualClock)
 
     message = channels.channel.delivered[-1]
     assert message.headline == "The time to decide on reimburse is over"
-    assert "Nobody answered in time" in message.text
+    assert "It was not decided in time" in message.text
 
 
 async def test_a_withdrawal_is_told(channels: Channels) -> None:

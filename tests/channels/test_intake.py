@@ -280,7 +280,7 @@ async def test_who_comes_second_reads_who_was_first(channels: Channels) -> None:
     (told,) = await take(channels, reply(token, "approve", sender=CLEO.email))
 
     assert (await channels.ledger.approval(approval.id)).state is State.REJECTED
-    assert told.headline == "Already settled: reimburse was rejected by Mara Lind"
+    assert told.headline == "Already decided: reimburse was rejected by Mara Lind"
 
 
 async def test_saying_it_twice_is_answered_once_and_thanks_not_at_all(channels: Channels) -> None:

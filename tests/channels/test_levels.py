@@ -151,8 +151,8 @@ async def test_three_levels_and_reminders(still_channels: Channels, clock: Virtu
     await floor.wait(HOUR / 2)
 
     moved = next(one for one in floor.channels.channel.delivered if one.kind is Kind.OUTCOME)
-    assert moved.headline == "Escalated to finance: reimburse"
-    assert "Nobody decided in time, so finance got it on " in moved.text
+    assert moved.headline == "reimburse was escalated to finance"
+    assert "so it was escalated on " in moved.text
     fresh = next(one for one in floor.channels.channel.delivered if one.kind is Kind.CARD)
     assert fresh.card.escalated == "Escalated: Dan Roe did not decide within 1 h."
     assert floor.told() == [("dan", Kind.OUTCOME), ("mara", Kind.CARD)]
@@ -309,7 +309,7 @@ async def test_a_late_mail_of_an_earlier_level_is_answered(
     (card,) = floor.channels.channel.delivered
     await floor.wait(HOUR)
     (notice,) = await take(floor.channels, reply(card.token, "approve"))
-    assert notice.headline == "Too late here: reimburse went on to others"
+    assert notice.headline == "Too late: reimburse now waits for others"
     assert "went on to finance" in notice.text
     assert (await floor.now(approval)).state is State.PENDING
 

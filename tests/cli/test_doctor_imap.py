@@ -59,7 +59,7 @@ async def test_a_mailbox_that_can_be_read(
     monkeypatch.setenv("SIGNOFF_EMAIL__IMAP__PASSWORD", PASSWORD)
     (finding,) = await look(file)
     assert finding.level == "good"
-    for text in ("the login is taken", "INBOX is there", "(IDLE)", "the keyword $Signoff"):
+    for text in ("the login works", "INBOX exists", "(IDLE)", "the keyword $Signoff"):
         assert text in finding.text
     monkeypatch.setenv("SIGNOFF_EMAIL__IMAP__IDLE", "0")
     assert "it is asked every 30 seconds" in (await look(file))[0].text
@@ -70,7 +70,7 @@ async def test_a_mailbox_that_can_be_read(
 @pytest.mark.parametrize(
     ("variable", "value", "text"),
     [
-        ("PASSWORD", "wrong", "does not take the login"),
+        ("PASSWORD", "wrong", "refuses the login"),
         ("FOLDER", "Nowhere", "does not open the folder 'Nowhere'"),
         ("PORT", "1", "cannot be reached"),
         ("SECURITY", "tls", "cannot be reached"),

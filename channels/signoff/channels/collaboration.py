@@ -1,4 +1,4 @@
-"""From what somebody says to the move that they want."""
+"""Translates a reply into the move that it asks for."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from signoff.core.replies.reply import Reply
 
 
 def move_of(reply: Reply, person: Person, directory: Directory) -> moves.Move | None:  # noqa: PLR0911 -- one for each kind
-    """Return the move that a reply of somebody who is asked wants; None if it wants none.
+    """Return the move that an approver's reply asks for; None if it asks for none.
 
     Raises:
-        MoveRefused: It names nobody, or several people.
+        MoveRefused: A name in it matches nobody, or several people.
     """
     match reply:
         case replies.Approve(grant=None):
@@ -45,10 +45,10 @@ def move_of(reply: Reply, person: Person, directory: Directory) -> moves.Move | 
 
 
 def named(directory: Directory, name: str) -> Person:
-    """Return the person whom somebody means: by id, address, whole name or first name.
+    """Return the person with this id, address, whole name or first name.
 
     Raises:
-        MoveRefused: It is nobody, or several could be meant.
+        MoveRefused: It matches nobody, or several people.
     """
     found = directory.find(name)
     if found is not None:

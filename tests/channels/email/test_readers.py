@@ -113,7 +113,7 @@ async def test_one_that_stands_still_is_broken_off_and_may_be_tried_again(gate: 
     """The time on the clock is limited too, but a busy machine may be the reason."""
     hasty = Readers(seconds=1, wall=0.2, program=(ODD, str(gate)))
     try:
-        with pytest.raises(ReaderDied, match="stood still"):
+        with pytest.raises(ReaderDied, match="hung"):
             await hasty.read(b"!sleep")
         assert children(ODD) == []
     finally:

@@ -1,4 +1,4 @@
-"""Cards on their way, and reminders: a delivery for each who is asked, with a token."""
+"""Queues cards and reminders: one delivery for each approver and channel, with a token."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def send_cards(
     now: datetime,
     only: Sequence[Asked] | None = None,
 ) -> Change:
-    """Add to a change the deliveries of cards.
+    """Add the deliveries of cards to a change, and return it.
 
     Args:
-        change: Added to.
-        approval: As it stands, with those who are asked.
-        now: The present.
-        only: Whose cards; None for all who are asked.
+        change: The change.
+        approval: The current approval, with the people who are asked.
+        now: The current time.
+        only: The cards to send; None for all.
     """
     level_key = approval.level_key
     for asked in approval.asked if only is None else only:
@@ -50,14 +50,14 @@ def send_cards(
 def remind(
     change: Change, approval: Approval, directory: Directory, *, nth: str, now: datetime
 ) -> Change:
-    """Add to a change a message below each card whose answer is awaited.
+    """Add to a change a reminder for each card whose answer is awaited, and return it.
 
     Args:
-        change: Added to.
-        approval: Pending.
+        change: The change.
+        approval: The pending approval.
         directory: The people.
-        nth: Which reminder of this level it is; the same one is sent once.
-        now: The present.
+        nth: Identifies the reminder among those of this level; each is sent once.
+        now: The current time.
     """
     awaited = approval.ballot.awaited
     for asked in approval.asked:

@@ -32,7 +32,7 @@ LEASE: Final = 10.0
 """Seconds for which items are leased. The items of a dead process wait no longer than that."""
 
 MOST_ATTEMPTS: Final = 13
-"""With `backoff`, about an hour."""
+"""The most attempts; with `backoff`, they take about an hour."""
 
 _ROUNDS: Final = 20
 _POSTED_AT_ONCE: Final = 8
@@ -50,18 +50,18 @@ GiveUp = Callable[[Item, Approval | None, str, datetime], Change]
 
 
 def backoff(attempts: int) -> float:
-    """Return how many seconds to wait after so many attempts: 5, 10, 20, ... 600.
+    """Return the seconds to wait after this many attempts: 5, 10, 20, ... 600.
 
-    Give or take 20 %, so that what failed together does not come back together.
+    They vary by 20 %, so that items that failed together are not all tried again together.
     """
     return float(min(5 * 2 ** (max(attempts, 1) - 1), 600)) * random.uniform(0.8, 1.2)  # noqa: S311 -- no secret
 
 
 async def drain(ledger: Ledger, stage: str, work: Worker, *, lease: float = LEASE) -> int:
-    """Work until a claim comes back empty, and return how many items there were.
+    """Work until nothing waits, and return how many items there were.
 
     Raises:
-        LedgerUnavailable: Redis cannot be reached; leased items are handed out again.
+        LedgerUnavailable: Redis cannot be reached. Leased items come again when their lease ends.
     """
     count, opening = 0, True
     while True:
@@ -75,9 +75,9 @@ async def drain(ledger: Ledger, stage: str, work: Worker, *, lease: float = LEAS
 
 @asynccontextmanager
 async def kept(ledger: Ledger, items: Sequence[Item], *, lease: float) -> AsyncIterator[None]:
-    """Prolong the leases of items while the body works on them.
+    """Renew the leases of items while the body works on them.
 
-    The lease of an acknowledged item is not prolonged. A lost lease shows when the item is
+    The lease of an acknowledged item is not renewed. A lost lease is detected when the item is
     committed.
     """
 
@@ -118,7 +118,7 @@ class Hand:
         self._under_way: dict[str, set[asyncio.Task[None]]] = {one: set() for one in workers}
 
     def lease(self, changes: Iterable[Change]) -> None:
-        """Ask for leases of the work that changes put into stages which are not busy."""
+        """Request leases for the work that changes add to these stages, unless they are busy."""
         free = [one for one, tasks in self._under_way.items() if len(tasks) < AT_HAND]
         token = secrets.token_hex(8)
         for change in changes:
@@ -147,7 +147,7 @@ class Hand:
 
     @asynccontextmanager
     async def finishing(self) -> AsyncIterator[None]:
-        """After the body, wait for all work that is under way then."""
+        """After the body, wait for the work that has begun."""
         try:
             yield
         finally:
@@ -193,7 +193,7 @@ async def commit_each(
     most: int = MOST_ATTEMPTS,
     hand: Hand | None = None,
 ) -> None:
-    """Build and commit a change for each item about an approval, in as few round trips as can be.
+    """Build and commit a change for each item about an approval, in few round trips.
 
     An item whose commit conflicts with another one is read and built again. An item that cannot
     be built is put back, and given up after `most` attempts; the others are committed. An item
@@ -202,10 +202,10 @@ async def commit_each(
     Args:
         ledger: The ledger.
         items: Leased items with the id of an approval in their bodies.
-        build: Makes the change, its acknowledgement included.
-        give_up: Makes the last change, its acknowledgement included.
-        most: How many attempts an item has.
-        hand: Does the work that the changes put into the outboxes of its stages.
+        build: Makes the change, including its acknowledgement.
+        give_up: Makes the last change, including its acknowledgement.
+        most: The most attempts.
+        hand: Does the work that the changes add to its stages, in this process.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -221,7 +221,7 @@ async def commit_each(
         this_round, later = [], []
         for item, approval_id in zip(left, ids, strict=True):
             if approval_id in taken:
-                # Two changes of one approval in one round would be sure to collide.
+                # Two changes of one approval in one round would always conflict.
                 later.append(item)
                 continue
             taken.add(approval_id)

@@ -1,4 +1,4 @@
-"""What a webhook has not taken: kept, and sent again when somebody says so."""
+"""Dead letters of webhooks: messages that were given up, which an operator can send again."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from signoff.core.base.errors import Conflict
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """One message that was given up.
+    """A message that was given up.
 
     Attributes:
         key: Its key in the ledger.
-        version: Of its record.
+        version: The version of its record.
         id: The entry of the audit that it is about.
         problem: Why it was given up.
-        body: The work, as it was.
+        body: The body of the work item.
     """
 
     key: str
@@ -32,7 +32,7 @@ class Letter:
 
 
 async def letters(ledger: Ledger, hook: str) -> list[Letter]:
-    """Return what a webhook has not taken, the oldest first."""
+    """Return the dead letters of a webhook, the oldest first."""
     start = f"{stages.webhook(hook)}:"
     names = [one for one in await ledger.store.members(DEAD) if one.startswith(start)]
     keys = [f"{DEAD}:{one}" for one in names]
@@ -46,7 +46,7 @@ async def letters(ledger: Ledger, hook: str) -> list[Letter]:
 
 
 async def replay(ledger: Ledger, hook: str) -> int:
-    """Send what a webhook has not taken once more, with all its attempts; return how many."""
+    """Queue the dead letters of a webhook again, with all attempts, and return their number."""
     count = 0
     for one in await letters(ledger, hook):
         name = one.key.removeprefix(f"{DEAD}:")
@@ -54,6 +54,6 @@ async def replay(ledger: Ledger, hook: str) -> int:
         try:
             await ledger.commit(change.send_raw(stages.webhook(hook), one.id, one.body))
         except Conflict:
-            continue  # somebody else replays it
+            continue  # another process replayed it
         count += 1
     return count

@@ -85,13 +85,15 @@ def outcome(
     else:
         name = "over"
     stated = _stated(approval, decision, directory)
+    by = called(decision.by, directory) if decision is not None else ""
+    decider = "you" if name == "decided_by_reader" else by
     return say(
         name,
         approval,
         directory,
         person if reader is None else reader,
         **stated,
-        follows=say("follows", approval, directory, **stated).text,
+        follows=say("follows", approval, directory, **stated, decider=decider).text,
         deciders=_deciders(approval, person, directory),
     )
 

@@ -156,8 +156,8 @@ async def test_cutting_a_session_ends_what_waits() -> None:
         (b"IMAP4rev1", "", b"%s NO [UNAVAILABLE] later\r\n", MailboxUnavailable, "later"),
         (b"IMAP4rev1", "", b"%s NO wrong: secret\r\n", LoginRefused, r"wrong: \[hidden\]"),
         (b"IMAP4rev1", "", b"* BYE\r\nHANGUP", MailboxUnavailable, "take the login"),
-        (b"IMAP4rev1 LOGINDISABLED", "", b"", MailboxRefused, "takes no password here"),
-        (b"IMAP4rev1", "t0ken", b"", MailboxRefused, "takes no OAuth tokens"),
+        (b"IMAP4rev1 LOGINDISABLED", "", b"", MailboxRefused, "accepts no password here"),
+        (b"IMAP4rev1", "t0ken", b"", MailboxRefused, "accepts no OAuth tokens"),
     ],
 )
 async def test_logins_that_fail(

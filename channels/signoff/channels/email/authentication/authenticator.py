@@ -112,12 +112,12 @@ class Authenticator:
     def _by_server(self, letter: _Letter, peer: str) -> Proof:
         """Return what the results of our mail server prove."""
         if not self._server:
-            return letter.claimed("nothing that could prove it is looked at")
+            return letter.claimed("this installation does not check it")
         if peer and not self._trusted(peer):
             return letter.claimed(f"it came from {peer}, which is not one of our mail servers")
         results = topmost(letter.headers, self._server)
         if results is None:
-            return letter.claimed(f"{self._server} has put no results on top of it")
+            return letter.claimed(f"{self._server} added no results to it")
         return self._judged(letter, results)
 
     def _judged(self, letter: _Letter, results: Results) -> Proof:
@@ -164,7 +164,7 @@ class Authenticator:
             why = f"{self._server} says that dkim=pass for {signer}"
             proof = letter.vouched(self._by, signer, why, letter.covered(meant), meant)
             best = _better(best, proof)
-        return best or letter.claimed(f"{self._server} has no pass for {letter.domain}")
+        return best or letter.claimed(f"{self._server} reports no pass for {letter.domain}")
 
     async def _verified(self, letter: _Letter, txt: Records, now: datetime) -> Proof:
         """Return what the signatures of the mail prove."""

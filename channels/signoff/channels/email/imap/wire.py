@@ -77,7 +77,7 @@ class Wire(imaplib.IMAP4):
     def read(self, size: int) -> bytes:
         """Read a literal."""
         if size > self._largest:
-            raise self.abort(f"a literal of {size} bytes, where {self._largest} would do")
+            raise self.abort(f"a literal of {size} bytes; the limit is {self._largest}")
         self._left += size
         while len(self._source()) < size:
             if not self._more():
@@ -99,7 +99,7 @@ class Wire(imaplib.IMAP4):
     def _take(self, size: int) -> bytes:
         self._left -= size
         if self._left < 0:
-            raise self.abort("an answer that has no end")
+            raise self.abort("a response without an end")
         taken = bytes(self._ahead[:size])
         del self._ahead[:size]
         return taken
@@ -140,7 +140,7 @@ class Wire(imaplib.IMAP4):
         if (ended := self.tagged_commands[tag]) is not None:
             raise self.error(f"IDLE: {ended!r}")
         if "BYE" in self.untagged_responses:
-            raise self.abort(f"the server hung up: {self.untagged_responses['BYE']!r}")
+            raise self.abort(f"the server disconnected: {self.untagged_responses['BYE']!r}")
 
     def _readable(self, until: float) -> bool:
         """Wait until there is data, which is then buffered, or the time is up."""

@@ -56,9 +56,9 @@ MOST_ATTEMPTS: Final = 5
 PATIENCE_WITH_DNS: Final = 7
 """The most attempts while the DNS is down, about five minutes; then the mail is unproven."""
 
-_UNLOOKED: Final = Proof(address="", proven=Proven.NONE, why="nobody has looked")
+_NOT_CHECKED: Final = Proof(address="", proven=Proven.NONE, why="it was not checked")
 
-_SEVERAL: Final = "Your mail went to several requests at once. Answer each in a mail of its own."
+_SEVERAL: Final = "Your mail answers several requests at once. Answer each in a separate mail."
 
 _AHEAD: Final = 8
 """The most mails that are read ahead of the current one; each may have 1 MiB."""
@@ -114,7 +114,7 @@ class Opened(NamedTuple):
     stored: StoredMail | None = None
     mail: IncomingMail | UnreadableMail | None = None
     known: tuple[tuple[str, Holder], ...] = ()
-    proof: Proof = _UNLOOKED
+    proof: Proof = _NOT_CHECKED
 
 
 class Intake:
@@ -262,7 +262,7 @@ class Intake:
             await self._quarantine(item, stored, str(mail))
             return
         if is_loop(stored):
-            mail = replace(mail, automatic=mail.automatic or "it is ours", sort=Sort.OTHER)
+            mail = replace(mail, automatic=mail.automatic or "Signoff sent it", sort=Sort.OTHER)
         judged = [mail.sort.value, *mail.returned, *("/".join(holder) for _, holder in known)]
         judged += [proof.proven, *(str(self._vouched(proof, token)) for token, _ in known)]
         same = identity(mail, judged=judged, copy=stored.id)
@@ -278,7 +278,7 @@ class Intake:
         if mail.automatic:
             await self._automatic(also, stored, mail, holders)
         elif not known:
-            why = "it carries no token that is known"
+            why = "it has no known token"
             await self._ignore(also, stored, why)
         elif known[0][1].role is Role.BUNDLE:
             await self._asked_which(also, stored, mail, known[0], proof)
@@ -408,7 +408,7 @@ class Intake:
         over = await self._limits.over_noise(source)
         if over == 1:
             await self._ignore(
-                also, stored, "too many such mails came in an hour; more are not noted"
+                also, stored, "too many such mails came in an hour; further ones are not recorded"
             )
         elif over:
             await self._ledger.commit(also)

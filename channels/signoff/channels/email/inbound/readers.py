@@ -50,9 +50,9 @@ _PROOF: Final = TypeAdapter(Proof)
 
 
 _TOO_MANY: Final = (
-    f"Reading the message took more than {_MOST_QUESTIONS} look-ups; it was left as it is."
+    f"Reading the message took more than {_MOST_QUESTIONS} look-ups; it was not processed."
 )
-_NO_TEXT: Final = "The result of reading the message is not valid; it was left as it is."
+_NO_TEXT: Final = "The result of reading the message is not valid; it was not processed."
 
 _FAULTS: Final = frozenset({"too_large", "unreadable", "memory", "failed"})
 
@@ -129,7 +129,7 @@ class Processes:
                 done = True
             except TimeoutError as error:
                 # This is not the CPU limit, which ends the process.
-                raise ReaderDied("The process that read it stood still.") from error
+                raise ReaderDied("The process that read it hung.") from error
             except (OSError, EOFError) as error:
                 status = await process.end()
                 if status == -signal.SIGXCPU:
@@ -179,8 +179,8 @@ class Processes:
 
     def _too_costly(self) -> MailTooCostly:
         return MailTooCostly(
-            f"Reading the message took more than {self._seconds} seconds of work; it was left as "
-            "it is."
+            f"Reading the message took more than {self._seconds} seconds of work; it was "
+            "not processed."
         )
 
 
@@ -262,7 +262,7 @@ def _fault(answer: dict[str, Any]) -> Exception:
     if kind == "unreadable":
         return UnreadableMail(words)
     if kind == "memory":
-        return MailTooCostly("Reading the message took too much memory; it was left as it is.")
+        return MailTooCostly("Reading the message took too much memory; it was not processed.")
     return ReaderDied(str(words))
 
 
@@ -336,5 +336,5 @@ class _Process:
             raise OSError("no standard output")
         size = int.from_bytes(await stream.readexactly(LENGTH))
         if size > _LARGEST_ANSWER:
-            raise OSError("an answer without end")
+            raise OSError("the answer is too large")
         return await stream.readexactly(size)

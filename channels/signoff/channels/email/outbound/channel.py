@@ -128,7 +128,7 @@ class EmailChannel:
                     await pace.rest()
         except LedgerUnavailable as error:
             return [MailThrottled(f"The pace cannot be looked up: {error}")] * len(mails)
-        waiting = MailThrottled("It waits for its turn: [email.smtp] per_minute, connections.")
+        waiting = MailThrottled("It waits for the limits in [email.smtp]: per_minute, connections.")
         return [*outcomes, *[waiting] * (len(mails) - most)]
 
     def _from(self, message: Message | LinkMail) -> str:

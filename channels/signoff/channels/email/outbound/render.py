@@ -204,7 +204,7 @@ def _begun(message: Message | LinkMail, settings: EmailSettings) -> EmailMessage
 def _ended(mail: EmailMessage, cause: str, text: str, page: str) -> EmailMessage:
     for name, value in mail.items():
         if "\r" in value or "\n" in value:
-            raise MailRefused(f"The {name} header of {cause} would have had a line break in it.")
+            raise MailRefused(f"The {name} header of {cause} would have contained a line break.")
     mail.set_content(text, cte="quoted-printable")
     mail.add_alternative(page, subtype="html", cte="quoted-printable")
     mail.policy = _HEADER

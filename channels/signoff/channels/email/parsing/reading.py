@@ -59,7 +59,7 @@ def read_mail(raw: bytes, sent_lines: SentLines = ()) -> IncomingMail:
         return _read(raw, sent_lines)
     except _FOREIGN_ERRORS as error:
         raise UnreadableMail(
-            f"The message cannot be read ({type(error).__name__}: {error}); it was left as it is."
+            f"The message cannot be read ({type(error).__name__}: {error}); it was not processed."
         ) from error
 
 
