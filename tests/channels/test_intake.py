@@ -304,7 +304,7 @@ async def test_the_requester_cannot_decide_by_mail(
     mara = MARA.model_copy(update={"aliases": ("riley",)})
     channels.decider = Decider(channels.ledger, Directory([mara, CLEO]))
     (told,) = await take(channels, reply(token, "approve"))
-    assert told.headline == "Not yours to decide: reimburse"
+    assert told.headline == "You cannot decide reimburse"
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
 
 

@@ -149,7 +149,7 @@ async def test_a_token_that_was_handed_on_is_told_to_both(channels: Channels, zo
     raw = answer(token, sender="cleo@example.com")
     told = await take(channels, COMPANY.sign(raw), intake=intake_of(channels, zone))
     assert set(told) == {"mara", "riley", "cleo"}
-    assert told["cleo"].headline.startswith("Not yours to decide")
+    assert told["cleo"].headline.startswith("You cannot decide")
     assert told["cleo"].address == "cleo@example.com"
     assert "2500" not in str(told["cleo"].card.rows)
     assert "2500" in str(told["riley"].card.rows)

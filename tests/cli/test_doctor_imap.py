@@ -62,7 +62,7 @@ async def test_a_mailbox_that_can_be_read(
     for text in ("the login works", "INBOX exists", "(IDLE)", "the keyword $Signoff"):
         assert text in finding.text
     monkeypatch.setenv("SIGNOFF_EMAIL__IMAP__IDLE", "0")
-    assert "it is asked every 30 seconds" in (await look(file))[0].text
+    assert "Signoff polls it every 30 seconds" in (await look(file))[0].text
     names = [one.name for one in server.mailbox("approvals").glob("*/*:2,*")]
     assert [name.partition(":2,")[2] for name in names] == [""]
 
@@ -99,7 +99,7 @@ async def test_a_token_is_asked_for(file: Path, monkeypatch: pytest.MonkeyPatch)
             monkeypatch.setenv(f"SIGNOFF_EMAIL__IMAP__OAUTH__{key}", value)
         (finding,) = await look(file)
         assert finding.level == "good"
-        assert "a token is issued and taken" in finding.text
+        assert "a token is issued and accepted" in finding.text
         made.answer = lambda _: (400, {"error": "invalid_grant"})
         (finding,) = await look(file)
         assert finding.level == "broken"

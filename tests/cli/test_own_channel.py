@@ -179,7 +179,7 @@ async def test_who_is_not_asked_decides_nothing(firm: Firm) -> None:
     stranger = await firm.say(f"{approval.id} approve", user="user-eve")
     assert "Your account is not in the directory" in stranger.json()["text"]
     await firm.say(f"{approval.id} approve", user="user-cleo")
-    assert "Not yours to decide" in firm.shown()[-1]
+    assert "You cannot decide" in firm.shown()[-1]
     unknown = await firm.say("ap_none approve")
     assert "There is no approval 'ap_none'" in unknown.json()["text"]
     large = await firm.say("x" * 100_000)

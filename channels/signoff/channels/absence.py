@@ -9,6 +9,7 @@ import structlog
 
 from signoff.broker.decisions import Decisions
 from signoff.broker.hand_over import HandedOver, waits_for
+from signoff.channels.collaboration import person_named
 from signoff.channels.incoming import Answer, Notice, answer_back
 from signoff.channels.words.messages import Words
 from signoff.channels.words.phrases import About
@@ -27,7 +28,7 @@ _ONE: Final = "To reassign one, reply to its card with `forward` and their name.
 log = structlog.get_logger(__name__)
 
 
-class Leavings:
+class AbsenceReplies:
     """Records the absence that a person reports in an answer.
 
     Args:
@@ -82,25 +83,9 @@ class Leavings:
         end = said.end
         if end < start:
             raise MoveRefused(f"It would have ended on {end}, and today is {start}.")
-        delegate = person_called(self._decisions.directory, said.delegate)
+        directory = self._decisions.directory
+        delegate = person_named(directory, said.delegate).id if said.delegate else ""
         return Absence(start=start, end=end, delegate=delegate)
-
-
-def person_called(directory: Directory, name: str) -> str:
-    """Return the id of the person that an id, an address or a full name names; "" for "".
-
-    Raises:
-        MoveRefused: It is nobody's, or of several people.
-    """
-    if not name or (found := directory.find(name)) is not None:
-        return found.id if name and found is not None else ""
-    named = [one for one in directory if one.name.casefold() == name.casefold()]
-    if len(named) != 1:
-        raise MoveRefused(
-            f"There {'are several people' if named else 'is nobody'} called {name!r}. Write the "
-            "address of the person who decides instead of you."
-        )
-    return named[0].id
 
 
 def absence_words(
@@ -154,7 +139,7 @@ def waiting_words(
     return f"{many} for you: {named}. {then}"
 
 
-def handed_words(handed: HandedOver, to: Person) -> str:
+def handover_words(handed: HandedOver, to: Person) -> str:
     """Return the text about requests that were reassigned or refused; "" without any."""
     said = [f"{to.shown} has {len(handed.done):,} of your requests now."] if handed.done else []
     said += [f"{one.id} stays with you: {why}" for one, why in handed.refused[:_NAMED]]

@@ -29,7 +29,7 @@ def move_of(reply: Reply, person: Person, directory: Directory) -> moves.Move | 
         case replies.Release():
             return moves.Release(reason=reply.reason)
         case replies.Reassign():
-            to = named(directory, reply.to)
+            to = person_named(directory, reply.to)
             return moves.Reassign(of=person, to=to, reason=reply.reason)
         case replies.Ask():
             return moves.AskBack(text=reply.text)
@@ -44,7 +44,7 @@ def move_of(reply: Reply, person: Person, directory: Directory) -> moves.Move | 
     return None
 
 
-def named(directory: Directory, name: str) -> Person:
+def person_named(directory: Directory, name: str) -> Person:
     """Return the person with this id, address, whole name or first name.
 
     Raises:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
     from signoff.channels.pipeline.port import Channel
 
-OURS: Final = frozenset(
+RESERVED_NAMES: Final = frozenset(
     {"email", "slack", "inbox", "cli", "api", "deadline", "settings", "withdrawn", "superseded"}
 )
 """Names with a meaning of their own in the audit; an answer on the inbox page, for instance, is
@@ -42,7 +42,7 @@ class AddedChannel(BaseModel):
 
 
 def _free(name: str) -> str:
-    if name in OURS:
+    if name in RESERVED_NAMES:
         raise ValueError(f"{name!r} is a name that Signoff uses: choose another one")
     return name
 

@@ -27,7 +27,7 @@ def drains(router: Router, intake: Intake, deliveries: Iterable[Delivery]) -> di
     The router delivers through these channels in its own process.
     """
     channels = {stages.deliver(one.name): one for one in deliveries}
-    router.hand_to({stage: one.work for stage, one in channels.items()})
+    router.work_locally({stage: one.work for stage, one in channels.items()})
     found: dict[str, Drain] = {stages.ROUTE: router.drain, stages.INTAKE: intake.drain}
     return found | {stage: one.drain for stage, one in channels.items()}
 

@@ -23,7 +23,7 @@ from signoff.broker.ledger.store import Store
 from signoff.channels.email.inbound.server import MailServer
 from signoff.channels.email.inbound.stored import load, mail_id, mail_key
 from signoff.channels.email.settings import EmailSettings, InboundSettings
-from signoff.channels.pipeline.reply_tokens import Holder, issue, new_token
+from signoff.channels.pipeline.reply_tokens import Holder, issue_token, new_token
 from signoff.core.base.errors import ConfigError
 
 MAILBOX = "approvals@signoff.example"
@@ -48,7 +48,7 @@ async def server(ledger: Ledger) -> AsyncIterator[MailServer]:
 async def address(ledger: Ledger) -> str:
     """Return an address with an issued token."""
     change = Change()
-    token = issue(change, Holder("ap_1", "mara", "email"), within=timedelta(hours=1))
+    token = issue_token(change, Holder("ap_1", "mara", "email"), within=timedelta(hours=1))
     await ledger.commit(change)
     return f"approvals+{token}@signoff.example"
 
@@ -226,7 +226,7 @@ async def test_utf8_addresses_and_eight_bit_text(
 async def test_lmtp_answers_for_each_recipient(ledger: Ledger, address: str) -> None:
     """After Postfix, each recipient gets its own answer (RFC 2033)."""
     change = Change()
-    token = issue(change, Holder("ap_1", "cleo", "email"), within=timedelta(hours=1))
+    token = issue_token(change, Holder("ap_1", "cleo", "email"), within=timedelta(hours=1))
     await ledger.commit(change)
     server = MailServer(settings(protocol="lmtp"), ledger)
     await server.start()

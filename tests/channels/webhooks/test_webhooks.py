@@ -26,7 +26,7 @@ from signoff.broker.ledger.store import Store
 from signoff.channels.pipeline.outbox import post_each
 from signoff.channels.web.signatures import is_signed, key_of, standard
 from signoff.channels.webhooks.addresses import PrivateAddress, public_address
-from signoff.channels.webhooks.dead import letters, replay
+from signoff.channels.webhooks.dead_letters import dead_letters, replay
 from signoff.channels.webhooks.feed import Feed
 from signoff.channels.webhooks.posting import Poster
 from signoff.channels.webhooks.sender import PAUSES, Sender
@@ -176,13 +176,13 @@ async def test_what_is_never_taken_is_kept_and_can_be_replayed(
             clock.advance(timedelta(seconds=pause * 1.3))
             await drained(still_ledger, one)
         assert len(receiver.posted) == attempts
-        (letter,) = await letters(still_ledger, "erp")
+        (letter,) = await dead_letters(still_ledger, "erp")
         assert letter.problem == f"it answered {statuses[0]}"
         receiver.statuses = [204]
         assert await replay(still_ledger, "erp") == 1
         await drained(still_ledger, one)
         assert receiver.posted[0][0]["webhook-id"] == receiver.posted[-1][0]["webhook-id"]
-        assert await letters(still_ledger, "erp") == []
+        assert await dead_letters(still_ledger, "erp") == []
         assert await replay(still_ledger, "erp") == 0
 
 

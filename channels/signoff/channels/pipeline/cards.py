@@ -8,7 +8,7 @@ from typing import Final
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import SendCard, SendReminder
-from signoff.channels.pipeline.reply_tokens import Holder, issue
+from signoff.channels.pipeline.reply_tokens import Holder, issue_token
 from signoff.channels.words.phrases import reminder
 from signoff.core.approvals.approval import Approval, Asked
 from signoff.core.directory.people import Directory
@@ -41,7 +41,7 @@ def send_cards(
                 approval=approval.id,
                 person=asked.key,
                 level_key=level_key,
-                token=issue(change, holder, within=time_left(approval, now)),
+                token=issue_token(change, holder, within=time_left(approval, now)),
             )
         )
     return change
@@ -75,7 +75,7 @@ def remind(
                 headline=words.headline,
                 text=words.text,
                 example=words.example,
-                token=issue(change, holder, within=time_left(approval, now)),
+                token=issue_token(change, holder, within=time_left(approval, now)),
             )
         )
     return change

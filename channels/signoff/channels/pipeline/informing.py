@@ -81,7 +81,7 @@ def addressee(work: SendStatus, directory: Directory) -> Asked | None:
     return Asked(person=work.person, channel=work.channel, address=address) if address else None
 
 
-def by_mail_instead(change: Change, work: SendStatus) -> Change:
+def fall_back_to_mail(change: Change, work: SendStatus) -> Change:
     """Send a status by mail, because another channel refused it, unless it was mailed already."""
     if work.channel == EMAIL or work.mailed:
         return change

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import AskRequester, SendNotice, TellMove
 from signoff.channels.pipeline.cards import remind, time_left
-from signoff.channels.pipeline.reply_tokens import Holder, Role, issue
+from signoff.channels.pipeline.reply_tokens import Holder, Role, issue_token
 from signoff.channels.pipeline.targets import EMAIL, SLACK
 from signoff.channels.words.messages import Words, called, quoted, say
 from signoff.core.approvals.approval import Approval, State
@@ -75,7 +75,7 @@ def tell_use(change: Change, approval: Approval, grant: Grant, directory: Direct
         holder,
         words,
         cause=f"{'used' if grant.left else 'used_up'}:{grant.id}",
-        token=issue(change, holder, within=grant.expires_at - grant.at) if grant.left else "",
+        token=issue_token(change, holder, within=grant.expires_at - grant.at) if grant.left else "",
         offers=words.example,
     )
 
@@ -169,7 +169,7 @@ def _ask(
     change: Change, work: TellMove, holder: Holder, words: Words, *, within: timedelta
 ) -> None:
     """Add a message about a move to a person who may answer it."""
-    token = issue(change, holder, within=within)
+    token = issue_token(change, holder, within=within)
     tell(change, holder, words, cause=f"{work.id}:{holder.person}", token=token)
 
 

@@ -36,7 +36,7 @@ MOST_ATTEMPTS: Final = 13
 
 _ROUNDS: Final = 20
 _POSTED_AT_ONCE: Final = 8
-AT_HAND: Final = 2
+MOST_LOCAL_BATCHES: Final = 2
 """How many batches of a stage a process does at once after routing; more wait in the outbox."""
 
 Worker = Callable[[Sequence[Item]], Awaitable[None]]
@@ -68,13 +68,15 @@ async def drain(ledger: Ledger, stage: str, work: Worker, *, lease: float = LEAS
         claim = await ledger.claim(stage, limit=BATCH, lease=lease, opening=opening)
         if not claim.items:
             return count
-        async with kept(ledger, claim.items, lease=lease):
+        async with renewed_leases(ledger, claim.items, lease=lease):
             await work(claim.items)
         count, opening = count + len(claim.items), False
 
 
 @asynccontextmanager
-async def kept(ledger: Ledger, items: Sequence[Item], *, lease: float) -> AsyncIterator[None]:
+async def renewed_leases(
+    ledger: Ledger, items: Sequence[Item], *, lease: float
+) -> AsyncIterator[None]:
     """Renew the leases of items while the body works on them.
 
     The lease of an acknowledged item is not renewed. A lost lease is detected when the item is
@@ -101,7 +103,7 @@ async def kept(ledger: Ledger, items: Sequence[Item], *, lease: float) -> AsyncI
         beating.cancel()
 
 
-class Hand:
+class LocalWork:
     """Does work in this process as soon as it is committed to the outboxes of some stages.
 
     The items are in the outbox, leased, before the work begins: if this process dies, others get
@@ -119,7 +121,7 @@ class Hand:
 
     def lease(self, changes: Iterable[Change]) -> None:
         """Request leases for the work that changes add to these stages, unless they are busy."""
-        free = [one for one, tasks in self._under_way.items() if len(tasks) < AT_HAND]
+        free = [one for one, tasks in self._under_way.items() if len(tasks) < MOST_LOCAL_BATCHES]
         token = secrets.token_hex(8)
         for change in changes:
             change.lease(free, token, lease=LEASE)
@@ -131,13 +133,13 @@ class Hand:
             by_stage.setdefault(item.stage, []).append(item)
         for stage, batch in by_stage.items():
             tasks = self._under_way[stage]
-            task = asyncio.create_task(self._do(stage, batch), name=f"hand {stage}")
+            task = asyncio.create_task(self._do(stage, batch), name=f"local {stage}")
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
     async def _do(self, stage: str, items: Sequence[Item]) -> None:
         try:
-            async with kept(self._ledger, items, lease=LEASE):
+            async with renewed_leases(self._ledger, items, lease=LEASE):
                 await self._workers[stage](items)
         except LedgerError as error:
             log.warning("stage.ledger_unavailable", stage=stage, error=str(error))
@@ -191,7 +193,7 @@ async def commit_each(
     give_up: GiveUp,
     *,
     most: int = MOST_ATTEMPTS,
-    hand: Hand | None = None,
+    local: LocalWork | None = None,
 ) -> None:
     """Build and commit a change for each item about an approval, in few round trips.
 
@@ -205,7 +207,7 @@ async def commit_each(
         build: Makes the change, including its acknowledgement.
         give_up: Makes the last change, including its acknowledgement.
         most: The most attempts.
-        hand: Does the work that the changes add to its stages, in this process.
+        local: Does the work that the changes add to its stages, in this process.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -236,12 +238,12 @@ async def commit_each(
                     most=most,
                 )
             )
-        if hand is not None:
-            hand.lease(changes)
+        if local is not None:
+            local.lease(changes)
         problems = await ledger.commit_together(changes)
-        if hand is not None:
+        if local is not None:
             done = (one for one, bad in zip(changes, problems, strict=True) if bad is None)
-            hand.take([item for change in done for item in change.leased])
+            local.take([item for change in done for item in change.leased])
         left = [
             item
             for item, problem in zip(this_round, problems, strict=True)

@@ -61,7 +61,9 @@ def delivery_held_until(
     return held_until(approval, people, now=now, answers=wants_answer)
 
 
-def is_spared(work: DeliveryWork, approval: Approval, asked: Asked, until: datetime) -> bool:
+def is_needless_reminder(
+    work: DeliveryWork, approval: Approval, asked: Asked, until: datetime
+) -> bool:
     """Return whether a waiting reminder is needless: the card or the next reminder comes then."""
     if not isinstance(work, SendReminder):
         return False

@@ -81,7 +81,7 @@ def token_key(token: str) -> str:
     return f"token:{hashlib.sha256(token.lower().encode()).hexdigest()[:32]}"
 
 
-def issue(change: Change, holder: Holder, *, within: timedelta) -> str:
+def issue_token(change: Change, holder: Holder, *, within: timedelta) -> str:
     """Add a new token for a holder to a change and return it, "" if the channel needs none."""
     if holder.channel not in _TOKENS:
         return ""

@@ -29,9 +29,9 @@ def targets_of(
         address = "+".join(filter(None, (rules.slack_channel, rules.slack_group)))
         here = Asked(person="", channel=SLACK, address=address)
         mails = people if EMAIL in rules.channels else ()
-        return (here, *(_way(one, EMAIL) for one in mails))
+        return (here, *(_target(one, EMAIL) for one in mails))
     return tuple(
-        _way(one, channel)
+        _target(one, channel)
         for one in people
         for channel in channels_of(one, rules.channels, enabled)
     )
@@ -40,7 +40,7 @@ def targets_of(
 def other_targets(asked: Sequence[Asked], people: Sequence[Person]) -> tuple[Asked, ...]:
     """Return the mails to people whom no other channel has reached and who got no mail yet."""
     mailed = {one.person for one in asked if one.channel == EMAIL}
-    return tuple(_way(one, EMAIL) for one in people if one.id not in mailed)
+    return tuple(_target(one, EMAIL) for one in people if one.id not in mailed)
 
 
 def channels_of(
@@ -66,5 +66,5 @@ def address_of(person: Person, channel: str) -> str:
     return person.email if channel == EMAIL else person.addresses.get(channel, "")
 
 
-def _way(person: Person, channel: str) -> Asked:
+def _target(person: Person, channel: str) -> Asked:
     return Asked(person=person.id, channel=channel, address=address_of(person, channel))

@@ -126,13 +126,13 @@ class Connection:
         if after >= _LARGEST_UID:
             return []
         with self._translated("refuses the search"):
-            self._line.forget_news()
+            self._line.forget_new_mail()
             criteria = ["UID", f"{after + 1}:*", "SINCE", since]
             found = {int(uid) for uid in self._client.search(criteria)}
         # "n:*" always includes the last message, even if its UID is less than n.
         return sorted(uid for uid in found if after < uid <= _LARGEST_UID)
 
-    def look_at(self, uids: Sequence[int]) -> list[Message]:
+    def metadata(self, uids: Sequence[int]) -> list[Message]:
         """Return the size and keyword of messages, without those that are already gone."""
         with self._translated("does not report the size of a message"):
             found = self._client.fetch(uids, ["RFC822.SIZE", "FLAGS"])
@@ -172,14 +172,14 @@ class Connection:
             self._client.add_flags(uids, [KEYWORD], silent=True)
 
     @property
-    def news(self) -> bool:
+    def has_new_mail(self) -> bool:
         """Whether there may be messages that the last search did not find."""
-        return self._line.news
+        return self._line.has_new_mail
 
     def wait(self, seconds: float) -> None:
         """Wait for new messages by IDLE, for at most this many seconds."""
         with self._translated("ended IDLE"):
-            self._line.wait_for_news(seconds)
+            self._line.wait_for_new_mail(seconds)
 
     def close(self) -> None:
         """Log out."""
@@ -230,8 +230,8 @@ class Connection:
             client.sasl_login("PLAIN", lambda _: f"\0{name}\0{password}")
         elif client.has_capability("LOGINDISABLED"):
             raise MailboxRefused(
-                f"{self._where} accepts no password here. Set [email.imap] security to 'starttls' or "
-                "'tls', or use [email.imap.oauth]."
+                f"{self._where} accepts no password here. Set [email.imap] security to 'starttls' "
+                "or 'tls', or use [email.imap.oauth]."
             )
         else:
             client.login(name, password)

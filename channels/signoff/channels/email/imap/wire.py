@@ -113,21 +113,21 @@ class Wire(imaplib.IMAP4):
     # -- waiting -------------------------------------------------------------------------------
 
     @property
-    def news(self) -> bool:
-        """Whether the server reported new messages since `forget_news`."""
+    def has_new_mail(self) -> bool:
+        """Whether the server reported new messages since `forget_new_mail`."""
         return "EXISTS" in self.untagged_responses
 
-    def forget_news(self) -> None:
-        """Reset `news`, before a search for messages."""
+    def forget_new_mail(self) -> None:
+        """Reset `has_new_mail`, before a search for messages."""
         self.untagged_responses.pop("EXISTS", None)
 
-    def wait_for_news(self, seconds: float) -> None:
+    def wait_for_new_mail(self, seconds: float) -> None:
         """Wait until the server reports new messages (IDLE, RFC 2177), or the time is up."""
         tag = self._command("IDLE")
         while self._get_response() is not None:
             self._refuse_the_end(tag)
         until = time.monotonic() + seconds
-        while not self.news and self._readable(until):
+        while not self.has_new_mail and self._readable(until):
             self._left = _ROOM
             self._get_response()
             self._refuse_the_end(tag)

@@ -13,7 +13,7 @@ from signoff.core.base.errors import Conflict
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DeadLetter:
     """A message that was given up.
 
     Attributes:
@@ -31,7 +31,7 @@ class Letter:
     body: dict[str, Any]
 
 
-async def letters(ledger: Ledger, hook: str) -> list[Letter]:
+async def dead_letters(ledger: Ledger, hook: str) -> list[DeadLetter]:
     """Return the dead letters of a webhook, the oldest first."""
     start = f"{stages.webhook(hook)}:"
     names = [one for one in await ledger.store.members(DEAD) if one.startswith(start)]
@@ -41,14 +41,14 @@ async def letters(ledger: Ledger, hook: str) -> list[Letter]:
         if record is not None:
             version, text = record
             kept = json.loads(text)
-            found.append(Letter(key, version, kept["id"], kept["problem"], kept["body"]))
+            found.append(DeadLetter(key, version, kept["id"], kept["problem"], kept["body"]))
     return sorted(found, key=lambda one: [int(part) for part in one.id.split("-")])
 
 
 async def replay(ledger: Ledger, hook: str) -> int:
     """Queue the dead letters of a webhook again, with all attempts, and return their number."""
     count = 0
-    for one in await letters(ledger, hook):
+    for one in await dead_letters(ledger, hook):
         name = one.key.removeprefix(f"{DEAD}:")
         change = Change().put_raw(one.key, "", was=one.version, drop=[(DEAD, name, 0)])
         try:
