@@ -247,7 +247,7 @@ async def test_a_mail_to_two_requests_decides_neither(channels: Channels) -> Non
     second, two = await channels.ask(purpose="two")
     to = f"approvals+{one}@signoff.example, approvals+{two}@signoff.example"
     (told,) = await take(channels, reply("", "approve", To=to))
-    assert "Answer each in a mail of its own" in told.text
+    assert "Answer each in a separate mail" in told.text
     for approval in (first, second):
         assert (await channels.ledger.approval(approval.id)).state is State.PENDING
 

@@ -23,7 +23,7 @@ from signoff.core.replies.reply import Away, Back
 _NAMED: Final = 5
 """The most requests that are named; the others are counted."""
 
-_ONE: Final = "To reassign one, reply to its card with `forward` and their name."
+_ONE: Final = "To hand one over, reply to its card with `forward` and their name."
 
 log = structlog.get_logger(__name__)
 
@@ -38,7 +38,7 @@ class AbsenceReplies:
 
     def __init__(self, decisions: Decisions, page: str = "") -> None:
         self._decisions = decisions
-        self._how = f"{_ONE} To reassign all of them: {page}" if page else _ONE
+        self._how = f"{_ONE} To hand over all of them: {page}" if page else _ONE
 
     async def take(self, answer: Answer, person: Person, reply: Away | Back) -> None:
         """Set or end the absence of the author of an answer.
