@@ -46,7 +46,7 @@ from signoff.channels.email.inbound.readers import Provers, Readers
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.inbound.threads import subject_tag
 from signoff.channels.email.parsing.mime import LARGEST_MAIL
-from signoff.channels.pipeline.reply_tokens import Holder, issue
+from signoff.channels.pipeline.reply_tokens import Holder, issue_token
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.moves import Actor, Approve
 from signoff.core.approvals.parts import Asked
@@ -197,7 +197,7 @@ class Office:
         terms = Fallback(ask=(MARA.id,)).terms({})
         approval, events = opened.approval.ask(terms, (asked,), now=now)
         change = Change(writes=opened.change.writes[:1], audit=list(opened.change.audit))
-        token = issue(change, Holder(approval.id, MARA.id, "email"), within=within)
+        token = issue_token(change, Holder(approval.id, MARA.id, "email"), within=within)
         await self.ledger.commit(change.put(approval, was=None).note(events))
         return approval.id, token
 

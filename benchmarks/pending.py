@@ -18,7 +18,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.outbox import drain
-from signoff.channels.pipeline.reply_tokens import Holder, issue
+from signoff.channels.pipeline.reply_tokens import Holder, issue_token
 from signoff.channels.pipeline.route import Router
 from signoff.channels.pipeline.targets import EMAIL
 from signoff.core.approvals import deliveries
@@ -174,7 +174,9 @@ def _delivered(opened: Opened) -> Change:
     )
     change.note(routed)
     for person in choice.people:
-        issue(change, Holder(approval.id, person.id, EMAIL), within=choice.terms.within.length)
+        issue_token(
+            change, Holder(approval.id, person.id, EMAIL), within=choice.terms.within.length
+        )
         receipt = f"fake:card:{approval.id}:{person.id}"
         approval, events = deliveries.delivered(approval, person.id, EMAIL, receipt, now=now)
         change.note(events)

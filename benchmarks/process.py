@@ -151,7 +151,7 @@ def channels(url: str) -> None:
                 tell("card", item.work.approval)
 
     loop = LoopThread()
-    router.hand_to({stage: work})
+    router.work_locally({stage: work})
     channel_tasks.register(
         app, loop, {stages.ROUTE: router.drain, stage: lambda: drain(ledger, stage, work)}
     )

@@ -95,7 +95,7 @@ async def test_a_signed_mail_to_somebody_else_changes_nothing(
     [
         ("away until some day", "from when to when"),
         ("away until 2020-01-01", "today is"),
-        (f"away until {UNTIL}, delegate somebody", "nobody called 'somebody'"),
+        (f"away until {UNTIL}, delegate somebody", "nobody called somebody"),
         (f"away until {UNTIL}, delegate mara", "stand in for each other"),
         ("back", "is not away"),
     ],
@@ -116,7 +116,8 @@ async def test_a_channel_that_vouches_for_people_is_believed(channels: Channels)
     mara = MARA.model_copy(update={"addresses": {"chat": "u1"}})
     others = (one for one in channels.directory if one.id != "mara")
     channels.directory.become(Directory([mara, *others]))
-    await take_text(channels.decider, "chat", "u1", f"{approval.id} away until {UNTIL}", source="1")
+    text = f"{approval.id}\naway until {UNTIL}"
+    await take_text(channels.decider, "chat", "u1", text, source="1")
     assert present(await absence_of(channels)).delegate == ""
 
 
@@ -126,6 +127,6 @@ async def test_the_answer_says_what_still_waits(channels: Channels, signed: Says
     told = await signed(token, f"Away until {UNTIL}, delegate: Cleo Park")
     text = told["mara"].text
     assert f"1 request still waits for you: reimburse ({approval.id})." in text
-    assert "Cleo Park can answer as well, and the first answer counts." in text
+    assert "Cleo Park can answer them too, and the first answer counts." in text
     assert "reply to its card with `forward`" in text
     assert "To hand over all of them: https://approvals.example.com/inbox/away" in text

@@ -27,7 +27,7 @@ async def test_the_decider_reads_that_the_answer_did_not_reach_the_agent(
     (told,) = channels.channel.delivered[before:]
     assert told.kind is Kind.OUTCOME
     assert told.person == "mara"
-    assert told.headline == "Your answer about reimburse did not reach the agent"
+    assert told.headline == "The answer about reimburse did not reach the agent"
     assert "Session s1 is gone." in told.text
     assert not told.good
     assert told.thread == decided.asked[0].receipt

@@ -19,7 +19,7 @@ from signoff.channels.email.message_ids import MessageKey, bundle_named
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.pipeline import bundles
-from signoff.channels.pipeline.bundles import BundleDelivery, Bundling, find_bundle
+from signoff.channels.pipeline.bundles import BundleDelivery, BundleRule, find_bundle
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Channel, Delivered, Kind, Message, Refused, Result, Retry
 from signoff.core.approvals.approval import Approval, Shown, State
@@ -30,7 +30,7 @@ from signoff.core.policies.policy import Policy
 from signoff.testing import VirtualClock
 
 PAGE = InboxSettings(url="https://approvals.example.com")
-BUNDLING = Bundling(over=3, within=timedelta(minutes=5))
+BUNDLING = BundleRule(over=3, within=timedelta(minutes=5))
 
 
 @pytest.fixture

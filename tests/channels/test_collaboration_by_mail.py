@@ -141,7 +141,7 @@ async def test_the_requester_withdraws_by_a_reply(office: Channels) -> None:
     assert (after.state, present(after.decision).by) == (State.WITHDRAWN, "riley")
     assert present(after.decision).reason == "it was a mistake"
     assert (await office.ledger.run(approval.origin.run)).state is RunState.ANSWERED
-    assert told["riley"].headline == "Withdrawn: reimburse"
+    assert told["riley"].headline == "reimburse was withdrawn"
     assert {told["mara"].kind, told["cleo"].kind} == {Kind.OUTCOME}
 
 
@@ -206,7 +206,8 @@ async def test_a_place_is_handed_on(office: Channels) -> None:
     """Dan gets a card and decides; Mara, who forwarded it, cannot any more."""
     approval, tokens = await cards(office)
     told = await says(office, MARA, tokens["mara"], "forward to dan roe: he knows the vendor")
-    assert told["mara"].headline == "Handed on: Dan Roe decides reimburse now"
+    assert told["mara"].headline == "Reassigned: Dan Roe decides reimburse now"
+    assert "body=approve" not in html(told["mara"], SETTINGS)
     card = told["dan"]
     assert (card.kind, card.address) == (Kind.CARD, "dan@example.com")
     assert "he knows the vendor" in plain_text(card, SETTINGS)

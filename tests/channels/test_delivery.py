@@ -168,7 +168,7 @@ async def test_a_time_out_is_told(still_channels: Channels, clock: VirtualClock)
 
     message = channels.channel.delivered[-1]
     assert message.headline == "The time to decide on reimburse is over"
-    assert "Nobody answered in time" in message.text
+    assert "It was not decided in time" in message.text
 
 
 async def test_a_withdrawal_is_told(channels: Channels) -> None:
@@ -343,7 +343,7 @@ async def test_a_slow_delivery_keeps_its_lease(
 
     monkeypatch.setattr(ledger, "extend", counted)
     leased = [await _leased_until(ledger, one) for one in claim.items]
-    async with outbox.kept(ledger, claim.items, lease=600):
+    async with outbox.renewed_leases(ledger, claim.items, lease=600):
         await prolonged.wait()
         kept = [await _leased_until(ledger, one) for one in claim.items]
     assert all(after - before > 60_000 for before, after in zip(leased, kept, strict=True))
@@ -373,7 +373,7 @@ async def test_what_is_done_is_not_kept(
             prolonged.set()
 
     monkeypatch.setattr(ledger, "extend", counted)
-    async with outbox.kept(ledger, (one, two), lease=60):
+    async with outbox.renewed_leases(ledger, (one, two), lease=60):
         await prolonged.wait()
     assert lost == ["one"]
 

@@ -97,6 +97,12 @@ def test_the_outcome_says_that_nothing_of_what_was_shown_runs() -> None:
     assert "will not be run" in words.text
 
 
+def test_the_other_approvers_read_whose_values_these_are() -> None:
+    """Cleo did not propose them."""
+    text = outcome(edited(make_approval()), "cleo", people()).text
+    assert "The agent is told that Mara Lind would approve amount = 900" in text
+
+
 async def route(ledger: Ledger, approval: Approval, edits: Edits) -> Approval:
     """Put an approval and its run into the ledger, and route it."""
     run = Run(

@@ -135,7 +135,7 @@ async def test_what_takes_one_step_is_handed_on_as_before(office: Channels) -> N
     """This works by mail and by token."""
     office.policies = (ONE,)
     _, token = await office.ask()
-    assert (await says(office, token, "forward to eve: x")).headline.startswith("Handed on")
+    assert (await says(office, token, "forward to eve: x")).headline.startswith("Reassigned")
     approval, _ = await office.ask()
     http = await client(office, person="mara")
     answer = await http.post(f"approvals/{approval.id}/reassign", json={"to": "eve", "reason": "x"})

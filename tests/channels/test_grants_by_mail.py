@@ -72,14 +72,14 @@ async def test_from_the_card_to_the_call_that_nobody_is_asked_about(office: Chan
     assert "calls like it" not in plain_text(sent["cleo"], SETTINGS)
 
     headlines = [one.headline for one in await says(office, MARA, sent["mara"].token, WISH)]
-    assert any(one.startswith("Granted: calls like this of reimburse until") for one in headlines)
+    assert any(one.startswith("Granted until") for one in headlines)
     assert "Recorded: you approved reimburse" in headlines
     assert (await office.ledger.approval(first.id)).state is State.APPROVED
 
     done, told = await cards(office, 10)
     assert (done.state, set(told)) == (State.APPROVED, {"mara"})
     assert told["mara"].headline.startswith("First use: a call like reimburse was approved")
-    assert "1 are left" in told["mara"].text
+    assert "1 is left" in told["mara"].text
     done, told = await cards(office, 5000)
     assert (done.state, set(told)) == (State.APPROVED, {"mara"})
     assert "has approved 2 of 2 calls" in told["mara"].headline
@@ -104,7 +104,7 @@ async def test_it_is_revoked_by_an_answer(office: Channels, which: str) -> None:
 
     (said,) = await says(office, MARA, tokens[which], "Revoke: the conference is over\n\nMara")
 
-    assert said.headline.startswith("Revoked: no more calls like this of reimburse")
+    assert said.headline.startswith("Revoked: calls like reimburse are not approved")
     assert "2 of 9" in said.text
     event = next(
         one for one in await office.ledger.history(first.id) if one.what is What.GRANT_REVOKED
@@ -115,6 +115,16 @@ async def test_it_is_revoked_by_an_answer(office: Channels, which: str) -> None:
     assert (waits.state, set(asked)) == (State.PENDING, {"mara", "cleo"})
     (again,) = await says(office, MARA, tokens[which], "revoke")
     assert "is revoked already" in again.text
+
+
+async def test_the_mail_about_a_grant_has_a_button_to_revoke_it(office: Channels) -> None:
+    """The request is decided, so the mail has no other button."""
+    _, sent = await cards(office)
+    told = await says(office, MARA, sent["mara"].token, WISH)
+    page = html(next(one for one in told if one.headline.startswith("Granted")), SETTINGS)
+    assert "body=revoke" in page
+    assert "body=approve" not in page
+    assert "body=reject" not in page
 
 
 async def test_nobody_else_revokes_it(office: Channels) -> None:
@@ -193,7 +203,7 @@ async def test_it_can_be_said_after_the_yes_and_not_after_the_yes_of_another(
     first, sent = await cards(office)
     await says(office, MARA, sent["mara"].token, "approve")
     (told,) = await says(office, MARA, sent["mara"].token, WISH)
-    assert told.headline.startswith("Granted:")
+    assert told.headline.startswith("Granted until")
     second, sent = await cards(office, 9000)
     await says(office, CLEO, sent["cleo"].token, "approve")
     (told,) = await says(office, MARA, sent["mara"].token, WISH)

@@ -206,7 +206,7 @@ async def test_a_failure_is_told(firm: Firm) -> None:
     await firm.work()
     await firm.fail(approval, "the session is gone")
     news = await firm.work()
-    assert told(news) == [("riley", "The agent could not go on with reimburse")]
+    assert told(news) == [("riley", "The agent could not continue with reimburse")]
     (riley,) = [one for one in news if one.kind is Kind.STATUS]
     assert "the session is gone" in riley.text
     assert not riley.good
@@ -230,7 +230,7 @@ async def test_by_default_there_is_one_message_about_one_request(
     ]
     for one in news:
         assert one.headline == "reimburse has run"
-        assert "approved it at" in one.text
+        assert "approved it on" in one.text
         assert "Note: fine" in one.text
         assert "It is paid." in one.text
     clock.advance(timedelta(minutes=1))

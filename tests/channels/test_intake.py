@@ -247,7 +247,7 @@ async def test_a_mail_to_two_requests_decides_neither(channels: Channels) -> Non
     second, two = await channels.ask(purpose="two")
     to = f"approvals+{one}@signoff.example, approvals+{two}@signoff.example"
     (told,) = await take(channels, reply("", "approve", To=to))
-    assert "Answer each in a mail of its own" in told.text
+    assert "Answer each in a separate mail" in told.text
     for approval in (first, second):
         assert (await channels.ledger.approval(approval.id)).state is State.PENDING
 
@@ -280,7 +280,7 @@ async def test_who_comes_second_reads_who_was_first(channels: Channels) -> None:
     (told,) = await take(channels, reply(token, "approve", sender=CLEO.email))
 
     assert (await channels.ledger.approval(approval.id)).state is State.REJECTED
-    assert told.headline == "Already settled: reimburse was rejected by Mara Lind"
+    assert told.headline == "Already decided: reimburse was rejected by Mara Lind"
 
 
 async def test_saying_it_twice_is_answered_once_and_thanks_not_at_all(channels: Channels) -> None:
@@ -304,7 +304,7 @@ async def test_the_requester_cannot_decide_by_mail(
     mara = MARA.model_copy(update={"aliases": ("riley",)})
     channels.decider = Decider(channels.ledger, Directory([mara, CLEO]))
     (told,) = await take(channels, reply(token, "approve"))
-    assert told.headline == "Not yours to decide: reimburse"
+    assert told.headline == "You cannot decide reimburse"
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
 
 

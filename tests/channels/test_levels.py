@@ -13,10 +13,15 @@ from channels.conftest import Channels
 from channels.test_intake import reply, take
 from deciding import Decider
 from signoff.broker.timers.reconciler import Reconciler
+from signoff.channels.email.outbound.channel import sent_lines
+from signoff.channels.email.outbound.render import plain_text
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
+from signoff.core.approvals.moves import Actor, Reassign
 from signoff.core.base.errors import Escalated, NotAnApprover, OwnRequest
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Level
@@ -24,6 +29,7 @@ from signoff.core.policies.policy import Fallback, Policy
 from signoff.testing import FakeChannel, VirtualClock
 
 HOUR = timedelta(hours=1)
+SETTINGS = EmailSettings(mailbox="approvals@signoff.example")
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com", manager="mara")
 ASKER = RILEY.model_copy(update={"manager": "dan"})
 
@@ -73,6 +79,56 @@ class Floor:
         return await self.channels.ledger.approval(approval.id)
 
 
+async def test_the_lines_of_a_later_card_are_known(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
+    """A quotation of the card is recognised, with the time that was left when it was sent."""
+    floor = Floor(still_channels, clock, level("dan"), level("mara"))
+    approval = await floor.ask()
+    await floor.wait(HOUR)
+    (card,) = (one for one in floor.channels.channel.delivered if one.person == "mara")
+    ours = sent_lines(
+        await floor.now(approval),
+        "mara",
+        directory=floor.channels.directory,
+        settings=SETTINGS,
+        inbox=floor.channels.inbox,
+    )
+    text = plain_text(card, SETTINGS)
+    assert "(in 1 h)" in text
+    assert {line for line in text.splitlines() if line.strip()} <= ours
+
+
+async def test_a_successor_above_a_slack_channel_gets_a_card_alone(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
+    """The card of the level below stands in a channel; that of this level is their own."""
+    there = FakeChannel()
+    there.name = "slack"
+    floor = Floor(still_channels, clock, level("dan", slack_channel="C0FINANCE"), level("mara"))
+    office = floor.channels
+    router = Router(
+        office.ledger,
+        policies=office.policies,
+        fallback=office.fallback,
+        directory=office.directory,
+        channels=("email", "slack"),
+    )
+    approval = await office.open()
+    await router.drain()
+    await Delivery(office.ledger, there, directory=office.directory).drain()
+    clock.advance(HOUR)
+    await Reconciler(office.decider.roster).once()
+    while await router.drain() + await office.delivery.drain():
+        pass
+    office.channel.delivered.clear()
+    to_cleo = Reassign(of=MARA, to=CLEO, reason="she knows the vendor")
+    (await office.decider.take(approval.id, to_cleo, Actor(MARA, "email"))).approval_or_raise()
+    while await router.drain() + await office.delivery.drain():
+        pass
+    assert [(one.person, one.kind) for one in office.channel.delivered] == [("cleo", Kind.CARD)]
+
+
 async def test_three_levels_and_reminders(still_channels: Channels, clock: VirtualClock) -> None:
     """Each level gets cards and reminders, and earlier ones learn where it escalated."""
     floor = Floor(
@@ -95,8 +151,8 @@ async def test_three_levels_and_reminders(still_channels: Channels, clock: Virtu
     await floor.wait(HOUR / 2)
 
     moved = next(one for one in floor.channels.channel.delivered if one.kind is Kind.OUTCOME)
-    assert moved.headline == "Escalated to finance: reimburse"
-    assert "Nobody decided in time, so finance got it on " in moved.text
+    assert moved.headline == "reimburse was escalated to finance"
+    assert "so it was escalated on " in moved.text
     fresh = next(one for one in floor.channels.channel.delivered if one.kind is Kind.CARD)
     assert fresh.card.escalated == "Escalated: Dan Roe did not decide within 1 h."
     assert floor.told() == [("dan", Kind.OUTCOME), ("mara", Kind.CARD)]
@@ -253,7 +309,7 @@ async def test_a_late_mail_of_an_earlier_level_is_answered(
     (card,) = floor.channels.channel.delivered
     await floor.wait(HOUR)
     (notice,) = await take(floor.channels, reply(card.token, "approve"))
-    assert notice.headline == "Too late here: reimburse went on to others"
+    assert notice.headline == "Too late: reimburse now waits for others"
     assert "went on to finance" in notice.text
     assert (await floor.now(approval)).state is State.PENDING
 

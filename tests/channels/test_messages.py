@@ -61,7 +61,7 @@ def test_who_was_not_asked_does_not_read_the_title(reader: str) -> None:
 def test_without_a_title_the_tool_is_named() -> None:
     """A title is optional in a policy."""
     words = say("withdrawn", titled(""), people(), "mara")
-    assert words.headline == "Withdrawn: reimburse"
+    assert words.headline == "reimburse was withdrawn"
 
 
 @pytest.mark.parametrize("name", NAMES)

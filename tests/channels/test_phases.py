@@ -43,7 +43,7 @@ async def test_the_board_is_asked_when_the_manager_has_approved(floor: Floor) ->
     await decider.approve(approval.id, DAN, channel="cli")
     await floor.settle()
     moved = next(one for one in floor.channels.channel.delivered if one.kind is Kind.OUTCOME)
-    assert moved.headline == "Approved here, and it went on to the board: reimburse"
+    assert moved.headline == "reimburse was approved at your level and now waits for the board"
     assert floor.told() == [
         ("cleo", Kind.CARD),
         ("dan", Kind.OUTCOME),
@@ -68,7 +68,7 @@ async def test_who_approves_by_mail_reads_that_it_goes_on(floor: Floor) -> None:
     floor.channels.channel.delivered.clear()
     told = await take(floor.channels, reply(card.token, "approve", sender=DAN.email))
     headlines = [one.headline for one in told]
-    assert "Recorded: your yes to reimburse; it goes on to the board" in headlines
+    assert "Recorded: your yes to reimburse; it now waits for the board" in headlines
     await floor.settle()
     cards = [one for one in floor.channels.channel.delivered if one.kind is Kind.CARD]
     assert {one.card.progress for one in cards} == {"0 of 2 have approved; before that: Dan Roe"}

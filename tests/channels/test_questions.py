@@ -120,7 +120,7 @@ async def test_the_answer_in_a_mail_is_the_answer_to_the_workflow(channels: Chan
         "note": "ring twice",
     }
     assert notice.headline == "Recorded: you answered the question of reimbursement_agent"
-    assert "The agent goes on with this answer." in notice.text
+    assert "The agent continues with this answer." in notice.text
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ async def test_a_no_to_a_question_without_one_says_what_it_does(channels: Channe
     (notice,) = await take(channels, reply(token, "no, ask the customer"))
     assert (await channels.ledger.approval(approval.id)).state is State.REJECTED
     assert notice.headline == "Recorded: you rejected the question of reimbursement_agent"
-    assert "The agent's run ends with this." in notice.text
+    assert "This ends the agent's run." in notice.text
 
 
 async def test_a_no_to_yes_or_no_lets_the_agent_go_on(channels: Channels) -> None:
@@ -157,7 +157,7 @@ async def test_a_no_to_yes_or_no_lets_the_agent_go_on(channels: Channels) -> Non
     (notice,) = await take(channels, reply(token, "no, it is a stone"))
     after = await channels.ledger.approval(approval.id)
     assert present(after.decision).payload is False
-    assert "The agent goes on, and is told no." in notice.text
+    assert "The agent continues, and is told that the answer is no." in notice.text
 
 
 async def test_a_remark_beside_a_yes_to_a_question_is_kept(channels: Channels) -> None:
@@ -167,6 +167,17 @@ async def test_a_remark_beside_a_yes_to_a_question_is_kept(channels: Channels) -
     after = await channels.ledger.approval(approval.id)
     assert after.state is State.APPROVED
     assert present(after.decision).reason == "message: it is glass"
+
+
+async def test_a_reminder_of_a_question_has_the_button_of_its_card(channels: Channels) -> None:
+    """A question is answered, not approved."""
+    _, token = await channels.ask(**QUESTION)
+    channels.channel.delivered.clear()
+    await take(channels, reply(token, "hm"))
+    await channels.delivery.drain()
+    (notice,) = channels.channel.delivered
+    assert "✓ Answer" in html(notice, SETTINGS)
+    assert "✓ Approve" not in html(notice, SETTINGS)
 
 
 async def test_the_card_quoted_without_marks_answers_nothing(

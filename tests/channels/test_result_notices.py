@@ -55,9 +55,9 @@ async def test_the_decider_reads_what_the_tool_returned_and_the_agent_said(
     (told,) = await told_at_the_end(channels, approval, run, "Paid.\n\nAnything else?")
     assert (told.kind, told.person, told.good) == (Kind.END, "mara", True)
     assert told.headline == "reimburse has run"
-    assert told.text.startswith("You approved it at ")
+    assert told.text.startswith("You approved it on ")
     assert 'It returned: {"paid": 250}' in told.text
-    assert told.text.endswith("The agent's last word:\n\nPaid.\n\nAnything else?")
+    assert told.text.endswith("The agent's final message:\n\nPaid.\n\nAnything else?")
     assert told.thread == approval.asked[0].receipt
 
 

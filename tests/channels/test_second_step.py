@@ -72,7 +72,7 @@ async def test_each_answer_is_told_once_and_the_last_counts(office: Channels) ->
 
     (told,) = await take(office, token, "approve 5")
 
-    assert "takes the place of your earlier answer" in told.text
+    assert "replaces your earlier answer" in told.text
     assert "days = 5" in told.text
     after = await office.ledger.approval(approval.id)
     assert [step.payload for step in after.steps] == [{"days": 5}]

@@ -88,7 +88,7 @@ async def test_a_yes_to_another_mail_is_asked_back(office: Channels, says: Says)
 
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
     assert told["mara"].headline.startswith("Nothing is decided yet")
-    assert "answers another mail" in told["mara"].text
+    assert "does not answer the mail about this request" in told["mara"].text
     assert told["mara"].token == token
     assert (await office.whats(approval))[-1] is What.NOT_UNDERSTOOD
 

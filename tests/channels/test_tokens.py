@@ -10,7 +10,7 @@ from signoff.channels.pipeline.reply_tokens import (
     Holder,
     find_holder,
     is_token,
-    issue,
+    issue_token,
     new_token,
     redact,
     token_key,
@@ -34,7 +34,7 @@ def test_what_is_no_token(text: str) -> None:
 async def test_a_token_is_found_whatever_its_case(ledger: Ledger) -> None:
     """Mail programs change the case of local parts."""
     change, holder = Change(), Holder("ap_1", "mara", "email")
-    token = issue(change, holder, within=timedelta(hours=1))
+    token = issue_token(change, holder, within=timedelta(hours=1))
     await ledger.commit(change)
     assert await find_holder(ledger, token) == holder
     assert await find_holder(ledger, token.upper()) == holder

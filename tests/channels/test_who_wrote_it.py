@@ -149,7 +149,7 @@ async def test_a_token_that_was_handed_on_is_told_to_both(channels: Channels, zo
     raw = answer(token, sender="cleo@example.com")
     told = await take(channels, COMPANY.sign(raw), intake=intake_of(channels, zone))
     assert set(told) == {"mara", "riley", "cleo"}
-    assert told["cleo"].headline.startswith("Not yours to decide")
+    assert told["cleo"].headline.startswith("You cannot decide")
     assert told["cleo"].address == "cleo@example.com"
     assert "2500" not in str(told["cleo"].card.rows)
     assert "2500" in str(told["riley"].card.rows)
@@ -192,7 +192,7 @@ async def test_an_unsigned_answer_is_told_to_the_person_once_a_day(
     told = await take(channels, answer(token), intake=intake)
     assert set(told) == {"mara"}
     assert told["mara"].address == "mara@example.com"
-    assert told["mara"].headline.startswith("Not taken: nothing proves")
+    assert told["mara"].headline.startswith("Not counted: nothing proves")
     assert "it has no DKIM signature of example.com" in told["mara"].text
     assert await take(channels, answer(token, "yes"), intake=intake) == {}
     event = (await channels.events(approval))[-1]
@@ -276,7 +276,7 @@ async def test_a_dns_that_stays_away_leaves_the_answer_unproven(
         await asyncio.sleep(0.01)
     assert tries == PATIENCE_WITH_DNS
     await channels.delivery.drain()
-    (told,) = [one for one in channels.channel.delivered if one.headline.startswith("Not taken")]
+    (told,) = [one for one in channels.channel.delivered if one.headline.startswith("Not counted")]
     assert "the DNS could not be asked" in told.text
 
 

@@ -59,10 +59,10 @@ async def test_a_mailbox_that_can_be_read(
     monkeypatch.setenv("SIGNOFF_EMAIL__IMAP__PASSWORD", PASSWORD)
     (finding,) = await look(file)
     assert finding.level == "good"
-    for text in ("the login is taken", "INBOX is there", "(IDLE)", "the keyword $Signoff"):
+    for text in ("the login works", "INBOX exists", "(IDLE)", "the keyword $Signoff"):
         assert text in finding.text
     monkeypatch.setenv("SIGNOFF_EMAIL__IMAP__IDLE", "0")
-    assert "it is asked every 30 seconds" in (await look(file))[0].text
+    assert "Signoff polls it every 30 seconds" in (await look(file))[0].text
     names = [one.name for one in server.mailbox("approvals").glob("*/*:2,*")]
     assert [name.partition(":2,")[2] for name in names] == [""]
 
@@ -70,7 +70,7 @@ async def test_a_mailbox_that_can_be_read(
 @pytest.mark.parametrize(
     ("variable", "value", "text"),
     [
-        ("PASSWORD", "wrong", "does not take the login"),
+        ("PASSWORD", "wrong", "refuses the login"),
         ("FOLDER", "Nowhere", "does not open the folder 'Nowhere'"),
         ("PORT", "1", "cannot be reached"),
         ("SECURITY", "tls", "cannot be reached"),
@@ -99,7 +99,7 @@ async def test_a_token_is_asked_for(file: Path, monkeypatch: pytest.MonkeyPatch)
             monkeypatch.setenv(f"SIGNOFF_EMAIL__IMAP__OAUTH__{key}", value)
         (finding,) = await look(file)
         assert finding.level == "good"
-        assert "a token is issued and taken" in finding.text
+        assert "a token is issued and accepted" in finding.text
         made.answer = lambda _: (400, {"error": "invalid_grant"})
         (finding,) = await look(file)
         assert finding.level == "broken"

@@ -88,7 +88,7 @@ def test_what_a_mail_server_has_found_is_told(invoke: Invoke, saved: Any) -> Non
     result = invoke("mail", "explain", file, "--json", "--authserv-id", "mx.other.example")
     (told,) = lines(result.output)
     assert told["sender"]["proven"] == []
-    assert told["sender"]["why"] == "mx.other.example has put no results on top of it"
+    assert told["sender"]["why"] == "mx.other.example added no results to it"
 
 
 def test_a_bare_text_has_no_sender(invoke: Invoke, tmp_path: Path) -> None:

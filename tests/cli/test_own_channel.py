@@ -179,7 +179,7 @@ async def test_who_is_not_asked_decides_nothing(firm: Firm) -> None:
     stranger = await firm.say(f"{approval.id} approve", user="user-eve")
     assert "Your account is not in the directory" in stranger.json()["text"]
     await firm.say(f"{approval.id} approve", user="user-cleo")
-    assert "Not yours to decide" in firm.shown()[-1]
+    assert "You cannot decide" in firm.shown()[-1]
     unknown = await firm.say("ap_none approve")
     assert "There is no approval 'ap_none'" in unknown.json()["text"]
     large = await firm.say("x" * 100_000)
@@ -223,9 +223,9 @@ async def test_the_doctor_finds_it(firm: Firm, monkeypatch: pytest.MonkeyPatch) 
 BROKEN = {
     "a module that is not there": ("nowhere:Channel", {}, "nowhere:Channel cannot be loaded"),
     "a name that is not in it": ("mattermost:Nothing", {}, "cannot be loaded: AttributeError"),
-    "a setting that is missing": ("mattermost:Mattermost", {}, "did not take its settings: KeyErr"),
-    "something else": ("builtins:dict", {"a": 1}, "did not take its settings"),
-    "what is not a channel": ("types:SimpleNamespace", {}, "did not take its settings"),
+    "a setting that is missing": ("mattermost:Mattermost", {}, "rejected its settings: KeyErr"),
+    "something else": ("builtins:dict", {"a": 1}, "rejected its settings"),
+    "what is not a channel": ("types:SimpleNamespace", {}, "rejected its settings"),
 }
 
 
@@ -245,7 +245,7 @@ def test_a_channel_that_cannot_be_made_is_an_error_of_the_settings(
 
 
 WRONG = {
-    "a name of ours": ('[channels.inbox]\nfactory = "a:b"', "'inbox' is a name of Signoff's own"),
+    "a name of ours": ('[channels.inbox]\nfactory = "a:b"', "'inbox' is a name that Signoff uses"),
     "no factory": ("[channels.chat]\nurl = 'x'", "'factory' is missing"),
     "no module": (
         '[channels.chat]\nfactory = "a.b"',

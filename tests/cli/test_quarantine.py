@@ -14,7 +14,7 @@ from cli.conftest import Invoke
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
-from signoff.channels.email.inbound.quarantine import lay_aside
+from signoff.channels.email.inbound.quarantine import quarantine_mail
 from signoff.channels.email.inbound.stored import load, mail_id, mail_key, store
 
 TOKEN = "abcdefghijklmnopqrstuvwxyz"
@@ -55,7 +55,9 @@ def mail(on_ledger: Callable[..., Any]) -> str:
         assert found is not None
         now = await ledger.now()
         words = f"a problem with {ADDRESS}"
-        await ledger.commit(await lay_aside(ledger, Change().ack(item), found, words, now=now))
+        await ledger.commit(
+            await quarantine_mail(ledger, Change().ack(item), found, words, now=now)
+        )
         return found.id
 
     return str(on_ledger(fill))

@@ -192,7 +192,7 @@ async def _clients(proxy: Proxy) -> None:
             answer = await guesser.get("/api/v1/approvals", headers=wrong, extensions=SNI)
             if answer.status_code == 429:
                 break
-        assert "wrong tokens" in answer.text
+        assert "invalid tokens" in answer.text
         wrong = {"Authorization": "Bearer wrong"}
         answer = await other.get("/api/v1/approvals", headers=wrong, extensions=SNI)
         assert answer.status_code == 401

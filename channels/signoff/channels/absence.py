@@ -1,4 +1,4 @@
-"""What somebody answers about being away or back, done and answered."""
+"""Records the absences that people report in their answers, and answers them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import structlog
 
 from signoff.broker.decisions import Decisions
 from signoff.broker.hand_over import HandedOver, waits_for
+from signoff.channels.collaboration import person_named
 from signoff.channels.incoming import Answer, Notice, answer_back
 from signoff.channels.words.messages import Words
 from signoff.channels.words.phrases import About
@@ -20,19 +21,19 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.replies.reply import Away, Back
 
 _NAMED: Final = 5
-"""Requests that are named before the others are counted."""
+"""The most requests that are named; the others are counted."""
 
-_ONE: Final = "To hand one over for good, reply to its card with `forward` and their name."
+_ONE: Final = "To hand one over, reply to its card with `forward` and their name."
 
 log = structlog.get_logger(__name__)
 
 
-class Leavings:
-    """Records the absence of a person who has proven who they are.
+class AbsenceReplies:
+    """Records the absence that a person reports in an answer.
 
     Args:
         decisions: The ledger and the people.
-        page: Where all that waits can be handed over at once, "" where there is no page.
+        page: The page on which people reassign all their requests at once, "" if there is none.
     """
 
     def __init__(self, decisions: Decisions, page: str = "") -> None:
@@ -40,21 +41,21 @@ class Leavings:
         self._how = f"{_ONE} To hand over all of them: {page}" if page else _ONE
 
     async def take(self, answer: Answer, person: Person, reply: Away | Back) -> None:
-        """Do what an answer says about its author's being away.
+        """Set or end the absence of the author of an answer.
 
         Args:
-            answer: Whose answer it is, to what; nothing happens to that.
-            person: Who.
-            reply: Their own words, read.
+            answer: The answer. The request that it was sent to stays as it is.
+            person: The author.
+            reply: The answer as it was read.
 
         Raises:
-            MoveRefused: It is not possible, or not proven to be this person's; nothing was done.
+            MoveRefused: The absence is invalid, or the author is not proven; nothing was done.
             LedgerError: It could not be committed; nothing was done.
         """
         if not answer.vouched:
             raise MoveRefused(
-                "Who stands in for you decides what is asked of you, and nothing proves that this "
-                "mail is yours. Ask your operator to note it: `signoff people away`."
+                "Your absence was not recorded, because nothing proves that this mail is yours. "
+                "Ask your operator to record it: `signoff people away`."
             )
         back = isinstance(reply, Back)
         absence = None if isinstance(reply, Back) else await self._absence(reply, person)
@@ -82,46 +83,30 @@ class Leavings:
         end = said.end
         if end < start:
             raise MoveRefused(f"It would have ended on {end}, and today is {start}.")
-        delegate = person_called(self._decisions.directory, said.delegate)
+        directory = self._decisions.directory
+        delegate = person_named(directory, said.delegate).id if said.delegate else ""
         return Absence(start=start, end=end, delegate=delegate)
-
-
-def person_called(directory: Directory, name: str) -> str:
-    """Return the id of the person that an id, an address or a full name names; "" for "".
-
-    Raises:
-        MoveRefused: It is nobody's, or of several people.
-    """
-    if not name or (found := directory.find(name)) is not None:
-        return found.id if name and found is not None else ""
-    named = [one for one in directory if one.name.casefold() == name.casefold()]
-    if len(named) != 1:
-        raise MoveRefused(
-            f"There {'are several people' if named else 'is nobody'} called {name!r}. Write the "
-            "address of the person who decides instead of you."
-        )
-    return named[0].id
 
 
 def absence_words(
     absence: Absence | None, directory: Directory, *, end: str, waiting: str = ""
 ) -> Words:
-    """Return what was noted of somebody who has proven no second factor.
+    """Return the confirmation of an absence that was recorded without a second factor.
 
     Args:
-        absence: What was set, None for somebody who is back.
-        directory: Has the delegate's name.
+        absence: The absence; None for a person who is back.
+        directory: The people.
         end: How the person ends it, in words.
-        waiting: What still waits for them; see `waiting_words`.
+        waiting: The text about requests that still wait; see `waiting_words`.
     """
     if absence is None:
-        return Words("You are back", "What is asked of you comes to you again, from now on.")
+        return Words("You are back", "From now on, requests come to you again.")
     delegate = directory.get(absence.delegate)
     instead = f"{delegate.shown} decides instead of you" if delegate else "nobody decides instead"
     return Words(
         f"You are away until {absence.end}",
-        f"From {absence.start} to {absence.end}, {instead}. You are still asked for what takes a "
-        "second factor: set the absence on the inbox page to include that."
+        f"From {absence.start} to {absence.end}, {instead}. Requests that need a second factor "
+        "still come to you: set the absence on the inbox page to include them."
         f"{waiting and chr(10) * 2}{waiting}\n\nTo end it, {end}.",
     )
 
@@ -129,13 +114,13 @@ def absence_words(
 def waiting_words(
     waiting: Sequence[Approval], absence: Absence, directory: Directory, *, how: str = ""
 ) -> str:
-    """Return what still waits for somebody who goes away, and what happens to it; "" for nothing.
+    """Return the text about requests that wait for a person who goes away; "" if none waits.
 
     Args:
-        waiting: What waits for them.
-        absence: When they are away, and who decides instead.
-        directory: Has the delegate's name.
-        how: How they hand it over, in words.
+        waiting: The requests.
+        absence: The absence.
+        directory: The people.
+        how: How the person reassigns the requests, in words.
     """
     if not waiting:
         return ""
@@ -144,17 +129,18 @@ def waiting_words(
     named = ", ".join(calls) + (f" and {more:,} more" if more > 0 else "")
     many = f"{len(waiting):,} requests still wait" if len(waiting) > 1 else "1 request still waits"
     delegate = directory.find(absence.delegate)
-    when = f"From {absence.start} on"
     then = (
-        f"{when} {delegate.shown} can answer as well, and the first answer counts. {how}".rstrip()
+        f"From {absence.start} on, {delegate.shown} can answer them too, and the first answer "
+        f"counts. {how}".rstrip()
         if delegate is not None
-        else f"{when} the next level is asked where the others who are asked are too few."
+        else f"From {absence.start} on, a request goes to the next level if too few others can "
+        "answer it."
     )
     return f"{many} for you: {named}. {then}"
 
 
-def handed_words(handed: HandedOver, to: Person) -> str:
-    """Say what was handed over and what was refused; "" if neither."""
+def handover_words(handed: HandedOver, to: Person) -> str:
+    """Return the text about requests that were reassigned or refused; "" without any."""
     said = [f"{to.shown} has {len(handed.done):,} of your requests now."] if handed.done else []
     said += [f"{one.id} stays with you: {why}" for one, why in handed.refused[:_NAMED]]
     return " ".join(said)

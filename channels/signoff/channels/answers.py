@@ -21,13 +21,13 @@ from signoff.broker.decisions import (
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Current
-from signoff.channels.absence import Leavings
+from signoff.channels.absence import AbsenceReplies
 from signoff.channels.collaboration import move_of
 from signoff.channels.incoming import Answer, Notice, answer_back
 from signoff.channels.pipeline.reply_tokens import Role
 from signoff.channels.words import phrases
 from signoff.channels.words.messages import Words, say
-from signoff.channels.words.outcomes import done, not_taken
+from signoff.channels.words.outcomes import effect_of, refusal_of
 from signoff.channels.words.phrases import About
 from signoff.core.approvals import moves
 from signoff.core.approvals.answers import asks_freely
@@ -54,7 +54,7 @@ ONCE_IN: Final = timedelta(days=1)
 
 _UNCLEAR: Final = Unclear.__name__.lower()
 
-Ends = Callable[[ApprovalError], bool]
+IsFinal = Callable[[ApprovalError], bool]
 """Returns whether a refusal is final; otherwise the answer can be corrected and sent again."""
 
 
@@ -70,7 +70,7 @@ class Answers:
         self._decisions = decisions
         self._ledger = decisions.ledger
         self._grants = Grants(decisions.ledger)
-        self._leavings = Leavings(decisions, absence_page)
+        self._absences = AbsenceReplies(decisions, absence_page)
 
     async def take(
         self, answer: Answer, text: str, *, problem: str = "", seen: Current | None = None
@@ -103,9 +103,9 @@ class Answers:
             if holder.role is Role.REQUESTER:
                 if problem:
                     raise MoveRefused(problem)
-                await self._of_requester(answer, person, text, reply, seen)
+                await self._take_from_requester(answer, person, text, reply, seen)
             else:
-                await self._of_approver(answer, person, reply, seen)
+                await self._take_from_approver(answer, person, reply, seen)
         except REFUSALS as error:
             wanted = type(reply).__name__.lower()
             await self.refuse(answer, error, person, wanted=wanted, seen=seen)
@@ -116,7 +116,7 @@ class Answers:
         person: Person,
         move: Move,
         *,
-        ends: Ends = always,
+        is_final: IsFinal = always,
         seen: Current | None = None,
     ) -> Outcome:
         """Make a move, and tell the person its effect, or why it was refused.
@@ -125,7 +125,7 @@ class Answers:
             answer: The answer: who gives it, and to which request.
             person: The person who makes the move.
             move: The move.
-            ends: Returns whether a refusal is final. The person gets a notice only about final
+            is_final: Returns whether a refusal is final. The person gets a notice only about final
                 refusals; the channel shows the others.
             seen: The approval, if it was just read.
 
@@ -138,10 +138,10 @@ class Answers:
 
         async def tell(change: Change, outcome: Outcome) -> None:
             if isinstance(outcome, Refused):
-                if ends(outcome.error):
+                if is_final(outcome.error):
                     await self._tell_refusal(change, answer, outcome, person)
                 return
-            notice = done(move, outcome, person, self._decisions.directory, again=again)
+            notice = effect_of(move, outcome, person, self._decisions.directory, again=again)
             if notice is not None:
                 answer_back(change, answer, Notice(person.id, *notice))
 
@@ -149,7 +149,7 @@ class Answers:
             answer.holder.approval,
             move,
             actor_of(answer, person),
-            Extras(also=answer.also, acknowledges=ends, on_commit=tell, seen=seen),
+            Extras(also=answer.also, acknowledges=is_final, on_commit=tell, seen=seen),
         )
         if isinstance(outcome, Taken):
             log.info(
@@ -172,7 +172,7 @@ class Answers:
             LedgerError: It could not be committed; nothing was done.
         """
         about = answer.holder.approval
-        if not await self._gave(person, about):
+        if not await self._has_granted(person, about):
             problem = f"You have granted nothing with approval {about}."
             await self.refuse(answer, GrantRefused(problem), person, seen=seen)
             return
@@ -227,7 +227,7 @@ class Answers:
             wanted=wanted,
         )
 
-    async def stranger(
+    async def refuse_stranger(
         self, answer: Answer, address: str, *, why: str = "", author: Person | None = None
     ) -> None:
         """Refuse an answer from a stranger who used a person's token; tell both, and the requester.
@@ -266,9 +266,9 @@ class Answers:
         actor = actor_of(answer, None)
         actor = replace(actor, proof={**actor.proof, "from": address})
         why = why or "the sender is not the person who was asked"
-        await self._turn_away(answer, why, actor, notices)
+        await self._refuse_other(answer, why, actor, notices)
 
-    async def unproven(self, answer: Answer, why: str) -> None:
+    async def refuse_unproven(self, answer: Answer, why: str) -> None:
         """Refuse an answer whose author is not proven; tell the person at their known address.
 
         Raises:
@@ -282,11 +282,11 @@ class Answers:
             return [Notice(holder, About.UNPROVEN, words)]
 
         problem = f"who has sent it is not proven: {why}"
-        await self._turn_away(answer, problem, actor_of(answer, None), notices)
+        await self._refuse_other(answer, problem, actor_of(answer, None), notices)
 
     # -- what an answer wants --------------------------------------------------------------------
 
-    async def _of_requester(
+    async def _take_from_requester(
         self, answer: Answer, person: Person, text: str, reply: Reply, seen: Current
     ) -> None:
         """Carry out an answer of the requester, who never decides: withdraw, remind, or reply."""
@@ -297,7 +297,7 @@ class Answers:
         if move is not None:
             await self.make(answer, person, move, seen=seen)
 
-    async def _of_approver(
+    async def _take_from_approver(
         self, answer: Answer, person: Person, reply: Reply, seen: Current
     ) -> None:
         """Carry out an answer of an approver.
@@ -310,7 +310,7 @@ class Answers:
             case Revoke():
                 await self.revoke(answer, person, reason=reply.reason, seen=seen)
             case Away() | Back():
-                await self._leavings.take(answer, person, reply)
+                await self._absences.take(answer, person, reply)
             case Unclear():
                 approval.may_decide(person, directory, now=seen.now)
                 if reply.grants and (offer := phrases.example_of_offer(approval)):
@@ -328,7 +328,7 @@ class Answers:
                 if move is not None:
                     await self.make(answer, person, move, seen=seen)
 
-    async def _gave(self, person: Person, approval: str) -> bool:
+    async def _has_granted(self, person: Person, approval: str) -> bool:
         """Return whether a person gave a grant with an approval."""
         try:
             return (await self._grants.get(approval)).by == person.id
@@ -365,7 +365,7 @@ class Answers:
             "answer.not_understood", approval=holder.approval, person=holder.person, why=problem
         )
 
-    async def _turn_away(
+    async def _refuse_other(
         self,
         answer: Answer,
         why: str,
@@ -391,7 +391,7 @@ class Answers:
         person: Person | None,
         wanted: str = "",
     ) -> None:
-        told = not_taken(refused, person, self._decisions.directory)
+        told = refusal_of(refused, person, self._decisions.directory)
         decision = refused.approval.decision
         mine = decision is not None and person is not None and decision.by == person.id
         if told.about is About.DECIDED and mine and wanted == _UNCLEAR:

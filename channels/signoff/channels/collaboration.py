@@ -1,4 +1,4 @@
-"""From what somebody says to the move that they want."""
+"""Translates a reply into the move that it asks for."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from signoff.core.replies.reply import Reply
 
 
 def move_of(reply: Reply, person: Person, directory: Directory) -> moves.Move | None:  # noqa: PLR0911 -- one for each kind
-    """Return the move that a reply of somebody who is asked wants; None if it wants none.
+    """Return the move that an approver's reply asks for; None if it asks for none.
 
     Raises:
-        MoveRefused: It names nobody, or several people.
+        MoveRefused: A name in it matches nobody, or several people.
     """
     match reply:
         case replies.Approve(grant=None):
@@ -29,7 +29,7 @@ def move_of(reply: Reply, person: Person, directory: Directory) -> moves.Move | 
         case replies.Release():
             return moves.Release(reason=reply.reason)
         case replies.Reassign():
-            to = named(directory, reply.to)
+            to = person_named(directory, reply.to)
             return moves.Reassign(of=person, to=to, reason=reply.reason)
         case replies.Ask():
             return moves.AskBack(text=reply.text)
@@ -44,11 +44,11 @@ def move_of(reply: Reply, person: Person, directory: Directory) -> moves.Move | 
     return None
 
 
-def named(directory: Directory, name: str) -> Person:
-    """Return the person whom somebody means: by id, address, whole name or first name.
+def person_named(directory: Directory, name: str) -> Person:
+    """Return the person with this id, address, whole name or first name.
 
     Raises:
-        MoveRefused: It is nobody, or several could be meant.
+        MoveRefused: It matches nobody, or several people.
     """
     found = directory.find(name)
     if found is not None:

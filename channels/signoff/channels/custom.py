@@ -1,4 +1,4 @@
-"""Channels of one's own: named in the settings, loaded where cards are sent and answers taken."""
+"""Loads the channels that a team has written, from the settings."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
     from signoff.channels.pipeline.port import Channel
 
-OURS: Final = frozenset(
+RESERVED_NAMES: Final = frozenset(
     {"email", "slack", "inbox", "cli", "api", "deadline", "settings", "withdrawn", "superseded"}
 )
-"""What stands for a channel in the audit already; the word of the inbox page is worth more."""
+"""Names with a meaning of their own in the audit; an answer on the inbox page, for instance, is
+better proven than one of another channel."""
 
 
 class AddedChannel(BaseModel):
@@ -41,8 +42,8 @@ class AddedChannel(BaseModel):
 
 
 def _free(name: str) -> str:
-    if name in OURS:
-        raise ValueError(f"{name!r} is a name of Signoff's own: call the channel something else")
+    if name in RESERVED_NAMES:
+        raise ValueError(f"{name!r} is a name that Signoff uses: choose another one")
     return name
 
 
@@ -51,16 +52,16 @@ AddedChannels = dict[ChannelName, AddedChannel]
 
 
 def added_channels(tables: Mapping[str, AddedChannel]) -> list[Channel]:
-    """Return the channels that the settings name, each made by its factory.
+    """Return the channels in the settings, each created by its factory.
 
     Raises:
-        ConfigError: One cannot be loaded, or does not take its settings.
+        ConfigError: A channel cannot be loaded, or rejects its settings.
     """
     return [_made(name, table) for name, table in tables.items()]
 
 
 def added_routes(tables: Mapping[str, AddedChannel], decisions: Decisions) -> Iterable[APIRouter]:
-    """Return what the gateway serves for those of them that take answers.
+    """Return the gateway's routes of those channels that take answers.
 
     Raises:
         ConfigError: See `added_channels`.
@@ -85,14 +86,14 @@ def _made(name: str, table: AddedChannel) -> Channel:
         made = factory(name, table.settings)
     except Exception as error:
         raise ConfigError(
-            f"{table.factory} did not take its settings: {type(error).__name__}: {error}. "
+            f"{table.factory} rejected its settings: {type(error).__name__}: {error}. "
             f"Correct the table [{key}].",
             key=key,
         ) from error
     if getattr(made, "name", None) != name or not callable(getattr(made, "deliver", None)):
         raise ConfigError(
-            f"{table.factory} made no channel: that has the name it was given, {name!r}, and a "
-            "method `deliver`. docs/how-to/add-a-channel.md has one.",
+            f"{table.factory} did not return a channel: an object with the name {name!r} and a "
+            "method `deliver`. See docs/how-to/add-a-channel.md.",
             key=f"{key}.factory",
         )
     channel: Channel = made

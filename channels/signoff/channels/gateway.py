@@ -34,25 +34,25 @@ _HEADERS: Final = {
 
 
 class Listener(Protocol):
-    """Something that takes answers in, while the gateway runs."""
+    """Receives answers while the gateway runs."""
 
     @property
     def name(self) -> str:
-        """What ``/readyz`` calls it: the table of its settings."""
+        """The name in ``/readyz``: the table of its settings."""
 
     @property
     def problem(self) -> str:
-        """What keeps it from taking answers in, "" where nothing does."""
+        """The problem that prevents it from receiving answers, "" if there is none."""
 
     @property
     def remote(self) -> bool:
-        """Whether it fetches from another server, without which the rest goes on."""
+        """Whether it fetches from another server; the gateway is ready without that server."""
 
     async def start(self) -> object:
-        """Begin to listen."""
+        """Start receiving."""
 
     async def stop(self) -> None:
-        """Take no more in."""
+        """Stop receiving."""
 
 
 class Gateway(Starlette):
@@ -131,8 +131,8 @@ def make_gateway(
         problems = {"redis": await _redis_problem(ledger)}
         problems |= {one.name: one.problem for one in listeners if not one.remote}
         ready = not any(problems.values())
-        # Another gateway would not reach a mailbox or Slack any better, and none of them has the
-        # timers: pages and clicks go on.
+        # These do not make a gateway unready: another one would not reach the mailbox or Slack
+        # either, and no gateway runs the timers.
         problems |= {one.name: one.problem for one in listeners if one.remote}
         late = await _lag(ledger)
         problems |= {"timers": late.problem}
@@ -169,7 +169,7 @@ class SecurityHeaders:
 
 
 async def _redis_problem(ledger: Ledger) -> str:
-    """Write to the ledger's Redis: a full or read-only one answers PING and takes nothing."""
+    """Write to the ledger's Redis, because a full or read-only Redis still answers PING."""
     store = ledger.store
     try:
         async with store.translated_client() as client:

@@ -1,4 +1,4 @@
-"""An answer that has reached us, and how we answer it back."""
+"""An answer from a person, and the notice that replies to it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _WITH_TOKEN: Final = frozenset(
         About.NOT_SHOWN,
     }
 )
-"""After these the person may still answer."""
+"""The subjects after which the person may answer again."""
 
 
 class Notice(NamedTuple):
-    """Something to tell one person."""
+    """A message to one person."""
 
     person: str
     about: About
@@ -39,18 +39,19 @@ class Notice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What somebody said, and what must be committed with what it does.
+    """An answer from a person, and the change that acknowledges it.
 
     Attributes:
-        holder: Who may answer what, as the token says.
-        token: The token, which a question back carries again.
-        source: A function of what came in, so that it is answered once.
-        reply_to: What the channel calls it, so that our answer appears below it.
-        also: Acknowledges what came in.
-        to: Where our answer goes, in the channel's terms; "" is where the card went. The person who
-            presses a button in a place gets an answer there, each time.
-        more: What the audit shall know about the person who answered.
-        vouched: Whether the channel vouches that it is this person's, whatever a policy asks for.
+        holder: The person and the request, according to the token.
+        token: The token; notices to which the person may reply have it too.
+        source: Derived from the incoming message, so that it is answered once.
+        reply_to: The channel's id of the incoming message, so that the notice appears below it.
+        also: Acknowledges the incoming message.
+        to: The address of the notice, in the channel's format; "" for that of the card. With an
+            address, the person gets each notice, and not only one of its kind a day.
+        more: Details about the author, for the audit.
+        vouched: Whether the channel proves that the answer is this person's, whatever proof a
+            policy requires.
     """
 
     holder: Holder
@@ -64,7 +65,7 @@ class Answer:
 
 
 def answer_back(change: Change, answer: Answer, notice: Notice) -> None:
-    """Add to a change a notice that answers one answer."""
+    """Add to a change a notice that replies to an answer."""
     holder, about, words = answer.holder, notice.about, notice.words
     mine = notice.person == holder.person
     tell(

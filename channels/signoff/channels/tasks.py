@@ -24,10 +24,10 @@ Drain = Callable[[], Coroutine[Any, Any, int]]
 def drains(router: Router, intake: Intake, deliveries: Iterable[Delivery]) -> dict[str, Drain]:
     """Return the drain of each stage of the channels, by the name of the stage.
 
-    The router hands its deliveries to these channels.
+    The router delivers through these channels in its own process.
     """
     channels = {stages.deliver(one.name): one for one in deliveries}
-    router.hand_to({stage: one.work for stage, one in channels.items()})
+    router.work_locally({stage: one.work for stage, one in channels.items()})
     found: dict[str, Drain] = {stages.ROUTE: router.drain, stages.INTAKE: intake.drain}
     return found | {stage: one.drain for stage, one in channels.items()}
 
@@ -53,7 +53,7 @@ def _task(loop: LoopThread, stage: str, drain: Drain) -> Callable[..., None]:
         try:
             count = loop.run(drain())
         except LedgerError as error:
-            # Nothing is lost: what was leased comes back, and the reconciler rings again.
+            # Nothing is lost: leases expire, and the reconciler rings again.
             log.warning("stage.ledger_unavailable", stage=stage, error=str(error))
             return
         if count:

@@ -112,7 +112,7 @@ async def take_text(
         text: The id of the approval and the answer, as in a mail: ``ap_… approve``.
         source: The id of this message in the channel; each is handled once.
     """
-    approval, _, words = text.strip().partition(" ")
+    approval, words = (*text.split(maxsplit=1), "", "")[:2]
     person = decisions.directory.by_address(channel, address)
     if person is None:
         log.info("answer.of_nobody", channel=channel, approval=approval[:64])

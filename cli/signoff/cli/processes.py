@@ -212,7 +212,7 @@ def _email(parts: Parts, key: MessageKey) -> EmailChannel:
 
 def _delivery(parts: Parts, channel: Channel) -> Delivery:
     """Return the stage that delivers by a channel."""
-    from signoff.channels.pipeline.bundles import Bundling  # noqa: PLC0415
+    from signoff.channels.pipeline.bundles import BundleRule  # noqa: PLC0415
     from signoff.channels.pipeline.deliver import Delivery  # noqa: PLC0415
 
     settings = parts.settings
@@ -222,7 +222,7 @@ def _delivery(parts: Parts, channel: Channel) -> Delivery:
         directory=parts.decisions.directory,
         inbox=settings.inbox,
         roster=parts.decisions.roster,
-        bundling=Bundling(settings.delivery.bundle_over, settings.delivery.bundle_within),
+        bundling=BundleRule(settings.delivery.bundle_over, settings.delivery.bundle_within),
         notifications=settings.notifications.as_told(),
         subscribed=_subscribed(parts),
     )

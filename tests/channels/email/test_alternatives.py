@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from channels.email.test_programs import mail
 from signoff.channels.email.parsing.alternatives import DIFFERENT, UNREADABLE, essence
 from signoff.channels.email.parsing.formats import text_of_enriched, text_of_rtf
-from signoff.channels.email.parsing.quoting import HIDDEN, UNTOLD
+from signoff.channels.email.parsing.quoting import AMBIGUOUS, HIDDEN
 from signoff.channels.email.parsing.reading import IncomingMail, read_mail
 
 PLAIN, HTML, AMP = "text/plain", "text/html", "text/x-amp-html"
@@ -135,7 +135,7 @@ def test_what_is_in_doubt_in_one_form_may_be_told_by_another() -> None:
     page = "<p>approve</p><hr><p>only half</p>"
     assert read((PLAIN, "approve\r\n\r\n> only half"), (HTML, page)).doubt == ""
     for plain in ("approve", "approve\r\nonly half", f"approve\r\n{'_' * 30}\r\nonly half"):
-        assert read((PLAIN, plain), (HTML, page)).doubt in (UNTOLD, DIFFERENT)
+        assert read((PLAIN, plain), (HTML, page)).doubt in (AMBIGUOUS, DIFFERENT)
     faint = "<p>approve <i style='color:#fff'>only half</i></p>"
     for plain in ("approve", "approve only half", "approve\r\n\r\n> only half"):
         assert read((PLAIN, plain), (HTML, faint)).doubt in (HIDDEN, DIFFERENT)

@@ -13,7 +13,7 @@ from channels.email.test_quoting import OUR_MAIL, QUOTES
 from channels.test_intake import reply as reply_to
 from channels.test_intake import take
 from signoff.channels.email.parsing.markup import lines_of_html
-from signoff.channels.email.parsing.quoting import HIDDEN, TOO_LONG, UNTOLD, read_reply
+from signoff.channels.email.parsing.quoting import AMBIGUOUS, HIDDEN, TOO_LONG, read_reply
 from signoff.channels.email.parsing.reading import read_mail
 from signoff.core.approvals.approval import State
 
@@ -74,15 +74,15 @@ TOLD_PAGES = {
 @pytest.mark.parametrize("text", UNTOLD_TEXTS.values(), ids=UNTOLD_TEXTS)
 def test_a_text_that_cannot_be_told_is_in_doubt(text: str) -> None:
     """A part of the text may be quoted."""
-    assert read_reply(text).doubt in (UNTOLD, HIDDEN)
-    assert read_mail(mail(text)).doubt in (UNTOLD, HIDDEN)
+    assert read_reply(text).doubt in (AMBIGUOUS, HIDDEN)
+    assert read_mail(mail(text)).doubt in (AMBIGUOUS, HIDDEN)
 
 
 @pytest.mark.parametrize("page", UNTOLD_PAGES.values(), ids=UNTOLD_PAGES)
 def test_a_page_that_cannot_be_told_is_in_doubt(page: str) -> None:
     """Programs quote with rules and borders, and people draw them too."""
     for below in ("", "<p>Thanks</p>", "<blockquote type=cite>x</blockquote>"):
-        assert read_mail(mail(page=page + below)).doubt == UNTOLD
+        assert read_mail(mail(page=page + below)).doubt == AMBIGUOUS
     assert "half" not in read_mail(mail(page=page)).own_text
 
 
@@ -97,7 +97,7 @@ def test_a_line_that_we_sent_is_told_where_it_was_wrapped() -> None:
     """A wrapped rest of a line is recognised by comparing it with the sent mail."""
     text = f"approve\n\n{LONG}\nin the middle\n> of it.\n"
     sent = [f"{LONG} in the middle".removeprefix("> "), "of it."]
-    assert read_reply(text).doubt == UNTOLD
+    assert read_reply(text).doubt == AMBIGUOUS
     assert read_reply(text, sent)[:1] == ("approve",)
     assert read_reply(text, sent).doubt == ""
 
@@ -172,7 +172,7 @@ async def test_a_mail_in_doubt_decides_nothing_and_is_asked_about(channels: Chan
     approval, token = await channels.ask()
     told = await take(channels, reply_to(token, f"approve\n{RULE}\nonly half"))
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
-    assert [UNTOLD in one.text for one in told] == [True]
+    assert [AMBIGUOUS in one.text for one in told] == [True]
 
 
 @pytest.mark.parametrize(

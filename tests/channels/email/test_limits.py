@@ -17,7 +17,7 @@ from signoff.channels.email.inbound.limits import SPAN, Limits
 from signoff.channels.email.inbound.server import MailServer
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.settings import EmailSettings, InboundSettings, LimitSettings
-from signoff.channels.pipeline.reply_tokens import Holder, issue, new_token
+from signoff.channels.pipeline.reply_tokens import Holder, issue_token, new_token
 from signoff.core.approvals.approval import State
 
 MAILBOX = "approvals@signoff.example"
@@ -29,7 +29,9 @@ async def addresses(ledger: Ledger) -> list[str]:
     """Return three addresses with issued tokens."""
     change = Change()
     within = timedelta(hours=1)
-    tokens = [issue(change, Holder(f"ap_{n}", "mara", "email"), within=within) for n in range(3)]
+    tokens = [
+        issue_token(change, Holder(f"ap_{n}", "mara", "email"), within=within) for n in range(3)
+    ]
     await ledger.commit(change)
     return [f"approvals+{token}@signoff.example" for token in tokens]
 

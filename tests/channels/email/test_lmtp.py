@@ -15,7 +15,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.inbound.server import MailServer
 from signoff.channels.email.inbound.stored import load
 from signoff.channels.email.settings import EmailSettings, InboundSettings
-from signoff.channels.pipeline.reply_tokens import Holder, issue, new_token
+from signoff.channels.pipeline.reply_tokens import Holder, issue_token, new_token
 from signoff.core.base.errors import LedgerUnavailable
 
 MAIL = b"From: mara@example.com\r\nSubject: Re: x\r\n\r\napprove\r\n"
@@ -27,7 +27,7 @@ async def addresses(ledger: Ledger) -> list[str]:
     change = Change()
     within = timedelta(hours=1)
     tokens = [
-        issue(change, Holder("ap_1", who, "email"), within=within) for who in ("mara", "cleo")
+        issue_token(change, Holder("ap_1", who, "email"), within=within) for who in ("mara", "cleo")
     ]
     await ledger.commit(change)
     return [f"approvals+{token}@signoff.example" for token in tokens]

@@ -29,7 +29,7 @@ END = make_notice(
     token="",
     example="",
     headline="Reimburse has run",
-    text="You approved it.\n\nThe agent's last word:\n\nPaid, €2500.",
+    text="You approved it.\n\nThe agent's final message:\n\nPaid, €2500.",
     good=True,
 )
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from answered import Verdict, verdict_of
 from signoff.channels.email.parsing.incoming import CUT_MARKER
-from signoff.channels.email.parsing.quoting import UNTOLD, own_text, read_reply
+from signoff.channels.email.parsing.quoting import AMBIGUOUS, own_text, read_reply
 
 CORPUS = pathlib.Path(__file__).parents[4] / "shared" / "corpora" / "email"
 needs_corpus = pytest.mark.skipif(
@@ -228,5 +228,5 @@ def test_a_line_of_a_signature_is_no_postscript(line: str) -> None:
 @pytest.mark.parametrize("line", ["reject", "Reject!", "Nein", "approve"])
 def test_an_answer_below_a_signature_cannot_be_told(line: str) -> None:
     """It may be the person's, or from an older mail without marks."""
-    assert read_reply(f"approve\n\n-- \nMara Lind\n{line}").doubt == UNTOLD
+    assert read_reply(f"approve\n\n-- \nMara Lind\n{line}").doubt == AMBIGUOUS
     assert not read_reply(f"-- \nMara Lind\n{line}").answer

@@ -113,7 +113,7 @@ async def test_one_that_stands_still_is_broken_off_and_may_be_tried_again(gate: 
     """The time on the clock is limited too, but a busy machine may be the reason."""
     hasty = Readers(seconds=1, wall=0.2, program=(ODD, str(gate)))
     try:
-        with pytest.raises(ReaderDied, match="stood still"):
+        with pytest.raises(ReaderDied, match="hung"):
             await hasty.read(b"!sleep")
         assert children(ODD) == []
     finally:
@@ -154,6 +154,17 @@ async def test_a_cancelled_reading_leaves_no_answer_behind(odd: Readers) -> None
     with pytest.raises(asyncio.CancelledError):
         await task
     assert await odd.read(PLAIN) == read_mail(PLAIN)
+
+
+async def test_closing_ends_a_reading(gate: Path) -> None:
+    """A process that stops while a mail is read leaves the mail to others."""
+    made = Readers(program=(ODD, str(gate)))
+    task = asyncio.create_task(made.read(b"!hang"))
+    await opened(gate)
+    await made.close()
+    with pytest.raises(ReaderDied):
+        await task
+    assert children(ODD) == []
 
 
 def test_they_end_with_the_process_that_started_them(gate: Path) -> None:

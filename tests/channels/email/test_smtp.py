@@ -17,7 +17,7 @@ from ports import free_port
 from signoff.channels.email.outbound.smtp import FAULTS, Envelope, SmtpSender, translate
 from signoff.channels.email.settings import SmtpSettings
 from signoff.channels.pipeline.reply_tokens import new_token
-from signoff.core.base.errors import ConfigError, MailDeferred, MailRefused
+from signoff.core.base.errors import ConfigError, MailDeferred, MailRefused, MailThrottled
 
 DATA = b"From: a@signoff.example\r\nTo: mara@example.com\r\nSubject: x\r\n\r\nHello\r\n"
 
@@ -189,6 +189,26 @@ async def test_after_a_421_the_others_get_a_new_connection(start_sink: SinkFacto
     sink = await start_sink(answers={"RCPT busy@example.com": "421 4.7.0 Closing"})
     errors = await sender(sink).send([mail("busy@example.com"), mail(), mail()])
     assert [type(error) for error in errors] == [MailDeferred, type(None), type(None)]
+
+
+async def test_a_server_that_asks_for_less_is_left_alone(
+    start_sink: SinkFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mail that was throttled is not tried again at once, nor are those after it."""
+    sink = await start_sink()
+    senders: list[str] = []
+
+    async def accept_one(
+        server: Any, session: Any, envelope: Any, address: str, options: list[str]
+    ) -> str:
+        senders.append(address)
+        envelope.mail_from = address
+        return "250 OK" if len(senders) == 1 else "451 4.7.1 Slow down"
+
+    monkeypatch.setattr(sink, "handle_MAIL", accept_one)
+    errors = await sender(sink).send([mail(), mail(), mail()])
+    assert [type(error) for error in errors] == [type(None), MailDeferred, MailThrottled]
+    assert len(senders) == 2
 
 
 async def test_tokens_stay_out_of_what_is_said() -> None:

@@ -14,7 +14,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.inbound.server import MailServer
 from signoff.channels.email.inbound.stored import load
 from signoff.channels.email.settings import EmailSettings, InboundSettings
-from signoff.channels.pipeline.reply_tokens import Holder, issue
+from signoff.channels.pipeline.reply_tokens import Holder, issue_token
 
 ENDS = [
     b"\n.\n",
@@ -45,7 +45,7 @@ async def test_a_mail_inside_of_a_mail_is_text(
 ) -> None:
     """The inner envelope's sender is never a mail's sender, and its commands are not run."""
     change = Change()
-    token = issue(change, Holder("ap_1", "mara", "email"), within=timedelta(hours=1))
+    token = issue_token(change, Holder("ap_1", "mara", "email"), within=timedelta(hours=1))
     await ledger.commit(change)
     to = f"approvals+{token}@signoff.example".encode()
     inner = b"MAIL FROM:<mara@example.com>\r\nRCPT TO:<%b>\r\nDATA\r\nFrom: mara@example.com" % to

@@ -77,7 +77,7 @@ async def test_who_decides_and_what_comes_next(browser: Browser, office: Channel
     for one in (
         "Mon 2 Mar 2026, 13:00 UTC Reminder to Mara Lind",
         "Mon 2 Mar 2026, 14:00 UTC Escalates to board: Dan Roe",
-        "Mon 2 Mar 2026, 15:00 UTC Rejected, because nobody answered",
+        "Mon 2 Mar 2026, 15:00 UTC Rejected, because it was not decided in time",
     ):
         assert one in ahead
     assert '<time datetime="2026-03-02T14:00:00Z">Mon 2 Mar 2026, 14:00 UTC</time>' in page.text
@@ -96,7 +96,7 @@ async def test_one_phase_after_the_other(browser: Browser, office: Channels) -> 
     assert "the board is asked after this phase" in words
     assert (await send(browser, approval, "approve", reason="ours is fine")).status_code == 303
     words = plain(await browser.get(page_of(approval.id)))
-    assert "Approved here, and it went on to the board: reimburse" in words
+    assert "reimburse was approved at your level and now waits for the board" in words
     for one in ("Mara Lind approved by inbox", "ours is fine", "Dan Roe has not answered yet"):
         assert one in words
     assert "Approved; next: the board: Dan Roe" in words

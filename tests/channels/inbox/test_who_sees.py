@@ -235,7 +235,7 @@ async def test_who_was_asked_before_reads_where_it_went(browser: Browser, office
     office.clock.advance(timedelta(hours=2))
     await enter(browser, MARA)
     page = await browser.get(page_of(approval.id))
-    assert "Escalated to board" in page.text
+    assert "was escalated to board" in page.text
     answer = await send(browser, approval, "approve")
     assert answer.status_code == 409
     assert (await office.ledger.approval(approval.id)).state is State.PENDING

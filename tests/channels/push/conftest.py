@@ -21,7 +21,7 @@ from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings, PushSettings
 from signoff.channels.inbox.subscriptions import subscribed
 from signoff.channels.inbox.vapid import public_key
-from signoff.channels.pipeline.bundles import Bundling
+from signoff.channels.pipeline.bundles import BundleRule
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.push.sender import PushSender
 from signoff.core.directory.people import Person
@@ -44,7 +44,7 @@ class Notified:
     channels: Channels
     sender: PushSender
     browser: Browser
-    bundling: Bundling | None = None
+    bundling: BundleRule | None = None
 
     async def deliver(self) -> None:
         """Deliver waiting messages and send their notifications."""

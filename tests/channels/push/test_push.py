@@ -28,7 +28,7 @@ from signoff.channels.inbox.subscriptions import (
     subscriptions_of,
 )
 from signoff.channels.inbox.vapid import public_key
-from signoff.channels.pipeline.bundles import Bundling
+from signoff.channels.pipeline.bundles import BundleRule
 from signoff.channels.push.sender import PushSender
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.moves import Remind
@@ -141,7 +141,7 @@ async def test_a_bundle_is_one_notification(office: Notified, service: PushServi
     device = service.device()
     await office.turn_on(device)
     office.channels.channel = Post(bundles=True)
-    office.bundling = Bundling(over=3, within=timedelta(minutes=5))
+    office.bundling = BundleRule(over=3, within=timedelta(minutes=5))
     for number in range(5):
         await office.channels.open(amount=number)
     for _ in range(4):

@@ -54,7 +54,7 @@ async def test_the_requester_answers_by_a_button(office: Office) -> None:
     await office.deliver()
 
     assert "Sales" in str(office.card()["blocks"])
-    assert "Riley Voss has answered you" in str(office.workspace.cards("D0MARA"))
+    assert "Riley Voss answered your question" in str(office.workspace.cards("D0MARA"))
     assert "was passed on" in str(office.workspace.whispers)
     after = await office.ledger.approval(about)
     assert (after.state, after.open_question) == (State.PENDING, None)

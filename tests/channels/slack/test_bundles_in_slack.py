@@ -13,7 +13,7 @@ from builders import MARA, NOON
 from channels.slack.limits import faults_of
 from channels.slack.office import MARA_AT, Office
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.channels.pipeline.bundles import MOST, Bundling, blank
+from signoff.channels.pipeline.bundles import MOST, BundleRule, blank
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Entry, Kind, Message
 from signoff.channels.slack.outbound import blocks
@@ -21,7 +21,7 @@ from signoff.channels.slack.outbound.channel import SlackChannel
 from signoff.core.approvals.approval import Approval
 from signoff.core.policies.policy import Policy
 
-BUNDLING = Bundling(over=3, within=timedelta(minutes=5))
+BUNDLING = BundleRule(over=3, within=timedelta(minutes=5))
 THERE = f"D{MARA_AT[1:]}"
 
 

@@ -76,7 +76,7 @@ async def test_a_question_is_asked_in_a_modal_and_the_answer_shows(office: Offic
     card = str(office.card()["blocks"])
     assert "Which <b>team</b>?" in card
     assert "Sales" in card
-    assert "Riley Voss has answered you" in str(office.workspace.cards("D0MARA"))
+    assert "Riley Voss answered your question" in str(office.workspace.cards("D0MARA"))
     await office.press("approve")
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 

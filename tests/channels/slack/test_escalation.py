@@ -46,7 +46,7 @@ async def test_a_card_of_a_level_that_is_over(office: Office) -> None:
     assert reminder["thread_ts"] == office.card()["ts"]
 
     await later(office, HOUR / 2)
-    assert "Escalated to finance" in texts(office, MARA_AT)
+    assert "was escalated to finance" in texts(office, MARA_AT)
     assert "'signoff.approve'" not in texts(office, MARA_AT)
 
     await office.handler.handle(click)

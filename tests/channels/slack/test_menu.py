@@ -54,7 +54,7 @@ async def test_a_comment_stands_on_the_card(office: Office) -> None:
     await office.route()
     await office.deliver()
     assert "as in the <b>offer</b>" in str(office.card()["blocks"])
-    assert "Your comment is on the card" in whispered(office)
+    assert "is on the card" in whispered(office)
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
     empty = await office.submit({"reason": {"value": " "}}, view=office.workspace.views[-1])
     assert empty is None or list(empty["errors"]) == ["reason"]

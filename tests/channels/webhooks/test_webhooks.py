@@ -18,15 +18,20 @@ from structlog.testing import LogCapture
 
 from builders import MARA, paused, present
 from deciding import Decider
+from ports import free_port
 from signoff.broker import stages
+from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.channels.pipeline.outbox import post_each
 from signoff.channels.web.signatures import is_signed, key_of, standard
 from signoff.channels.webhooks.addresses import PrivateAddress, public_address
-from signoff.channels.webhooks.dead import letters, replay
+from signoff.channels.webhooks.dead_letters import dead_letters, replay
 from signoff.channels.webhooks.feed import Feed
 from signoff.channels.webhooks.posting import Poster
 from signoff.channels.webhooks.sender import PAUSES, Sender
 from signoff.channels.webhooks.settings import Webhook
+from signoff.core.base.errors import LedgerUnavailable
 from signoff.testing import VirtualClock
 
 SECRETS = ("whsec_" + "a" * 32, "whsec_" + "b" * 32)
@@ -171,13 +176,13 @@ async def test_what_is_never_taken_is_kept_and_can_be_replayed(
             clock.advance(timedelta(seconds=pause * 1.3))
             await drained(still_ledger, one)
         assert len(receiver.posted) == attempts
-        (letter,) = await letters(still_ledger, "erp")
+        (letter,) = await dead_letters(still_ledger, "erp")
         assert letter.problem == f"it answered {statuses[0]}"
         receiver.statuses = [204]
         assert await replay(still_ledger, "erp") == 1
         await drained(still_ledger, one)
         assert receiver.posted[0][0]["webhook-id"] == receiver.posted[-1][0]["webhook-id"]
-        assert await letters(still_ledger, "erp") == []
+        assert await dead_letters(still_ledger, "erp") == []
         assert await replay(still_ledger, "erp") == 0
 
 
@@ -189,6 +194,20 @@ async def test_a_server_that_is_away_costs_an_attempt(
     await waiting(still_ledger, one)
     await drained(still_ledger, one)
     assert (await still_ledger.backlog())[stages.webhook("erp")] == 1
+
+
+async def test_without_redis_a_drain_fails_as_every_stage_does() -> None:
+    """The error is that of the ledger, which the tasks expect, and not a group of errors."""
+    ledger = Ledger(Store.open(f"redis://127.0.0.1:{free_port()}/0"))
+
+    async def post(item: Item) -> Change:
+        await ledger.now()
+        return Change().ack(item)
+
+    items = [Item(stage="webhook.erp", id=str(at), body={}, token="", attempts=1) for at in (1, 2)]
+    with pytest.raises(LedgerUnavailable):
+        await post_each(ledger, items, post)
+    await ledger.close()
 
 
 async def test_a_name_that_leads_inside_is_not_followed(

@@ -28,7 +28,7 @@ from signoff.channels.aap.wire import stamp
 from signoff.channels.pipeline.outbox import dead_letter, drain, post_each, work_of
 from signoff.channels.web.signatures import key_of, sign
 from signoff.channels.webhooks.addresses import PrivateAddress, Resolve, resolve, why_refused
-from signoff.channels.webhooks.posting import Answer, Poster
+from signoff.channels.webhooks.posting import Poster, Response
 from signoff.core.approvals import programs
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import Conflict, SignoffError
@@ -101,7 +101,7 @@ class Receivers:
                 param="delivery",
             )
 
-    async def notify(self, receiver: Receiver, message: dict[str, str], now: datetime) -> Answer:
+    async def notify(self, receiver: Receiver, message: dict[str, str], now: datetime) -> Response:
         """Post a notification.
 
         Raises:
@@ -111,7 +111,7 @@ class Receivers:
 
     async def _post(
         self, receiver: Receiver, message: dict[str, str], now: datetime, *, most: int = 0
-    ) -> Answer:
+    ) -> Response:
         body = json.dumps(message, separators=(",", ":")).encode()
         signed = sign([key_of(receiver.signing_secret) or b""], message["id"], now, body)
         # Receivers of several names may be at one address. Each has to show the certificate of its

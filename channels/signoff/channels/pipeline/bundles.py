@@ -24,12 +24,12 @@ from signoff.broker.limits.throttle import Rule, Throttle, hashed
 from signoff.broker.work import (
     BundleKind,
     BundleWork,
+    Bundling,
     Listed,
     SendBundle,
     SendCard,
     SendReminder,
 )
-from signoff.broker.work import Bundling as Decided
 from signoff.channels.pipeline.outbox import legible, read_each, work_of
 from signoff.channels.pipeline.port import (
     Channel,
@@ -43,7 +43,7 @@ from signoff.channels.pipeline.port import (
     Retry,
 )
 from signoff.channels.pipeline.pushes import Pushes, notify
-from signoff.channels.pipeline.reply_tokens import GRACE, Holder, Role, issue
+from signoff.channels.pipeline.reply_tokens import GRACE, Holder, Role, issue_token
 from signoff.channels.pipeline.results import deliver_each, refuse, tried_again
 from signoff.channels.words import phrases
 from signoff.core.approvals import deliveries
@@ -69,7 +69,7 @@ KEPT: Final = timedelta(days=60) + GRACE
 _ID: Final = "bn_"
 
 
-class Bundling(NamedTuple):
+class BundleRule(NamedTuple):
     """When several cards become one message.
 
     Attributes:
@@ -87,7 +87,7 @@ def bundle_id(items: Collection[str]) -> str:
     return _ID + base64.b32encode(hashlib.sha256(text.encode()).digest()[:10]).decode().lower()
 
 
-class Known(NamedTuple):
+class BundleRecord(NamedTuple):
     """The record of a bundle: who got it, where, and what it lists."""
 
     person: str
@@ -96,7 +96,7 @@ class Known(NamedTuple):
     listed: tuple[Listed, ...]
 
 
-async def find_bundle(ledger: Ledger, bundle: str) -> Known | None:
+async def find_bundle(ledger: Ledger, bundle: str) -> BundleRecord | None:
     """Return the record of a bundle, None if there is none or it is gone.
 
     Raises:
@@ -109,7 +109,7 @@ async def find_bundle(ledger: Ledger, bundle: str) -> Known | None:
     listed = tuple(
         Listed(approval=one["approval"], level_key=one["turn"]) for one in kept["listed"]
     )
-    return Known(kept["person"], kept["channel"], kept["address"], listed)
+    return BundleRecord(kept["person"], kept["channel"], kept["address"], listed)
 
 
 def _key(bundle: str) -> str:
@@ -134,11 +134,11 @@ class Gathered:
 
     def put_back(self, item: Item) -> Change:
         """Return the change that lets an item wait for others."""
-        body = {**item.body, "bundling": Decided.WAITS.value}
+        body = {**item.body, "bundling": Bundling.WAITS.value}
         return Change().retry(item, after=self.later[item.id], counted=False, body=body)
 
 
-class Gathering:
+class Bundler:
     """Makes bundles of the deliveries of one channel.
 
     Args:
@@ -149,7 +149,7 @@ class Gathering:
     """
 
     def __init__(
-        self, ledger: Ledger, channel: str, pages: Pages | None, bundling: Bundling | None
+        self, ledger: Ledger, channel: str, pages: Pages | None, bundling: BundleRule | None
     ) -> None:
         self._ledger = ledger
         self._channel = channel
@@ -181,14 +181,14 @@ class Gathering:
         found: Gathered,
         to: tuple[str, BundleKind],
         group: list[Ready],
-        bundling: Bundling,
+        bundling: BundleRule,
         *,
         now: datetime,
     ) -> None:
         person, kind = to
         counted = f"{self._channel}:{kind}:{hashed(person)}"
         bundles = Rule(f"rate:bundles:{counted}", 1, bundling.within)
-        have_waited = any(_decided(item) is Decided.WAITS for item, _, _ in group)
+        have_waited = any(_decided(item) is Bundling.WAITS for item, _, _ in group)
         if not have_waited and len(group) <= bundling.over:
             alone = Rule(f"rate:cards:{counted}", bundling.over, bundling.within)
             for one in group:
@@ -217,7 +217,7 @@ class Gathering:
         kept = {**known, "listed": [one.model_dump() for one in listed]}
         change.put_raw(_key(bundle), json.dumps(kept), ttl=KEPT)
         holder = Holder(bundle, person, self._channel, Role.BUNDLE)
-        token = issue(change, holder, within=KEPT - GRACE)
+        token = issue_token(change, holder, within=KEPT - GRACE)
         change.send(SendBundle(**known, bundle=bundle, purpose=kind, listed=listed, token=token))
         try:
             await self._ledger.commit(change)
@@ -237,7 +237,7 @@ def _kind_of(item: Item) -> BundleKind | None:
 
     A delivery that was tried before may have arrived as a single message.
     """
-    if item.attempts > 1 or _decided(item) is Decided.ALONE:
+    if item.attempts > 1 or _decided(item) is Bundling.ALONE:
         return None
     match work_of(item):
         case SendCard():
@@ -247,9 +247,9 @@ def _kind_of(item: Item) -> BundleKind | None:
     return None
 
 
-def _decided(item: Item) -> Decided:
+def _decided(item: Item) -> Bundling:
     work = work_of(item)
-    return work.bundling if isinstance(work, SendCard | SendReminder) else Decided.UNDECIDED
+    return work.bundling if isinstance(work, SendCard | SendReminder) else Bundling.UNDECIDED
 
 
 def _may_wait(one: Ready, now: datetime, seconds: float) -> bool:

@@ -1,4 +1,4 @@
-"""Cards on their way, and reminders: a delivery for each who is asked, with a token."""
+"""Queues cards and reminders: one delivery for each approver and channel, with a token."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Final
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import SendCard, SendReminder
-from signoff.channels.pipeline.reply_tokens import Holder, issue
+from signoff.channels.pipeline.reply_tokens import Holder, issue_token
 from signoff.channels.words.phrases import reminder
 from signoff.core.approvals.approval import Approval, Asked
 from signoff.core.directory.people import Directory
 
-_OPEN: Final = timedelta(days=1)
+_WITHOUT_DEADLINE: Final = timedelta(days=1)
+"""Tokens are valid for this time and their grace, a month; each reminder has a new one."""
 
 
 def send_cards(
@@ -23,13 +24,13 @@ def send_cards(
     now: datetime,
     only: Sequence[Asked] | None = None,
 ) -> Change:
-    """Add to a change the deliveries of cards.
+    """Add the deliveries of cards to a change, and return it.
 
     Args:
-        change: Added to.
-        approval: As it stands, with those who are asked.
-        now: The present.
-        only: Whose cards; None for all who are asked.
+        change: The change.
+        approval: The current approval, with the people who are asked.
+        now: The current time.
+        only: The cards to send; None for all.
     """
     level_key = approval.level_key
     for asked in approval.asked if only is None else only:
@@ -40,7 +41,7 @@ def send_cards(
                 approval=approval.id,
                 person=asked.key,
                 level_key=level_key,
-                token=issue(change, holder, within=time_left(approval, now)),
+                token=issue_token(change, holder, within=time_left(approval, now)),
             )
         )
     return change
@@ -49,14 +50,14 @@ def send_cards(
 def remind(
     change: Change, approval: Approval, directory: Directory, *, nth: str, now: datetime
 ) -> Change:
-    """Add to a change a message below each card whose answer is awaited.
+    """Add to a change a reminder for each card whose answer is awaited, and return it.
 
     Args:
-        change: Added to.
-        approval: Pending.
+        change: The change.
+        approval: The pending approval.
         directory: The people.
-        nth: Which reminder of this level it is; the same one is sent once.
-        now: The present.
+        nth: Identifies the reminder among those of this level; each is sent once.
+        now: The current time.
     """
     awaited = approval.ballot.awaited
     for asked in approval.asked:
@@ -74,13 +75,14 @@ def remind(
                 headline=words.headline,
                 text=words.text,
                 example=words.example,
-                token=issue(change, holder, within=time_left(approval, now)),
+                token=issue_token(change, holder, within=time_left(approval, now)),
             )
         )
     return change
 
 
 def time_left(approval: Approval, now: datetime) -> timedelta:
-    """Return for how long an answer to a card can still count; a day where it stays open."""
-    # A token lives on for its grace, a month.
-    return approval.deadline - now if approval.deadline is not None else _OPEN
+    """Return how long an answer can still count, or a day if there is no deadline."""
+    if approval.deadline is None:
+        return _WITHOUT_DEADLINE
+    return max(approval.deadline - now, timedelta())

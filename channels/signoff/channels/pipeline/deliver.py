@@ -32,11 +32,11 @@ from signoff.broker.work import (
     UpdateBundle,
     UpdateCard,
 )
-from signoff.channels.pipeline.bundles import BundleDelivery, Bundling, Gathering
+from signoff.channels.pipeline.bundles import BundleDelivery, Bundler, BundleRule
 from signoff.channels.pipeline.informing import (
     Notifications,
     addressee,
-    by_mail_instead,
+    fall_back_to_mail,
     is_reported,
     waits_for_result,
 )
@@ -65,7 +65,7 @@ from signoff.channels.pipeline.pushes import Pushes, Subscribed, notify, recipie
 from signoff.channels.pipeline.quiet_hours import (
     comes_with_card,
     delivery_held_until,
-    is_spared,
+    is_needless_reminder,
     pause,
 )
 from signoff.channels.pipeline.results import deliver_each, refuse, tried_again
@@ -108,7 +108,7 @@ class Delivery:
         directory: Directory,
         inbox: Pages | None = None,
         roster: Roster | None = None,
-        bundling: Bundling | None = None,
+        bundling: BundleRule | None = None,
         notifications: Notifications | None = None,
         subscribed: Subscribed | None = None,
     ) -> None:
@@ -119,7 +119,7 @@ class Delivery:
         self._rewrites = isinstance(channel, Rewriting) and channel.rewrites
         can_list = isinstance(channel, Bundles) and channel.bundles
         pages = inbox if bundling is not None and can_list else None
-        self._gathering = Gathering(ledger, channel.name, pages, bundling)
+        self._bundler = Bundler(ledger, channel.name, pages, bundling)
         self._pushes = Pushes(subscribed)
         self._bundles = BundleDelivery(
             ledger, channel, roster=self._roster, inbox=inbox, pushes=self._pushes
@@ -163,9 +163,9 @@ class Delivery:
         failed: dict[str, Exception] = {}
         waits: dict[str, float] = {}
         held: dict[str, datetime] = {}
-        spare = _spare(items)
+        superseded = _superseded_updates(items)
         for item in items:
-            if item.id in spare:
+            if item.id in superseded:
                 continue
             approval = approvals[approval_of(item)]
             try:
@@ -183,7 +183,7 @@ class Delivery:
                 messages[item.id] = message
         await self._recall(messages, {item.id: approvals[approval_of(item)] for item in items})
         ready = [(item, messages[item.id]) for item in items if item.id in messages]
-        gathered = await self._gathering.gather(
+        gathered = await self._bundler.gather(
             [(item, message, legible(approvals[approval_of(item)])) for item, message in ready],
             now=now,
         )
@@ -199,7 +199,7 @@ class Delivery:
         def build(item: Item, approval: Approval, now: datetime) -> Change:
             if item.id in failed:
                 raise failed[item.id]
-            if item.id in spare:
+            if item.id in superseded:
                 return Change().ack(item)
             if waits.get(item.id):
                 return Change().retry(item, after=waits[item.id], counted=False)
@@ -288,6 +288,8 @@ class Delivery:
             unsure=item.attempts - 1 > work.failed,
             copies=asked.copies,
             level_key=asked.level_key,
+            decides=approval.state is State.PENDING
+            and asked.is_for(approval.approvers, approval.level_key),
         )
         if isinstance(work, SendCard):
             return replace(message, token=work.token)
@@ -358,7 +360,7 @@ class Delivery:
                 # This person was asked again, and has the card of a later level.
                 return None
             case CloseLevel() if approval.state is State.PENDING:
-                return phrases.went_on(approval, self._directory, asked.level_key, asked.person)
+                return phrases.moved_on(approval, self._directory, asked.level_key, asked.person)
             case ReportFailure(problem=problem):
                 return phrases.refusal("failed", approval, problem, self._directory, asked.person)
             case ReportResult(remarks=remarks):
@@ -394,7 +396,7 @@ class Delivery:
         """Put a message back until its recipient works; the audit notes a card once."""
         work = _delivery(item)
         asked = self._asked(work, approval)
-        if asked is None or is_spared(work, approval, asked, until):
+        if asked is None or is_needless_reminder(work, approval, asked, until):
             log.info("delivery.spared", item=item.id, approval=approval.id)
             return Change().ack(item)
         change, body = Change(), None
@@ -494,7 +496,7 @@ class Delivery:
             rewrite(change, approval, asked)
 
 
-def _spare(items: Sequence[Item]) -> frozenset[str]:
+def _superseded_updates(items: Sequence[Item]) -> frozenset[str]:
     """Return the ids of the updates that a later update of the same card replaces."""
     works = {item.id: work_of(item) for item in items}
     updates = {name: work for name, work in works.items() if isinstance(work, UpdateCard)}
@@ -550,7 +552,7 @@ def _not_informed(
     event = deliveries.informed(
         approval, work.person, work.channel, work.milestone, now=now, problem=reason
     )
-    by_mail_instead(change.note([event]), work)
+    fall_back_to_mail(change.note([event]), work)
 
 
 def _give_up(item: Item, approval: Approval | None, problem: str, now: datetime) -> Change:

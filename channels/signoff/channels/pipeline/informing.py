@@ -1,4 +1,4 @@
-"""Messages to those who do not decide: to the requester, and to people who are informed."""
+"""Messages to people who do not decide: the requester, and people who are informed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _UNDER_WAY = frozenset({Handoff.RECORDED, Handoff.STARTED, Handoff.FINISHED})
 
 @dataclass(frozen=True, slots=True)
 class Notifications:
-    """How people are told who do not decide.
+    """The settings for messages to people who do not decide.
 
     Attributes:
-        wait_for_result: How long the news of a decision waits for the result of the call, so that
-            one message tells both.
-        requester_domains: The domains of mail addresses at which requesters are told who are not in
-            the directory.
+        wait_for_result: How long a message about a decision waits for the result of the call, so
+            that one message reports both.
+        requester_domains: The mail domains of requesters who get messages without being in the
+            directory.
     """
 
     wait_for_result: timedelta = timedelta()
@@ -40,14 +40,14 @@ def announce_to(
     enabled: Collection[str],
     domains: Collection[str],
 ) -> Change:
-    """Add to a change that those who do not decide are told of a milestone.
+    """Add to a change the messages about a milestone to people who do not decide; return it.
 
     Args:
-        change: Added to.
-        work: What has happened.
-        approval: As it stands now.
+        change: The change.
+        work: The milestone.
+        approval: The current approval.
         directory: The people.
-        enabled: The channels that are set up.
+        enabled: The configured channels.
         domains: See `Notifications.requester_domains`.
     """
     if is_over(approval, work.milestone, work.level_key):
@@ -75,34 +75,34 @@ def announce_to(
 
 
 def addressee(work: SendStatus, directory: Directory) -> Asked | None:
-    """Return to whom a status goes; None where they are in the directory no more."""
+    """Return the recipient of a status; None if they are not in the directory any more."""
     person = directory.get(work.person)
     address = address_of(person, work.channel) if person is not None else work.address
     return Asked(person=work.person, channel=work.channel, address=address) if address else None
 
 
-def by_mail_instead(change: Change, work: SendStatus) -> Change:
-    """Add to a change that somebody whom another channel refuses is told by mail."""
+def fall_back_to_mail(change: Change, work: SendStatus) -> Change:
+    """Send a status by mail, because another channel refused it, unless it was mailed already."""
     if work.channel == EMAIL or work.mailed:
         return change
     return change.send(work.model_copy(update={"channel": EMAIL, "failed": 0}))
 
 
 def is_reported(work: DeliveryWork, approval: Approval) -> bool:
-    """Say whether one message reports both the decision and the result of the call."""
+    """Return whether another message reports this decision, together with the call's result."""
     return approval.reported and _is_told_twice(work, approval)
 
 
 def waits_for_result(
     work: DeliveryWork, approval: Approval, notifications: Notifications, *, now: datetime
 ) -> timedelta:
-    """Return for how long the news of a decision still waits for the result of the call.
+    """Return how long a message about a decision still waits for the result of the call.
 
     Args:
-        work: What is to be delivered.
-        approval: As it stands.
-        notifications: How long that may be.
-        now: The present.
+        work: The delivery.
+        approval: The current approval.
+        notifications: The settings, with the longest wait.
+        now: The current time.
     """
     decision = approval.decision
     if decision is None or approval.reported or approval.handoff not in _UNDER_WAY:
@@ -113,9 +113,9 @@ def waits_for_result(
 
 
 def _is_told_twice(work: DeliveryWork, approval: Approval) -> bool:
-    """Say whether the person would get two messages: the decision, and the result of the call.
+    """Return whether the person would get two messages: the decision, and the call's result.
 
-    Other channels than mail put the first of them in the place of the card.
+    In other channels than mail, the first message replaces the card.
     """
     decision = approval.decision
     if decision is None or approval.state not in {State.APPROVED, State.REJECTED}:

@@ -1,4 +1,4 @@
-"""Messages beside the cards: who is told of a move, of a use of a grant, and how."""
+"""Queues the messages besides cards: about moves, and about uses of grants."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import AskRequester, SendNotice, TellMove
-from signoff.channels.pipeline.cards import remind
-from signoff.channels.pipeline.reply_tokens import Holder, Role, issue
+from signoff.channels.pipeline.cards import remind, time_left
+from signoff.channels.pipeline.reply_tokens import Holder, Role, issue_token
 from signoff.channels.pipeline.targets import EMAIL, SLACK
 from signoff.channels.words.messages import Words, called, quoted, say
 from signoff.core.approvals.approval import Approval, State
@@ -28,17 +28,17 @@ def tell(
     reply_to: str = "",
     address: str = "",
 ) -> None:
-    """Add to a change that a person is told something.
+    """Add a message to a person to a change.
 
     Args:
-        change: Added to.
-        holder: Who is told, about what and by which channel.
-        words: What they are told.
-        cause: What they are told of; the same cause is told once.
-        token: What lets them answer, "" where no answer is expected.
+        change: The change.
+        holder: The person, the request, and the channel.
+        words: The message.
+        cause: Identifies what the message is about; each cause is told once.
+        token: The token for an answer, "" if none is expected.
         offers: See `Message.offers`.
-        reply_to: What their own message was called, "" where there was none.
-        address: Where it goes, in the channel's terms; "" for where the card went.
+        reply_to: The channel's id of the person's own message, "" if there was none.
+        address: The address, in the channel's format; "" for that of the card.
     """
     kind = AskRequester if holder.role is Role.REQUESTER else SendNotice
     change.send(
@@ -59,12 +59,12 @@ def tell(
 
 
 def tell_use(change: Change, approval: Approval, grant: Grant, directory: Directory) -> None:
-    """Add to a change that the person who gave a grant is told of a use of it, as they were asked.
+    """Tell the giver of a grant about a use of it, through the channel of their card.
 
     Args:
-        change: Added to.
-        approval: The approval that the grant came from.
-        grant: With the use.
+        change: The change that the message is added to.
+        approval: The approval with which the grant was given.
+        grant: The grant after the use.
         directory: The people.
     """
     holder = Holder(approval.id, grant.by, channel_of(approval, grant.by))
@@ -75,7 +75,7 @@ def tell_use(change: Change, approval: Approval, grant: Grant, directory: Direct
         holder,
         words,
         cause=f"{'used' if grant.left else 'used_up'}:{grant.id}",
-        token=issue(change, holder, within=grant.expires_at - grant.at) if grant.left else "",
+        token=issue_token(change, holder, within=grant.expires_at - grant.at) if grant.left else "",
         offers=words.example,
     )
 
@@ -83,21 +83,21 @@ def tell_use(change: Change, approval: Approval, grant: Grant, directory: Direct
 def tell_move(
     change: Change, work: TellMove, approval: Approval, directory: Directory, *, now: datetime
 ) -> Change:
-    """Add to a change that everybody whom a move concerns is told.
+    """Add to a change the messages to everybody whom a move concerns, and return it.
 
     Args:
-        change: Added to.
+        change: The change.
         work: The move.
-        approval: As it stands now.
+        approval: The current approval.
         directory: The people.
-        now: The present.
+        now: The current time.
     """
     if work.move is What.GLASS_BROKEN:
         return _glass_broken(change, work, approval, directory)
     if approval.state is not State.PENDING:
         return change
     by, text = called(work.by, directory), quoted(work.reason)
-    within = _lasts(approval, now)
+    within = time_left(approval, now)
     match work.move:
         case What.ASKED_BACK:
             if (requester := directory.find(approval.origin.user)) is not None:
@@ -128,7 +128,7 @@ def tell_move(
 def _glass_broken(
     change: Change, work: TellMove, approval: Approval, directory: Directory
 ) -> Change:
-    """Tell all who were asked or are informed that somebody has run it alone."""
+    """Tell all approvers and informed people that somebody decided alone."""
     reason, by = quoted(work.reason), called(work.by, directory)
     words = say("glass_broken", approval, directory, by=by, reason=reason)
     people = [
@@ -148,7 +148,7 @@ def _glass_broken(
 def _reassigned(
     change: Change, work: TellMove, approval: Approval, directory: Directory, *, within: timedelta
 ) -> None:
-    """Tell the one who lost a place, unless they gave it away, and a successor without a card."""
+    """Tell the previous approver, unless they did it, and a new approver who gets no card."""
     of, to = str(work.more.get("of", "")), str(work.more.get("to", ""))
     reason = quoted(work.reason)
     if work.by != of:
@@ -156,8 +156,9 @@ def _reassigned(
         holder = Holder(approval.id, of, channel_of(approval, of))
         tell(change, holder, words, cause=f"{work.id}:{of}")
     person = directory.get(to)
-    if person is not None and any(not one.person for one in approval.asked):
-        # The card stands in a place; there will be none of their own.
+    here = (one for one in approval.asked if one.level_key == approval.level_key)
+    if person is not None and any(not one.person for one in here):
+        # The card is in a Slack channel, so they get no card of their own.
         words = say("yours_now", approval, directory, to, of=called(of, directory), reason=reason)
         channel = SLACK if person.slack else EMAIL
         holder = Holder(approval.id, to, channel, level_key=approval.level_key)
@@ -167,35 +168,28 @@ def _reassigned(
 def _ask(
     change: Change, work: TellMove, holder: Holder, words: Words, *, within: timedelta
 ) -> None:
-    """Tell somebody of a move who may answer."""
-    token = issue(change, holder, within=within)
+    """Add a message about a move to a person who may answer it."""
+    token = issue_token(change, holder, within=within)
     tell(change, holder, words, cause=f"{work.id}:{holder.person}", token=token)
 
 
 def _channels_of_requester(approval: Approval, requester: Person) -> tuple[str, ...]:
-    """Return how the requester is asked: by mail, and in Slack where the approval is asked there.
+    """Return the channels for a question: mail, and Slack too if the approval is asked there.
 
-    The mail stays: a message in Slack that cannot be delivered would leave the question unheard.
+    The mail is always sent, in case Slack cannot deliver.
     """
     there = any(one.channel == SLACK for one in approval.asked)
     return (EMAIL, SLACK) if requester.slack and there else (EMAIL,)
 
 
-def _lasts(approval: Approval, now: datetime) -> timedelta:
-    """Return how long an answer may still be given."""
-    if approval.deadline is None:
-        return timedelta(days=1)
-    return max(approval.deadline - now, timedelta())
-
-
 def _asker(approval: Approval) -> str:
-    """Return who has asked the requester last."""
+    """Return the id of the person who asked the requester last, "" if nobody did."""
     asked = (one.by for one in reversed(approval.comments) if one.sort is Sort.QUESTION)
     return next(asked, "")
 
 
 def channel_of(approval: Approval, person: str) -> str:
-    """Return by which channel somebody who is asked is told."""
+    """Return the channel for messages to a person: that of their card, or mail."""
     mine = (one.channel for one in approval.asked if one.person == person and not one.problem)
     places = (one.channel for one in approval.asked if not one.person)
     return next(mine, next(places, EMAIL))

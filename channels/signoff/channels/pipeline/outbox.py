@@ -32,11 +32,11 @@ LEASE: Final = 10.0
 """Seconds for which items are leased. The items of a dead process wait no longer than that."""
 
 MOST_ATTEMPTS: Final = 13
-"""With `backoff`, about an hour."""
+"""The most attempts; with `backoff`, they take about an hour."""
 
 _ROUNDS: Final = 20
 _POSTED_AT_ONCE: Final = 8
-AT_HAND: Final = 2
+MOST_LOCAL_BATCHES: Final = 2
 """How many batches of a stage a process does at once after routing; more wait in the outbox."""
 
 Worker = Callable[[Sequence[Item]], Awaitable[None]]
@@ -50,34 +50,36 @@ GiveUp = Callable[[Item, Approval | None, str, datetime], Change]
 
 
 def backoff(attempts: int) -> float:
-    """Return how many seconds to wait after so many attempts: 5, 10, 20, ... 600.
+    """Return the seconds to wait after this many attempts: 5, 10, 20, ... 600.
 
-    Give or take 20 %, so that what failed together does not come back together.
+    They vary by 20 %, so that items that failed together are not all tried again together.
     """
     return float(min(5 * 2 ** (max(attempts, 1) - 1), 600)) * random.uniform(0.8, 1.2)  # noqa: S311 -- no secret
 
 
 async def drain(ledger: Ledger, stage: str, work: Worker, *, lease: float = LEASE) -> int:
-    """Work until a claim comes back empty, and return how many items there were.
+    """Work until nothing waits, and return how many items there were.
 
     Raises:
-        LedgerUnavailable: Redis cannot be reached; leased items are handed out again.
+        LedgerUnavailable: Redis cannot be reached. Leased items come again when their lease ends.
     """
     count, opening = 0, True
     while True:
         claim = await ledger.claim(stage, limit=BATCH, lease=lease, opening=opening)
         if not claim.items:
             return count
-        async with kept(ledger, claim.items, lease=lease):
+        async with renewed_leases(ledger, claim.items, lease=lease):
             await work(claim.items)
         count, opening = count + len(claim.items), False
 
 
 @asynccontextmanager
-async def kept(ledger: Ledger, items: Sequence[Item], *, lease: float) -> AsyncIterator[None]:
-    """Prolong the leases of items while the body works on them.
+async def renewed_leases(
+    ledger: Ledger, items: Sequence[Item], *, lease: float
+) -> AsyncIterator[None]:
+    """Renew the leases of items while the body works on them.
 
-    The lease of an acknowledged item is not prolonged. A lost lease shows when the item is
+    The lease of an acknowledged item is not renewed. A lost lease is detected when the item is
     committed.
     """
 
@@ -101,7 +103,7 @@ async def kept(ledger: Ledger, items: Sequence[Item], *, lease: float) -> AsyncI
         beating.cancel()
 
 
-class Hand:
+class LocalWork:
     """Does work in this process as soon as it is committed to the outboxes of some stages.
 
     The items are in the outbox, leased, before the work begins: if this process dies, others get
@@ -118,8 +120,8 @@ class Hand:
         self._under_way: dict[str, set[asyncio.Task[None]]] = {one: set() for one in workers}
 
     def lease(self, changes: Iterable[Change]) -> None:
-        """Ask for leases of the work that changes put into stages which are not busy."""
-        free = [one for one, tasks in self._under_way.items() if len(tasks) < AT_HAND]
+        """Request leases for the work that changes add to these stages, unless they are busy."""
+        free = [one for one, tasks in self._under_way.items() if len(tasks) < MOST_LOCAL_BATCHES]
         token = secrets.token_hex(8)
         for change in changes:
             change.lease(free, token, lease=LEASE)
@@ -131,13 +133,13 @@ class Hand:
             by_stage.setdefault(item.stage, []).append(item)
         for stage, batch in by_stage.items():
             tasks = self._under_way[stage]
-            task = asyncio.create_task(self._do(stage, batch), name=f"hand {stage}")
+            task = asyncio.create_task(self._do(stage, batch), name=f"local {stage}")
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
     async def _do(self, stage: str, items: Sequence[Item]) -> None:
         try:
-            async with kept(self._ledger, items, lease=LEASE):
+            async with renewed_leases(self._ledger, items, lease=LEASE):
                 await self._workers[stage](items)
         except LedgerError as error:
             log.warning("stage.ledger_unavailable", stage=stage, error=str(error))
@@ -147,7 +149,7 @@ class Hand:
 
     @asynccontextmanager
     async def finishing(self) -> AsyncIterator[None]:
-        """After the body, wait for all work that is under way then."""
+        """After the body, wait for the work that has begun."""
         try:
             yield
         finally:
@@ -191,9 +193,9 @@ async def commit_each(
     give_up: GiveUp,
     *,
     most: int = MOST_ATTEMPTS,
-    hand: Hand | None = None,
+    local: LocalWork | None = None,
 ) -> None:
-    """Build and commit a change for each item about an approval, in as few round trips as can be.
+    """Build and commit a change for each item about an approval, in few round trips.
 
     An item whose commit conflicts with another one is read and built again. An item that cannot
     be built is put back, and given up after `most` attempts; the others are committed. An item
@@ -202,10 +204,10 @@ async def commit_each(
     Args:
         ledger: The ledger.
         items: Leased items with the id of an approval in their bodies.
-        build: Makes the change, its acknowledgement included.
-        give_up: Makes the last change, its acknowledgement included.
-        most: How many attempts an item has.
-        hand: Does the work that the changes put into the outboxes of its stages.
+        build: Makes the change, including its acknowledgement.
+        give_up: Makes the last change, including its acknowledgement.
+        most: The most attempts.
+        local: Does the work that the changes add to its stages, in this process.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -221,7 +223,7 @@ async def commit_each(
         this_round, later = [], []
         for item, approval_id in zip(left, ids, strict=True):
             if approval_id in taken:
-                # Two changes of one approval in one round would be sure to collide.
+                # Two changes of one approval in one round would always conflict.
                 later.append(item)
                 continue
             taken.add(approval_id)
@@ -236,12 +238,12 @@ async def commit_each(
                     most=most,
                 )
             )
-        if hand is not None:
-            hand.lease(changes)
+        if local is not None:
+            local.lease(changes)
         problems = await ledger.commit_together(changes)
-        if hand is not None:
+        if local is not None:
             done = (one for one, bad in zip(changes, problems, strict=True) if bad is None)
-            hand.take([item for change in done for item in change.leased])
+            local.take([item for change in done for item in change.leased])
         left = [
             item
             for item, problem in zip(this_round, problems, strict=True)
@@ -275,9 +277,10 @@ async def post_each(
                 # The item comes again when its lease ends.
                 log.info("outbox.lease_lost", stage=item.stage, item=item.id, error=str(error))
 
-    async with asyncio.TaskGroup() as group:
-        for item in items:
-            group.create_task(one(item))
+    # All posts end before an error is raised: another server has seen each of them.
+    results = await asyncio.gather(*map(one, items), return_exceptions=True)
+    for error in filter(None, results):
+        raise error
 
 
 def approval_of(item: Item) -> str:

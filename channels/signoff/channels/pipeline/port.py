@@ -88,6 +88,7 @@ class Message:
         level_key: The level at which the person is asked, "" for the first. A person who is asked
             at two levels gets two cards.
         offers: For a notice: the one-word answer that a button can give: ``revoke``.
+        decides: Whether the person can decide the request now.
         entries: For a bundle: the requests that it lists. Its `card` is not about any of them, and
             has the id of the bundle instead of an approval's.
     """
@@ -114,6 +115,7 @@ class Message:
     offers: str = ""
     zone: tzinfo = UTC
     entries: tuple[Entry, ...] = ()
+    decides: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What is told on people's devices as well, once a card or a reminder has been delivered."""
+"""Queues notifications on people's devices about delivered cards and reminders."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from signoff.channels.pipeline.outbox import work_of
 from signoff.core.approvals.approval import Approval
 
 Subscribed = Callable[[Collection[str]], Awaitable[frozenset[str]]]
-"""Returns who of some people wants to be notified on a device."""
+"""Returns which of these people want notifications on a device."""
 
 
 class Pushes:
     """Adds notifications to the commits of deliveries.
 
     Args:
-        subscribed: Finds out who is notified; None where nobody is.
+        subscribed: Returns who wants notifications; None if nobody does.
     """
 
     def __init__(self, subscribed: Subscribed | None) -> None:
         self._subscribed = subscribed
 
     async def wanted(self, people: Collection[str]) -> frozenset[str]:
-        """Return which of some people are notified.
+        """Return which of these people get notifications.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -42,12 +42,12 @@ class Pushes:
 
 
 def recipients(work: DeliveryWork, approval: Approval, person: str) -> Sequence[str]:
-    """Return whom a card or a reminder asks: its person, or in a Slack channel all who may answer.
+    """Return the ids of the people whom a card or a reminder asks; none for other deliveries.
 
     Args:
-        work: What is delivered.
-        approval: What it is about.
-        person: The id of the person who gets it, "" for a place.
+        work: The delivery.
+        approval: The approval.
+        person: The recipient; "" for a Slack channel, where all approvers are asked.
     """
     if not isinstance(work, SendCard | SendReminder):
         return ()
@@ -55,12 +55,12 @@ def recipients(work: DeliveryWork, approval: Approval, person: str) -> Sequence[
 
 
 def notify(change: Change, item: Item, people: Collection[str]) -> Change:
-    """Add to a change that people are notified of what is delivered with it.
+    """Add notifications about a delivery to a change, and return it.
 
     Args:
-        change: Added to.
+        change: The change.
         item: The delivery.
-        people: Their ids.
+        people: The ids of the people to notify.
     """
     about: tuple[str, ...]
     match work_of(item):

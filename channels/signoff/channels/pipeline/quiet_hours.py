@@ -1,4 +1,4 @@
-"""What waits for somebody's working hours before it is delivered."""
+"""Deliveries that wait for the working hours of their recipients."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from signoff.core.directory.people import Directory
 from signoff.core.routing.quiet_hours import held_until
 
 LOOK_AGAIN: Final = timedelta(minutes=10)
-"""How long a message waits before it is looked at again: somebody may be back before their hours,
-or may have claimed the request."""
+"""The longest time until a waiting message is checked again: meanwhile somebody may have ended an
+absence or claimed the request."""
 
 
 WITH_CARD: Final = timedelta(hours=1)
-"""Nobody is reminded of a card that has waited for their hours sooner than this after it came."""
+"""The shortest time between a card that has waited for working hours and its first reminder."""
 
 
 def delivery_held_until(
@@ -37,17 +37,17 @@ def delivery_held_until(
     now: datetime,
     rewrites: bool,
 ) -> datetime | None:
-    """Return until when a delivery waits for working hours (UTC); None where it goes out now.
+    """Return until when a delivery waits for working hours (UTC); None if it is delivered now.
 
-    Cards, reminders and news wait. What rewrites a card disturbs nobody, and what answers somebody
-    answers one who is there.
+    Cards, reminders and messages about outcomes wait. Changes of a card do not disturb anybody, and
+    replies go to a person who has just written.
 
     Args:
         work: The delivery.
-        approval: What it is about.
-        asked: Who gets it.
-        directory: The people, with the absences that are known now.
-        now: The present (UTC).
+        approval: The approval.
+        asked: The recipient.
+        directory: The people, with their current absences.
+        now: The current time (UTC).
         rewrites: Whether the channel rewrites its cards.
     """
     wants_answer = isinstance(work, SendCard | SendReminder)
@@ -61,8 +61,10 @@ def delivery_held_until(
     return held_until(approval, people, now=now, answers=wants_answer)
 
 
-def is_spared(work: DeliveryWork, approval: Approval, asked: Asked, until: datetime) -> bool:
-    """Say whether a reminder that would wait is not needed: the card or another one comes then."""
+def is_needless_reminder(
+    work: DeliveryWork, approval: Approval, asked: Asked, until: datetime
+) -> bool:
+    """Return whether a waiting reminder is needless: the card or the next reminder comes then."""
     if not isinstance(work, SendReminder):
         return False
     following = approval.reminders[approval.reminded : approval.reminded + 1]
@@ -72,7 +74,7 @@ def is_spared(work: DeliveryWork, approval: Approval, asked: Asked, until: datet
 def comes_with_card(
     work: DeliveryWork, approval: Approval, asked: Asked, directory: Directory, now: datetime
 ) -> bool:
-    """Say whether a reminder is of a card that has waited for working hours until just now."""
+    """Return whether a reminder's card waited for working hours until less than an hour ago."""
     person = directory.get(asked.person)
     by_timer = isinstance(work, SendReminder) and work.nth.isdigit()
     if not by_timer or person is None or approval.since is None:
@@ -82,5 +84,5 @@ def comes_with_card(
 
 
 def pause(until: datetime, now: datetime) -> float:
-    """Return after how many seconds what waits is looked at again."""
+    """Return the seconds until a waiting message is checked again."""
     return min(until - now, LOOK_AGAIN).total_seconds()

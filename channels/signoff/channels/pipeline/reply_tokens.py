@@ -24,7 +24,7 @@ LENGTH: Final = 26
 """128 bits in base32, without padding; lower-case, because mail clients lower-case local parts."""
 
 GRACE: Final = timedelta(days=30)
-"""How long after the deadline people are still told that their answer is late."""
+"""How long after the deadline a token is kept, so that people are told that they are late."""
 
 _IN_ADDRESS: Final = re.compile(r"\+[A-Za-z2-7]{26}(?=@)")
 _TOKENS: Final = frozenset({EMAIL})
@@ -64,7 +64,7 @@ def new_token() -> str:
 
 
 def is_token(text: str) -> bool:
-    """Say whether a text has the form of a token."""
+    """Return whether a text has the form of a token."""
     return len(text) == LENGTH and set(text) <= _ALPHABET
 
 
@@ -81,7 +81,7 @@ def token_key(token: str) -> str:
     return f"token:{hashlib.sha256(token.lower().encode()).hexdigest()[:32]}"
 
 
-def issue(change: Change, holder: Holder, *, within: timedelta) -> str:
+def issue_token(change: Change, holder: Holder, *, within: timedelta) -> str:
     """Add a new token for a holder to a change and return it, "" if the channel needs none."""
     if holder.channel not in _TOKENS:
         return ""

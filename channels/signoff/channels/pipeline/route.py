@@ -32,7 +32,7 @@ from signoff.channels.pipeline.cards import remind, send_cards
 from signoff.channels.pipeline.informing import Notifications, announce_to
 from signoff.channels.pipeline.notices import tell_move, tell_use
 from signoff.channels.pipeline.outbox import (
-    Hand,
+    LocalWork,
     Worker,
     commit_each,
     dead_letter,
@@ -98,12 +98,12 @@ class Router:
         self._grants = Grants(ledger)
         self._allowances = Allowances(ledger)
         self._owned = dict(owners or {})
-        self._hand = Hand(ledger, {})
+        self._local = LocalWork(ledger, {})
         self.follow(policies, fallback)
 
-    def hand_to(self, workers: Mapping[str, Worker]) -> None:
+    def work_locally(self, workers: Mapping[str, Worker]) -> None:
         """Let these workers deliver what is routed, at once and in this process."""
-        self._hand = Hand(self._ledger, workers)
+        self._local = LocalWork(self._ledger, workers)
 
     def follow(self, policies: Sequence[Policy], fallback: Fallback) -> None:
         """Route by these policies and this default from now on."""
@@ -123,18 +123,18 @@ class Router:
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
-        async with self._hand.finishing():
+        async with self._local.finishing():
             return await drain(self._ledger, stages.ROUTE, self._work)
 
     async def work(self, items: Sequence[Item]) -> None:
         """Route leased items; see `commit_each` for what happens to one that fails."""
-        async with self._hand.finishing():
+        async with self._local.finishing():
             await self._work(items)
 
     async def _work(self, items: Sequence[Item]) -> None:
         await self._decisions.roster.refresh()
         rest = [item for item in items if not await self._is_decided(item)]
-        await commit_each(self._ledger, rest, self._traced_route, self._give_up, hand=self._hand)
+        await commit_each(self._ledger, rest, self._traced_route, self._give_up, local=self._local)
 
     async def _is_decided(self, item: Item) -> bool:
         """Decide an approval if nobody has to be asked; return whether that was done.
@@ -146,7 +146,7 @@ class Router:
                 case RouteApproval(approval=approval_id):
                     return await self._decided_unasked(approval_id, Change().ack(item))
                 case ApproveEdit(approval=approval_id):
-                    return await self._taken_by_edit(item, approval_id)
+                    return await self._approved_by_edit(item, approval_id)
         except RecordUnreadable as error:
             log.warning("route.unreadable", item=item.id, error=str(error))
         return False
@@ -164,7 +164,7 @@ class Router:
 
     async def _decided_unasked(self, approval_id: str, also: Change) -> bool:
         """Decide by a policy or a grant, in one commit with a change; return whether it is done."""
-        return await self._decided_by_policy(approval_id, also) or await self._taken_by_grant(
+        return await self._decided_by_policy(approval_id, also) or await self._approved_by_grant(
             approval_id, also
         )
 
@@ -179,7 +179,7 @@ class Router:
             return isinstance(error, LeaseLost)
         return done is not None
 
-    async def _taken_by_edit(self, item: Item, approval_id: str) -> bool:
+    async def _approved_by_edit(self, item: Item, approval_id: str) -> bool:
         """Approve a call that its approver has proposed, if the policy allows that."""
         try:
             approval = await self._ledger.approval(approval_id)
@@ -210,7 +210,7 @@ class Router:
             return isinstance(error, LeaseLost)
         return True
 
-    async def _taken_by_grant(self, approval_id: str, also: Change) -> bool:
+    async def _approved_by_grant(self, approval_id: str, also: Change) -> bool:
         """Approve a call that a grant covers."""
         if not self._may_be_granted:
             return False
@@ -260,15 +260,15 @@ class Router:
             ):
                 return change
             case AskLevel():
-                if self._present(approval, now)[0] is not approval:
+                if self._with_delegates(approval, now)[0] is not approval:
                     # The person who is next in the sequence has left before their turn.
-                    return self._reach(item, approval, now)
+                    return self._replace_unreachable(item, approval, now)
                 after, events = self._cards(change, approval, now)
                 return change.put(after, was=approval).note(events) if events else change
             case Remind(nth=nth):
                 return remind(change, approval, self._decisions.directory, nth=str(nth), now=now)
             case AskOthers():
-                return self._reach(item, approval, now)
+                return self._replace_unreachable(item, approval, now)
             case RescuePoisoned(problem=problem) if is_due(approval, now):
                 why = f"what was due could not be done: {problem}"
                 return self._ask_default(item, approval, why, now)
@@ -371,17 +371,17 @@ class Router:
         ]
         return targets_of(people, ballot.rules, self._channels)
 
-    def _reach(self, item: Item, was: Approval, now: datetime) -> Change:
+    def _replace_unreachable(self, item: Item, was: Approval, now: datetime) -> Change:
         """Replace approvers who have left or whose channel has refused the card.
 
         A delegate is asked, or the approver is asked by mail. If too few can still answer, the
         next level is asked, or the default.
         """
-        approval, noted = self._present(was, now)
+        approval, noted = self._with_delegates(was, now)
         left = deliveries.is_reachable(approval)
         mails = self._not_mailed(approval, deliveries.unreached(approval) if left else None)
         if not left and not mails:
-            return self._ask_others(item, was, approval, noted, now)
+            return self._ask_next(item, was, approval, noted, now)
         if not left and approval.terms is not None:
             start = again(approval, self._decisions.directory, now=now)
             why = "nobody can be reached as the policy wants; they are asked by mail"
@@ -398,7 +398,7 @@ class Router:
             )
         if not mails and not deliveries.can_be_met(approval):
             # An earlier attempt of this item may have asked somebody who is reachable.
-            return self._ask_others(item, was, approval, noted, now)
+            return self._ask_next(item, was, approval, noted, now)
         change, after = Change().ack(item), approval
         if mails:
             after, events = approval.asked_too(mails, now=now)
@@ -410,19 +410,21 @@ class Router:
             follow(change, was, after, rotations=self._decisions.roster.rotations)
         return change
 
-    def _present(self, approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
+    def _with_delegates(
+        self, approval: Approval, now: datetime
+    ) -> tuple[Approval, tuple[Event, ...]]:
         """Return an approval with delegates for the people who have left, and the events."""
         roster = self._decisions.roster
         return stand_in(approval, roster.directory, now=now, rotations=roster.rotations.known)
 
-    def _ask_others(
+    def _ask_next(
         self, item: Item, was: Approval, approval: Approval, noted: tuple[Event, ...], now: datetime
     ) -> Change:
         """Ask the next level, or the default, because too few people can be reached."""
         none, rotations = not deliveries.is_reachable(approval), self._decisions.roster.rotations
         why = too_few(approval, self._decisions.directory, now)
         alarm = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
-        went = go_past(
+        escalation = go_past(
             approval,
             self._fallback,
             self._decisions.directory,
@@ -431,12 +433,12 @@ class Router:
             barred=owners_of(self._owned, approval.facts),
             rotations=rotations.known,
         )
-        if isinstance(went, Choice):
-            went = went.model_copy(update={"stranded": went.stranded or not none})
-            return self._ask(item, approval, went, now, was=was, noted=noted)
+        if isinstance(escalation, Choice):
+            escalation = escalation.model_copy(update={"stranded": escalation.stranded or not none})
+            return self._ask(item, approval, escalation, now, was=was, noted=noted)
         change = Change().ack(item)
-        if went is not None:
-            after, events = went
+        if escalation is not None:
+            after, events = escalation
             if not none:
                 log.error("approval.too_few", approval=approval.id, why=why)
                 events = (alarm, *events)

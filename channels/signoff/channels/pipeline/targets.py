@@ -1,4 +1,4 @@
-"""By which channels people are asked: what the policy says, and what is set up."""
+"""The channels and addresses at which people are asked, by the policy and the settings."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def targets_of(
     """Return a delivery for each person and channel, or one for all of them in a Slack channel.
 
     Args:
-        people: Who is asked.
-        rules: How they are asked.
-        enabled: The channels that are set up.
+        people: The approvers.
+        rules: The rules of their level.
+        enabled: The configured channels.
     """
     if not people:
         return ()
@@ -29,29 +29,29 @@ def targets_of(
         address = "+".join(filter(None, (rules.slack_channel, rules.slack_group)))
         here = Asked(person="", channel=SLACK, address=address)
         mails = people if EMAIL in rules.channels else ()
-        return (here, *(_way(one, EMAIL) for one in mails))
+        return (here, *(_target(one, EMAIL) for one in mails))
     return tuple(
-        _way(one, channel)
+        _target(one, channel)
         for one in people
         for channel in channels_of(one, rules.channels, enabled)
     )
 
 
 def other_targets(asked: Sequence[Asked], people: Sequence[Person]) -> tuple[Asked, ...]:
-    """Return the mails to those who could not be reached by another channel, and got none yet."""
+    """Return the mails to people whom no other channel has reached and who got no mail yet."""
     mailed = {one.person for one in asked if one.channel == EMAIL}
-    return tuple(_way(one, EMAIL) for one in people if one.id not in mailed)
+    return tuple(_target(one, EMAIL) for one in people if one.id not in mailed)
 
 
 def channels_of(
     person: Person, wanted: Collection[str], enabled: Collection[str]
 ) -> tuple[str, ...]:
-    """Return by which channels somebody is reached.
+    """Return the channels through which a person is reached; mail if no other is possible.
 
     Args:
-        person: Who.
-        wanted: What they or the policy want; empty for the usual one.
-        enabled: The channels that are set up.
+        person: The person.
+        wanted: The channels in the policy; empty for Slack, or mail for people without Slack.
+        enabled: The configured channels.
     """
     usual = (SLACK,) if person.slack else (EMAIL,)
     able = (one for one in dict.fromkeys(wanted or usual) if one in enabled)
@@ -59,12 +59,12 @@ def channels_of(
 
 
 def address_of(person: Person, channel: str) -> str:
-    """Return where a person is reached by a channel, "" where they are not."""
+    """Return a person's address in a channel, "" if they have none."""
     if channel == SLACK:
         # Slack finds people by their address too.
         return person.slack or person.email
     return person.email if channel == EMAIL else person.addresses.get(channel, "")
 
 
-def _way(person: Person, channel: str) -> Asked:
+def _target(person: Person, channel: str) -> Asked:
     return Asked(person=person.id, channel=channel, address=address_of(person, channel))

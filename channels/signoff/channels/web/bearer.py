@@ -79,7 +79,7 @@ class Bearers:
         if wait := await self._throttle.pause(Rule(key, _WRONG, _WHILE)):
             if await self._throttle.allow(Rule(f"{key}:told", 1, _WHILE)):
                 log.warning("gateway.wrong_tokens", peer=peer)
-            raise too_many("Too many wrong tokens have come from this network.", wait)
+            raise too_many("Too many invalid tokens came from this network.", wait)
 
 
 def too_many(words: str, wait: float) -> Problem:
@@ -94,6 +94,6 @@ def too_many(words: str, wait: float) -> Problem:
         429,
         "too-many-requests",
         "Too many requests",
-        f"{words} Come again in {seconds} seconds.",
+        f"{words} Try again in {seconds} seconds.",
         headers={"Retry-After": str(seconds)},
     )

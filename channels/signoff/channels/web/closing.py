@@ -1,4 +1,4 @@
-"""The end of endless responses when a process stops."""
+"""Ends streaming responses when a process stops."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Closing:
-    """The functions that end endless responses; the server waits for these when it stops."""
+    """The functions that end streaming responses, without which the server would not stop."""
 
     def __init__(self) -> None:
         self._ends: list[Callable[[], object]] = []

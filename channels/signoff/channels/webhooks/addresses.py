@@ -53,7 +53,7 @@ def why_refused(url: str, *, allow_private: bool) -> str:
     if not fine or parts.username is not None or not url.isprintable():
         return f"{url!r} is not a URL like https://erp.example.com/signoff"
     if not allow_private and parts.scheme == "http":
-        return f"{url!r} would be read on the way: use https://"
+        return f"{url!r} would send events unencrypted: use https://"
     if not allow_private and not _may_be_public(host):
         return f"{url!r} is on a private network: set allow_private for that"
     return ""
@@ -82,7 +82,7 @@ async def public_address(host: str, port: int, lookup: Resolve = resolve) -> str
         raise OSError(f"{host} has no address")
     if private := [one for one in found if not is_public(one)]:
         raise PrivateAddress(
-            f"{host} is at {private[0]}, which is not on the internet. If that is meant, set "
+            f"{host} is at {private[0]}, which is not on the public internet. To allow it, set "
             "allow_private for this webhook."
         )
     return found[0]

@@ -44,7 +44,7 @@ class Feed:
         self._hooks = tuple(hooks)
 
     async def run_forever(self) -> None:
-        """Read on until cancelled; a ledger that is away is waited for."""
+        """Read until cancelled; while Redis cannot be reached, try again."""
         while True:
             try:
                 if not await self.once():

@@ -14,7 +14,7 @@ from signoff.channels.webhooks.addresses import Resolve, public_address, resolve
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """The response of a server.
 
     Attributes:
@@ -67,7 +67,7 @@ class Poster:
         *,
         allow_private: bool,
         most: int = 0,
-    ) -> Answer:
+    ) -> Response:
         """Post a body, and return the response.
 
         Args:
@@ -114,7 +114,7 @@ class Poster:
                         break
         finally:
             await answer.aclose()
-        return Answer(answer.status_code, _retry_after(answer.headers), bytes(read[:most]))
+        return Response(answer.status_code, _retry_after(answer.headers), bytes(read[:most]))
 
 
 def _retry_after(headers: httpx.Headers) -> float:

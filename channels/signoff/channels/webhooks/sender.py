@@ -1,4 +1,4 @@
-"""The stages `webhook.<name>`: post what waits, signed, until it is taken or given up."""
+"""The stages `webhook.<name>`: post signed messages, and retry those that were not accepted."""
 
 from __future__ import annotations
 

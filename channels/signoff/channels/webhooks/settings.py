@@ -22,7 +22,7 @@ USUAL: Final = (
     What.COMPLETED,
     What.FAILED,
 )
-"""What is posted where nothing else is said."""
+"""The events that are posted by default."""
 
 
 class Webhook(Table):

@@ -61,7 +61,7 @@ _REFUSED: Final[Mapping[type[ApprovalError], tuple[About, str]]] = {
 """Refusals and the messages for them; the first match is used."""
 
 
-def done(
+def effect_of(
     move: Move, taken: Taken, person: Person, directory: Directory, *, again: bool = False
 ) -> Answered | None:
     """Return the effect of a move; None if the outcome of the approval already says it.
@@ -90,7 +90,7 @@ def done(
     return Answered(About.DONE, say(name, after, directory, reader, to=to, awaited=awaited))
 
 
-def not_taken(refused: Refused, person: Person | None, directory: Directory) -> Answered:
+def refusal_of(refused: Refused, person: Person | None, directory: Directory) -> Answered:
     """Return why a move was refused.
 
     Args:

@@ -85,13 +85,15 @@ def outcome(
     else:
         name = "over"
     stated = _stated(approval, decision, directory)
+    by = called(decision.by, directory) if decision is not None else ""
+    decider = "you" if name == "decided_by_reader" else by
     return say(
         name,
         approval,
         directory,
         person if reader is None else reader,
         **stated,
-        follows=say("follows", approval, directory, **stated).text,
+        follows=say("follows", approval, directory, **stated, decider=decider).text,
         deciders=_deciders(approval, person, directory),
     )
 
@@ -185,7 +187,7 @@ def first_step(
     return say("first_step", approval, directory, reader, given=given, again=again)
 
 
-def went_on(approval: Approval, directory: Directory, level_key: str, reader: str) -> Words:
+def moved_on(approval: Approval, directory: Directory, level_key: str, reader: str) -> Words:
     """Return the message to an approver of an earlier level that the request has moved on.
 
     Args:
@@ -252,7 +254,7 @@ def status(
         reader,
         ended=end.sentence,
         problem=one_paragraph(problem),
-        awaited=awaited_by(approval, directory) or "somebody who can be asked",
+        awaited=awaited_by(approval, directory) or "an approver",
         approved_by=named([*dict.fromkeys(called(one.by, directory) for one in approval.given)]),
         escalated=escalated(approval, directory),
         role="You requested it. Others decide it." if requests else INFORMED,

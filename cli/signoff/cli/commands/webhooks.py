@@ -23,13 +23,13 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
 
     async def work(decisions: Decisions) -> None:
         from signoff.broker import stages  # noqa: PLC0415
-        from signoff.channels.webhooks.dead import letters  # noqa: PLC0415
+        from signoff.channels.webhooks.dead_letters import dead_letters  # noqa: PLC0415
         from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
 
         backlog = await decisions.ledger.backlog()
         rows = []
         for hook in settings.webhooks:
-            dead = await letters(decisions.ledger, hook.name)
+            dead = await dead_letters(decisions.ledger, hook.name)
             waiting = backlog.get(stages.webhook(hook.name), 0)
             last = dead[-1].problem if dead else ""
             rows.append((hook.name, hook.url, waiting, len(dead), last))
@@ -59,7 +59,7 @@ def replay(
         raise ConfigError(f"There is no webhook {name!r} in [[webhooks]]; there is: {there}.")
 
     async def work(decisions: Decisions) -> int:
-        from signoff.channels.webhooks.dead import replay as again  # noqa: PLC0415
+        from signoff.channels.webhooks.dead_letters import replay as again  # noqa: PLC0415
 
         return await again(decisions.ledger, name)
 

@@ -10,7 +10,7 @@ from signoff.channels.custom import added_routes
 from signoff.channels.email.inbound.webhook import make_mail_router
 from signoff.channels.gateway import Gateway, Listener, make_gateway
 from signoff.channels.rest import PATH
-from signoff.channels.web.later import Later
+from signoff.channels.web.lazy import LazyApp
 from signoff.cli.composition.monitoring import known
 from signoff.cli.composition.parts import Parts
 from signoff.cli.composition.slack import slack_inbound
@@ -56,7 +56,7 @@ def assemble(
         app.include_router(router)
     app.include_router(make_mail_router(settings.email.webhook, parts.ledger))
     if settings.gateway.api:
-        app.mount(PATH, Later(partial(_rest, parts)))
+        app.mount(PATH, LazyApp(partial(_rest, parts)))
     if settings.inbox.url:
         from signoff.channels.inbox import router as inbox  # noqa: PLC0415
         from signoff.channels.inbox.settings import ROOT  # noqa: PLC0415

@@ -121,7 +121,7 @@ async def test_news_that_comes_with_the_continuation_is_heard() -> None:
     async with scripted(says={"IDLE": said}) as server, opened(server) as session:
         async with asyncio.timeout(300):
             await session.call_for(1000, session.mailbox.wait, 1000)
-        assert session.mailbox.news
+        assert session.mailbox.has_new_mail
     assert "DONE" in server.heard
 
 
@@ -155,9 +155,9 @@ async def test_cutting_a_session_ends_what_waits() -> None:
     [
         (b"IMAP4rev1", "", b"%s NO [UNAVAILABLE] later\r\n", MailboxUnavailable, "later"),
         (b"IMAP4rev1", "", b"%s NO wrong: secret\r\n", LoginRefused, r"wrong: \[hidden\]"),
-        (b"IMAP4rev1", "", b"* BYE\r\nHANGUP", MailboxUnavailable, "take the login"),
-        (b"IMAP4rev1 LOGINDISABLED", "", b"", MailboxRefused, "takes no password here"),
-        (b"IMAP4rev1", "t0ken", b"", MailboxRefused, "takes no OAuth tokens"),
+        (b"IMAP4rev1", "", b"* BYE\r\nHANGUP", MailboxUnavailable, "refuses the login"),
+        (b"IMAP4rev1 LOGINDISABLED", "", b"", MailboxRefused, "accepts no password here"),
+        (b"IMAP4rev1", "t0ken", b"", MailboxRefused, "accepts no OAuth tokens"),
     ],
 )
 async def test_logins_that_fail(

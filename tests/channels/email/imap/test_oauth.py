@@ -74,7 +74,7 @@ async def test_tokens_that_are_never_taken_are_told_and_do_not_spin(
     """The second refusal is reported to a person; the next attempt comes much later."""
     tokens_of.answer = tokens_of.expired
     async with reading(oauth=oauth(tokens_of), ready="imap.failed") as reader:
-        assert "does not take the login" in reader.problem
+        assert "refuses the login" in reader.problem
     (failed,) = log.all("imap.failed")
     assert failed["level"] == "error"
     assert failed["retry_in"] > 10
@@ -186,7 +186,7 @@ async def test_an_issuer_that_is_away(ledger: Ledger) -> None:
 async def test_a_wrong_password_is_told_and_does_not_spin(reading: Reading, log: Log) -> None:
     """A client that keeps trying is locked out by the provider."""
     async with reading(password="wrong-one", ready="imap.failed") as reader:
-        assert "does not take the login" in reader.problem
+        assert "refuses the login" in reader.problem
     assert log.all("imap.failed")[0]["retry_in"] > 10
     assert "wrong-one" not in json.dumps(log.entries, default=str)
 

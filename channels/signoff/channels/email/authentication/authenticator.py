@@ -24,7 +24,7 @@ from signoff.channels.email.authentication.signatures import (
 from signoff.channels.email.parsing.mime import Headers, Part, parse_headers, parse_mail
 
 _MOST_VERIFIED: Final = 5
-_TOLD: Final = ("subject", "date", "message-id")
+_REPORTED: Final = ("subject", "date", "message-id")
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -100,93 +100,93 @@ class Authenticator:
         if headers.repeated:
             why = f"it has two {headers.repeated.title()} fields, and somebody may have added one"
             return Proof(address=sender, proven=Proven.NONE, why=why)
-        letter = _Letter(raw, headers, sender, signatures_in(headers))
-        reported = self._by_server(letter, peer)
+        mail = _CheckedMail(raw, headers, sender, signatures_in(headers))
+        reported = self._by_server(mail, peer)
         if reported.proven is Proven.DMARC or self.txt is None:
             return reported
-        verified = await self._verified(letter, self.txt, now)
+        verified = await self._verified(mail, self.txt, now)
         if verified.proven is Proven.DMARC or not self._server:
             return verified
         return replace(verified, why=f"{reported.why}; {verified.why}")
 
-    def _by_server(self, letter: _Letter, peer: str) -> Proof:
+    def _by_server(self, mail: _CheckedMail, peer: str) -> Proof:
         """Return what the results of our mail server prove."""
         if not self._server:
-            return letter.claimed("nothing that could prove it is looked at")
+            return mail.claimed("this installation does not check it")
         if peer and not self._trusted(peer):
-            return letter.claimed(f"it came from {peer}, which is not one of our mail servers")
-        results = topmost(letter.headers, self._server)
+            return mail.claimed(f"it came from {peer}, which is not one of our mail servers")
+        results = topmost(mail.headers, self._server)
         if results is None:
-            return letter.claimed(f"{self._server} has put no results on top of it")
-        return self._judged(letter, results)
+            return mail.claimed(f"{self._server} added no results to it")
+        return self._judged(mail, results)
 
-    def _judged(self, letter: _Letter, results: Results) -> Proof:
+    def _judged(self, mail: _CheckedMail, results: Results) -> Proof:
         dmarc = results.of("dmarc")
         # With two results, text from the sender may be in the field.
         if len(dmarc) > 1:
-            return letter.claimed(f"the results of {self._server} are ambiguous")
+            return mail.claimed(f"the results of {self._server} are ambiguous")
         if not dmarc or dmarc[0].value == "none":
-            return self._by_dkim(letter, results)
-        if dmarc[0].value != "pass" or dmarc[0].domain("header.from") != letter.domain:
-            return letter.claimed(f"{self._server} says that dmarc={dmarc[0].value}")
-        return self._by_dmarc(letter, results)
+            return self._by_dkim(mail, results)
+        if dmarc[0].value != "pass" or dmarc[0].domain("header.from") != mail.domain:
+            return mail.claimed(f"{self._server} says that dmarc={dmarc[0].value}")
+        return self._by_dmarc(mail, results)
 
-    def _by_dmarc(self, letter: _Letter, results: Results) -> Proof:
+    def _by_dmarc(self, mail: _CheckedMail, results: Results) -> Proof:
         sent = any(
-            one.value == "pass" and self._may_vouch(one.domain("smtp.mailfrom"), letter.domain)
+            one.value == "pass" and self._may_vouch(one.domain("smtp.mailfrom"), mail.domain)
             for one in results.of("spf")
         )
         # The result does not say which signature passed; without signatures, it was SPF.
-        own = [one for one in letter.found if self._may_vouch(one.domain, letter.domain)]
-        by_sender = sent or not letter.headers.every("dkim-signature")
-        recipients = None if by_sender else letter.covered(own or letter.found)
-        why = f"{self._server} says that dmarc=pass for {letter.domain}"
-        return letter.vouched(self._by, letter.domain, why, recipients, own)
+        own = [one for one in mail.found if self._may_vouch(one.domain, mail.domain)]
+        by_sender = sent or not mail.headers.every("dkim-signature")
+        recipients = None if by_sender else mail.covered(own or mail.found)
+        why = f"{self._server} says that dmarc=pass for {mail.domain}"
+        return mail.vouched(self._by, mail.domain, why, recipients, own)
 
-    def _by_dkim(self, letter: _Letter, results: Results) -> Proof:
+    def _by_dkim(self, mail: _CheckedMail, results: Results) -> Proof:
         best: Proof | None = None
         for one in results.of("dkim"):
             signer = one.domain("header.d", "header.i")
             if (
                 one.value != "pass"
                 or not is_name(signer)
-                or not self._may_vouch(signer, letter.domain)
+                or not self._may_vouch(signer, mail.domain)
             ):
                 continue
             start = "".join(one.properties.get("header.b", "").split())
             exact = "header.d" in one.properties
             meant = [
                 signature
-                for signature in letter.found
+                for signature in mail.found
                 if aligned(signature.domain, signer, strict=exact)
                 and signature.value.startswith(start)
             ]
             why = f"{self._server} says that dkim=pass for {signer}"
-            proof = letter.vouched(self._by, signer, why, letter.covered(meant), meant)
+            proof = mail.vouched(self._by, signer, why, mail.covered(meant), meant)
             best = _better(best, proof)
-        return best or letter.claimed(f"{self._server} has no pass for {letter.domain}")
+        return best or mail.claimed(f"{self._server} reports no pass for {mail.domain}")
 
-    async def _verified(self, letter: _Letter, txt: Records, now: datetime) -> Proof:
+    async def _verified(self, mail: _CheckedMail, txt: Records, now: datetime) -> Proof:
         """Return what the signatures of the mail prove."""
-        own = [one for one in letter.found if self._may_vouch(one.domain, letter.domain)]
+        own = [one for one in mail.found if self._may_vouch(one.domain, mail.domain)]
         if not own:
-            return letter.claimed(f"it has no DKIM signature of {letter.domain}")
+            return mail.claimed(f"it has no DKIM signature of {mail.domain}")
         best: Proof | None = None
         problems: dict[str, None] = {}
         temporary = False
         for signature in own[:_MOST_VERIFIED]:
-            problem = await verify(letter.raw, letter.headers, signature, txt, now=now)
-            if problem == "" and signature.domain != letter.domain:
-                problem = await _misaligned(letter.domain, txt)
+            problem = await verify(mail.raw, mail.headers, signature, txt, now=now)
+            if problem == "" and signature.domain != mail.domain:
+                problem = await _misaligned(mail.domain, txt)
             if problem is None:
                 temporary = True
                 problems[f"the DNS could not be asked about {signature.domain}"] = None
             elif problem:
                 problems[f"the DKIM signature of {signature.domain}: {problem}"] = None
             else:
-                best = _better(best, letter.signed(signature))
+                best = _better(best, mail.signed(signature))
         why = "; ".join(problems)
-        return best or replace(letter.claimed(why), temporary=temporary)
+        return best or replace(mail.claimed(why), temporary=temporary)
 
     @property
     def _by(self) -> str:
@@ -205,7 +205,7 @@ class Authenticator:
 
 
 @dataclass(frozen=True)
-class _Letter:
+class _CheckedMail:
     """A mail during the check."""
 
     raw: bytes
@@ -265,7 +265,7 @@ class _Letter:
     def signed(self, signature: Signature) -> Proof:
         by = f"DKIM signature of {signature.domain}, verified here"
         why = f"the DKIM signature of {signature.domain} holds"
-        present = (name for name in _TOLD if self.headers.every(name))
+        present = (name for name in _REPORTED if self.headers.every(name))
         if bare := [name for name in present if name not in signature.covers]:
             why += f"; it does not cover {', '.join(bare)}"
         return self.vouched(by, signature.domain, why, self.recipients(signature), [signature])

@@ -21,16 +21,16 @@ async def check(settings: ImapSettings, ledger: Ledger) -> str:
     async with await log_in(settings, tokens_for(settings, ledger), largest=1) as session:
         folder = await session.call(session.mailbox.select)
         idle = "IDLE" in await session.call(session.mailbox.capabilities)
-    login = "a token is issued and taken" if settings.oauth else "the login is taken"
+    login = "a token is issued and accepted" if settings.oauth else "the login works"
     if idle and settings.idle:
-        news = "it tells of new mail at once (IDLE)"
+        news = "it reports new mail at once (IDLE)"
     elif idle:
-        news = f"it is asked every {settings.poll:g} seconds (idle = 0)"
+        news = f"Signoff polls it every {settings.poll:g} seconds (idle = 0)"
     else:
-        news = f"it has no IDLE and is asked every {settings.poll:g} seconds"
+        news = f"it has no IDLE, and Signoff polls it every {settings.poll:g} seconds"
     keyword = (
-        f"what is stored gets the keyword {KEYWORD}"
+        f"stored messages get the keyword {KEYWORD}"
         if folder.keywords
-        else "it keeps no keywords, so what is stored is not to be seen in the mailbox"
+        else "it cannot store keywords, so the mailbox does not show which messages are stored"
     )
-    return f"{settings.where}: {login}, {settings.folder} is there, {news}, {keyword}"
+    return f"{settings.where}: {login}, {settings.folder} exists, {news}, {keyword}"

@@ -100,7 +100,7 @@ class Connection:
                 raise MailboxUnavailable("It was closed while it was opened.")
             if self._settings.security == "starttls":
                 client.starttls(self._tls)
-        with self._translated("does not take the login", secrets, refused=LoginRefused):
+        with self._translated("refuses the login", secrets, refused=LoginRefused):
             if token:
                 self._log_in_by_token(client, token)
             else:
@@ -108,7 +108,7 @@ class Connection:
 
     def capabilities(self) -> frozenset[str]:
         """Return the server's capabilities after the login."""
-        with self._translated("does not say what it can do"):
+        with self._translated("does not list its capabilities"):
             return frozenset(one.decode("ascii", "replace") for one in self._client.capabilities())
 
     def select(self) -> Folder:
@@ -125,16 +125,16 @@ class Connection:
         """Return the UIDs greater than `after` of messages since a day, in ascending order."""
         if after >= _LARGEST_UID:
             return []
-        with self._translated("does not search"):
-            self._line.forget_news()
+        with self._translated("refuses the search"):
+            self._line.forget_new_mail()
             criteria = ["UID", f"{after + 1}:*", "SINCE", since]
             found = {int(uid) for uid in self._client.search(criteria)}
         # "n:*" always includes the last message, even if its UID is less than n.
         return sorted(uid for uid in found if after < uid <= _LARGEST_UID)
 
-    def look_at(self, uids: Sequence[int]) -> list[Message]:
+    def metadata(self, uids: Sequence[int]) -> list[Message]:
         """Return the size and keyword of messages, without those that are already gone."""
-        with self._translated("does not say how large a message is"):
+        with self._translated("does not report the size of a message"):
             found = self._client.fetch(uids, ["RFC822.SIZE", "FLAGS"])
             own = KEYWORD.lower().encode()
             return [
@@ -157,29 +157,29 @@ class Connection:
         """
         # Only a part is fetched, because some servers only estimate sizes.
         item = f"BODY.PEEK[]<0.{self._largest + 1}>"
-        with self._translated("does not hand out a message", refused=MessageRefused):
+        with self._translated("does not return a message", refused=MessageRefused):
             found = self._client.fetch([uid], [item])
         if uid not in found:
             return None
         body = found[uid].get(b"BODY[]<0>")
         if not isinstance(body, bytes):
-            raise MessageRefused(f"{self._where} has nothing to show for message {uid}.")
+            raise MessageRefused(f"{self._where} returned nothing for message {uid}.")
         return body
 
     def mark(self, uids: Sequence[int]) -> None:
         """Set our keyword on messages."""
-        with self._translated(f"does not take the keyword {KEYWORD}"):
+        with self._translated(f"does not accept the keyword {KEYWORD}"):
             self._client.add_flags(uids, [KEYWORD], silent=True)
 
     @property
-    def news(self) -> bool:
+    def has_new_mail(self) -> bool:
         """Whether there may be messages that the last search did not find."""
-        return self._line.news
+        return self._line.has_new_mail
 
     def wait(self, seconds: float) -> None:
         """Wait for new messages by IDLE, for at most this many seconds."""
-        with self._translated("ended the waiting"):
-            self._line.wait_for_news(seconds)
+        with self._translated("ended IDLE"):
+            self._line.wait_for_new_mail(seconds)
 
     def close(self) -> None:
         """Log out."""
@@ -230,8 +230,8 @@ class Connection:
             client.sasl_login("PLAIN", lambda _: f"\0{name}\0{password}")
         elif client.has_capability("LOGINDISABLED"):
             raise MailboxRefused(
-                f"{self._where} takes no password here. Set [email.imap] security to 'starttls' or "
-                "'tls', or use [email.imap.oauth]."
+                f"{self._where} accepts no password here. Set [email.imap] security to 'starttls' "
+                "or 'tls', or use [email.imap.oauth]."
             )
         else:
             client.login(name, password)
@@ -243,7 +243,7 @@ class Connection:
         ]
         if not offered:
             raise MailboxRefused(
-                f"{self._where} takes no OAuth tokens. Set [email.imap] password instead."
+                f"{self._where} accepts no OAuth tokens. Set [email.imap] password instead."
             )
         mechanism = offered[0]
         if mechanism == "XOAUTH2":
@@ -281,7 +281,7 @@ class Connection:
         except ssl.SSLCertVerificationError as error:
             raise MailboxRefused(
                 f"{self._where} {what}: no safe connection: {error.verify_message}. Check "
-                "[email.imap] host, which the server's certificate must bear, and ca_file for a "
+                "[email.imap] host, which must be in the server's certificate, and ca_file for a "
                 "private authority."
             ) from error
         except Exception as error:

@@ -123,13 +123,13 @@ class Tokens:
             one_line(" ".join(self._without_secrets(said).split()))[:_LONGEST_REASON].rstrip(".")
             or "no reason"
         )
-        text = f"{self._where} gives no token: {status} {reason}."
+        text = f"{self._where} issues no token: {status} {reason}."
         passes = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _PASSING
         if passes or answer.get("error") == "temporarily_unavailable":
             return MailboxUnavailable(text)
         return MailboxRefused(
             f"{text} Check [email.imap.oauth] client_id, client_secret and scope, and renew the "
-            "consent (refresh_token) if it was withdrawn or has run out."
+            "consent (refresh_token) if it was revoked or has expired."
         )
 
     def _without_secrets(self, text: str) -> str:

@@ -160,7 +160,7 @@ class MailboxReader:
                 for start in range(0, len(uids), _BATCH):
                     batch = uids[start : start + _BATCH]
                     cursor = await self._take_in(session, hold, cursor, batch, keyword=keyword)
-                if mailbox.news:
+                if mailbox.has_new_mail:
                     continue
                 log.debug("imap.waiting", mailbox=name, after=cursor.uid)
                 if idle:
@@ -174,7 +174,7 @@ class MailboxReader:
         """Store messages, mark them, and advance the cursor, in this order, to lose none."""
         noted: list[Event] = []
         seen: list[int] = []
-        for message in await session.call(session.mailbox.look_at, uids):
+        for message in await session.call(session.mailbox.metadata, uids):
             if message.stored:
                 continue
             problem = await self._one(session, cursor, message)

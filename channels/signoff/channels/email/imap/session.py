@@ -70,7 +70,7 @@ class Session:
                 return await loop.run_in_executor(self._thread, lambda: work(*args, **more))
         except TimeoutError as error:
             self.cut()
-            words = f"The IMAP server {self._where} does not come to an end."
+            words = f"The IMAP server {self._where} does not answer in time."
             raise MailboxUnavailable(words) from error
         except asyncio.CancelledError:
             self.cut()

@@ -77,7 +77,7 @@ class Wire(imaplib.IMAP4):
     def read(self, size: int) -> bytes:
         """Read a literal."""
         if size > self._largest:
-            raise self.abort(f"a literal of {size} bytes, where {self._largest} would do")
+            raise self.abort(f"a literal of {size} bytes; the limit is {self._largest}")
         self._left += size
         while len(self._source()) < size:
             if not self._more():
@@ -99,7 +99,7 @@ class Wire(imaplib.IMAP4):
     def _take(self, size: int) -> bytes:
         self._left -= size
         if self._left < 0:
-            raise self.abort("an answer that has no end")
+            raise self.abort("a response without an end")
         taken = bytes(self._ahead[:size])
         del self._ahead[:size]
         return taken
@@ -113,21 +113,21 @@ class Wire(imaplib.IMAP4):
     # -- waiting -------------------------------------------------------------------------------
 
     @property
-    def news(self) -> bool:
-        """Whether the server reported new messages since `forget_news`."""
+    def has_new_mail(self) -> bool:
+        """Whether the server reported new messages since `forget_new_mail`."""
         return "EXISTS" in self.untagged_responses
 
-    def forget_news(self) -> None:
-        """Reset `news`, before a search for messages."""
+    def forget_new_mail(self) -> None:
+        """Reset `has_new_mail`, before a search for messages."""
         self.untagged_responses.pop("EXISTS", None)
 
-    def wait_for_news(self, seconds: float) -> None:
+    def wait_for_new_mail(self, seconds: float) -> None:
         """Wait until the server reports new messages (IDLE, RFC 2177), or the time is up."""
         tag = self._command("IDLE")
         while self._get_response() is not None:
             self._refuse_the_end(tag)
         until = time.monotonic() + seconds
-        while not self.news and self._readable(until):
+        while not self.has_new_mail and self._readable(until):
             self._left = _ROOM
             self._get_response()
             self._refuse_the_end(tag)
@@ -140,7 +140,7 @@ class Wire(imaplib.IMAP4):
         if (ended := self.tagged_commands[tag]) is not None:
             raise self.error(f"IDLE: {ended!r}")
         if "BYE" in self.untagged_responses:
-            raise self.abort(f"the server hung up: {self.untagged_responses['BYE']!r}")
+            raise self.abort(f"the server disconnected: {self.untagged_responses['BYE']!r}")
 
     def _readable(self, until: float) -> bool:
         """Wait until there is data, which is then buffered, or the time is up."""

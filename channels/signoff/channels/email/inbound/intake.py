@@ -24,7 +24,7 @@ from signoff.channels.email.authentication.requirement import Fault, Finding, ju
 from signoff.channels.email.inbound.automatic_replies import AutomaticMail
 from signoff.channels.email.inbound.duplicates import identity
 from signoff.channels.email.inbound.limits import Limits
-from signoff.channels.email.inbound.quarantine import lay_aside
+from signoff.channels.email.inbound.quarantine import quarantine_mail
 from signoff.channels.email.inbound.readers import SentTo, nothing_sent
 from signoff.channels.email.inbound.stored import StoredMail, is_known, load, remember
 from signoff.channels.email.inbound.threads import why_not_ours
@@ -56,9 +56,9 @@ MOST_ATTEMPTS: Final = 5
 PATIENCE_WITH_DNS: Final = 7
 """The most attempts while the DNS is down, about five minutes; then the mail is unproven."""
 
-_UNLOOKED: Final = Proof(address="", proven=Proven.NONE, why="nobody has looked")
+_NOT_CHECKED: Final = Proof(address="", proven=Proven.NONE, why="it was not checked")
 
-_SEVERAL: Final = "Your mail went to several requests at once. Answer each in a mail of its own."
+_SEVERAL: Final = "Your mail answers several requests at once. Answer each in a separate mail."
 
 _AHEAD: Final = 8
 """The most mails that are read ahead of the current one; each may have 1 MiB."""
@@ -114,7 +114,7 @@ class Opened(NamedTuple):
     stored: StoredMail | None = None
     mail: IncomingMail | UnreadableMail | None = None
     known: tuple[tuple[str, Holder], ...] = ()
-    proof: Proof = _UNLOOKED
+    proof: Proof = _NOT_CHECKED
 
 
 class Intake:
@@ -262,7 +262,7 @@ class Intake:
             await self._quarantine(item, stored, str(mail))
             return
         if is_loop(stored):
-            mail = replace(mail, automatic=mail.automatic or "it is ours", sort=Sort.OTHER)
+            mail = replace(mail, automatic=mail.automatic or "Signoff sent it", sort=Sort.OTHER)
         judged = [mail.sort.value, *mail.returned, *("/".join(holder) for _, holder in known)]
         judged += [proof.proven, *(str(self._vouched(proof, token)) for token, _ in known)]
         same = identity(mail, judged=judged, copy=stored.id)
@@ -278,10 +278,10 @@ class Intake:
         if mail.automatic:
             await self._automatic(also, stored, mail, holders)
         elif not known:
-            why = "it carries no token that is known"
+            why = "it has no known token"
             await self._ignore(also, stored, why)
         elif known[0][1].role is Role.BUNDLE:
-            await self._asked_which(also, stored, mail, known[0], proof)
+            await self._ask_which(also, stored, mail, known[0], proof)
         else:
             token, holder = known[0]
             source = stored.id[:16]
@@ -312,7 +312,7 @@ class Intake:
         approval = await self._ledger.approval(holder.approval)
         return tracing.span("intake", approval, channel=holder.channel)
 
-    async def _asked_which(
+    async def _ask_which(
         self,
         also: Change,
         stored: StoredMail,
@@ -370,7 +370,7 @@ class Intake:
                 addresses = ", ".join(mail.from_addresses[:3]) or stored.sender or ""
                 await self._refuse(answer, finding, proof, addresses[:254])
                 return
-        if _overtakes(approval, answer.holder) and item.attempts < MOST_ATTEMPTS:
+        if _precedes_card(approval, answer.holder) and item.attempts < MOST_ATTEMPTS:
             log.info("mail.waits_for_its_card", mail=stored.id, approval=approval.id)
             await self._ledger.commit(Change().retry(item, after=backoff(item.attempts)))
             return
@@ -408,7 +408,7 @@ class Intake:
         over = await self._limits.over_noise(source)
         if over == 1:
             await self._ignore(
-                also, stored, "too many such mails came in an hour; more are not noted"
+                also, stored, "too many such mails came in an hour; further ones are not recorded"
             )
         elif over:
             await self._ledger.commit(also)
@@ -428,11 +428,11 @@ class Intake:
 
     async def _refuse(self, answer: Answer, finding: Finding, proof: Proof, addresses: str) -> None:
         if finding.fault is Fault.UNPROVEN:
-            await self._answers.unproven(answer, finding.why)
+            await self._answers.refuse_unproven(answer, finding.why)
             return
         # Unproven mail may come from anybody, so it gets no reply.
         author = finding.author if proof.proven is Proven.DMARC else None
-        await self._answers.stranger(answer, addresses, why=finding.why, author=author)
+        await self._answers.refuse_stranger(answer, addresses, why=finding.why, author=author)
 
     def _address(self, token: str) -> str:
         local, _, domain = self._mailbox.rpartition("@")
@@ -475,7 +475,7 @@ class Intake:
     async def _quarantine(self, item: Item, stored: StoredMail, problem: str) -> None:
         now = await self._ledger.now()
         await self._ledger.commit(
-            await lay_aside(self._ledger, Change().ack(item), stored, problem, now=now)
+            await quarantine_mail(self._ledger, Change().ack(item), stored, problem, now=now)
         )
         log.error("mail.quarantined", mail=stored.id, problem=redact(problem))
 
@@ -498,7 +498,7 @@ class Intake:
             log.info("intake.lease_lost", item=item.id)
 
 
-def _overtakes(approval: Approval, holder: Holder) -> bool:
+def _precedes_card(approval: Approval, holder: Holder) -> bool:
     """Return whether an answer arrived before the record that its card was delivered.
 
     That record says how much of the call the card shows.

@@ -74,7 +74,7 @@ def quarantine_key(mail_id: str) -> str:
     return f"quarantine:{mail_id}"
 
 
-async def lay_aside(
+async def quarantine_mail(
     ledger: Ledger, change: Change, stored: StoredMail, problem: str, *, now: datetime
 ) -> Change:
     """Add to a change the move of a mail into quarantine.

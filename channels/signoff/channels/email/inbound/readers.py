@@ -50,9 +50,9 @@ _PROOF: Final = TypeAdapter(Proof)
 
 
 _TOO_MANY: Final = (
-    f"Reading the message took more than {_MOST_QUESTIONS} look-ups; it was left as it is."
+    f"Reading the message took more than {_MOST_QUESTIONS} look-ups; it was not processed."
 )
-_NO_TEXT: Final = "The result of reading the message is not valid; it was left as it is."
+_NO_TEXT: Final = "The result of reading the message is not valid; it was not processed."
 
 _FAULTS: Final = frozenset({"too_large", "unreadable", "memory", "failed"})
 
@@ -129,7 +129,7 @@ class Processes:
                 done = True
             except TimeoutError as error:
                 # This is not the CPU limit, which ends the process.
-                raise ReaderDied("The process that read it stood still.") from error
+                raise ReaderDied("The process that read it hung.") from error
             except (OSError, EOFError) as error:
                 status = await process.end()
                 if status == -signal.SIGXCPU:
@@ -179,8 +179,8 @@ class Processes:
 
     def _too_costly(self) -> MailTooCostly:
         return MailTooCostly(
-            f"Reading the message took more than {self._seconds} seconds of work; it was left as "
-            "it is."
+            f"Reading the message took more than {self._seconds} seconds of work; it was "
+            "not processed."
         )
 
 
@@ -262,7 +262,7 @@ def _fault(answer: dict[str, Any]) -> Exception:
     if kind == "unreadable":
         return UnreadableMail(words)
     if kind == "memory":
-        return MailTooCostly("Reading the message took too much memory; it was left as it is.")
+        return MailTooCostly("Reading the message took too much memory; it was not processed.")
     return ReaderDied(str(words))
 
 
@@ -271,6 +271,8 @@ class _Process:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
+        # Only one coroutine at a time may read from the process.
+        self._reading = asyncio.Lock()
 
     @property
     def alive(self) -> bool:
@@ -311,7 +313,7 @@ class _Process:
         writer = self._process.stdin
         if writer is None:
             raise OSError("no standard input")
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(patience), self._reading:
             writer.write(len(request).to_bytes(LENGTH) + request)
             await writer.drain()
             return await self._frame()
@@ -324,7 +326,8 @@ class _Process:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, signal.SIGKILL)
         # The transport closes its pipes after the process has ended.
-        await self._process.communicate()
+        async with self._reading:
+            await self._process.communicate()
         return await self._process.wait()
 
     async def _frame(self) -> bytes:
@@ -333,5 +336,5 @@ class _Process:
             raise OSError("no standard output")
         size = int.from_bytes(await stream.readexactly(LENGTH))
         if size > _LARGEST_ANSWER:
-            raise OSError("an answer without end")
+            raise OSError("the answer is too large")
         return await stream.readexactly(size)

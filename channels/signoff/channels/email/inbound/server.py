@@ -217,7 +217,7 @@ class _Handler:
         self._limits = limits
         self._mailbox = settings.mailbox
         self._lmtp = settings.inbound.protocol == "lmtp"
-        returned_to = {settings.mailbox, settings.sender_address}
+        returned_to = {one.lower() for one in (settings.mailbox, settings.sender_address)}
         self._reports = frozenset() if settings.bounces else frozenset(returned_to)
 
     async def handle_RCPT(  # noqa: N802 -- aiosmtpd's name
@@ -230,7 +230,7 @@ class _Handler:
         tokens = plus_parts((normal,), self._mailbox) if normal else ()
         sender = envelope.mail_from or ""
         try:
-            if normal in self._reports and sender in {"", "<>"}:
+            if (normal or "").lower() in self._reports and sender in {"", "<>"}:
                 # The card's envelope had no token, so the bounce itself must identify the card.
                 allowed = await self._limits.allow_recipient(str(normal), "")
                 problem = "" if allowed else _TOO_MANY

@@ -17,8 +17,8 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.policies.titles import literals
 
 OTHER_MAIL: Final = (
-    "Your mail answers another mail than the one about this request, so nothing was done. Answer "
-    "the mail about the request itself, under its own subject."
+    "Your mail does not answer the mail about this request, so nothing was done. Reply to the mail "
+    "about the request, and keep its subject."
 )
 """The problem of an answer to something else, in words for the person."""
 

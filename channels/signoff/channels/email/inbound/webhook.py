@@ -140,8 +140,8 @@ class _Webhook:
                     401,
                     "not-timely",
                     "The request is too old",
-                    f"It says that it was sent at {signed.timestamp[:20]!r}, and it is "
-                    f"{int(now.timestamp())}; {_minutes(WINDOW)} minutes are allowed. "
+                    f"Its timestamp is {signed.timestamp[:20]!r}, and the time is "
+                    f"{int(now.timestamp())}; they may differ by {_minutes(WINDOW)} minutes. "
                     "Compare the clocks.",
                 )
             if before is None:
@@ -191,7 +191,7 @@ async def _fields(request: Request, body: bytes) -> Mapping[str, str]:
         )
     except (HTTPException, MultiPartException, ValueError, LookupError) as error:
         raise Problem(
-            422, "invalid", "The body is not a form", "A form of Mailgun's is wanted."
+            422, "invalid", "The body is not a form", "Send the form of a Mailgun route."
         ) from error
     return {name: value for name, value in form.items() if not isinstance(value, UploadFile)}
 

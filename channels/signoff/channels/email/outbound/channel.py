@@ -128,7 +128,7 @@ class EmailChannel:
                     await pace.rest()
         except LedgerUnavailable as error:
             return [MailThrottled(f"The pace cannot be looked up: {error}")] * len(mails)
-        waiting = MailThrottled("It waits for its turn: [email.smtp] per_minute, connections.")
+        waiting = MailThrottled("It waits for the limits in [email.smtp]: per_minute, connections.")
         return [*outcomes, *[waiting] * (len(mails) - most)]
 
     def _from(self, message: Message | LinkMail) -> str:
@@ -169,7 +169,7 @@ def sent_lines(
         person=person,
         name="",
         address="",
-        at=approval.opened_at,
+        at=approval.since or approval.opened_at,
         zone=directory.zone_of(person),
         link=inbox.link_to(approval.id) if inbox is not None else "",
     )

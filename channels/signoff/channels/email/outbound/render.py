@@ -87,7 +87,7 @@ def render(message: Message, settings: EmailSettings, key: bytes = b"") -> Email
     Raises:
         MailRefused: The address can never receive mail.
     """
-    mail = _begun(message, settings)
+    mail = _start_mail(message, settings)
     if message.token:
         mail["Reply-To"] = settings.reply_address(message.token)
     mail["Subject"] = subject(message)
@@ -96,7 +96,7 @@ def render(message: Message, settings: EmailSettings, key: bytes = b"") -> Email
     if thread and message.kind is not Kind.CARD:
         mail["In-Reply-To"] = thread[-1]
         mail["References"] = " ".join(thread)
-    return _ended(mail, message.id, plain_text(message, settings), html(message, settings))
+    return _finish_mail(mail, message.id, plain_text(message, settings), html(message, settings))
 
 
 def render_link(message: LinkMail, settings: EmailSettings, key: bytes = b"") -> EmailMessage:
@@ -105,7 +105,7 @@ def render_link(message: LinkMail, settings: EmailSettings, key: bytes = b"") ->
     Raises:
         MailRefused: The address can never receive mail.
     """
-    mail = _begun(message, settings)
+    mail = _start_mail(message, settings)
     mail["Subject"] = "Sign in to Signoff"
     mail["Message-ID"] = message_id(message.id, "link", settings.domain, key=key)
     context = {
@@ -116,7 +116,7 @@ def render_link(message: LinkMail, settings: EmailSettings, key: bytes = b"") ->
     text, page = (
         _TEMPLATES.get_template(f"link.{kind}.j2").render(context) for kind in ("txt", "html")
     )
-    return _ended(mail, message.id, harmless(text), _INLINER.inline(page))
+    return _finish_mail(mail, message.id, harmless(text), _INLINER.inline(page))
 
 
 def plain_text(message: Message, settings: EmailSettings) -> str:
@@ -189,7 +189,7 @@ def recipient(message: Message | LinkMail) -> str:
     return address
 
 
-def _begun(message: Message | LinkMail, settings: EmailSettings) -> EmailMessage:
+def _start_mail(message: Message | LinkMail, settings: EmailSettings) -> EmailMessage:
     mail = EmailMessage(policy=_BODY)
     mail["From"] = Address(settings.sender_name, addr_spec=settings.sender_address)
     mail["To"] = Address(_name(message.name), addr_spec=recipient(message))
@@ -201,10 +201,10 @@ def _begun(message: Message | LinkMail, settings: EmailSettings) -> EmailMessage
     return mail
 
 
-def _ended(mail: EmailMessage, cause: str, text: str, page: str) -> EmailMessage:
+def _finish_mail(mail: EmailMessage, cause: str, text: str, page: str) -> EmailMessage:
     for name, value in mail.items():
         if "\r" in value or "\n" in value:
-            raise MailRefused(f"The {name} header of {cause} would have had a line break in it.")
+            raise MailRefused(f"The {name} header of {cause} would have contained a line break.")
     mail.set_content(text, cte="quoted-printable")
     mail.add_alternative(page, subtype="html", cte="quoted-printable")
     mail.policy = _HEADER
@@ -245,7 +245,7 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
     ]
     values = "".join(f"\r\n{row.name}: {row.value}" for row in fields)
     address = settings.reply_address(message.token) if message.token else ""
-    decides = address and message.kind not in {Kind.QUESTION, Kind.BUNDLE}
+    decides = address and message.decides and message.kind not in {Kind.QUESTION, Kind.BUNDLE}
     whole = is_whole(card)
     # With two steps, the confirmation page shows the whole call.
     approves = whole or card.in_two_steps
@@ -278,6 +278,8 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
         "offer": card.offer if message.person in card.offer.who else None,
         "approve_link": mailto(address, reply, f"approve{values}") if decides and approves else "",
         "reject_link": mailto(address, reply, "reject: ") if decides else "",
+        "offer_link": mailto(address, reply, message.offers) if address and message.offers else "",
+        "approve_label": "✓ Answer" if card.kind is Asks.INPUT and card.fields else "✓ Approve",
         "answered": bool(address),
         "sender": settings.sender_address,
     }

@@ -136,7 +136,7 @@ class SmtpSender:
                 await client.sendmail(mail.sender, [mail.recipient], mail.data)
             except Exception as error:  # noqa: BLE001 -- every error is translated here
                 fault = translate(error)
-                if fault.lost and not fresh and not last:
+                if fault.lost and not (fault.slower or fresh or last):
                     continue  # the server closed an idle connection
                 return fault
             return None
@@ -197,7 +197,7 @@ def translate(error: Exception) -> Fault:
         return Fault(
             MailDeferred(
                 f"no safe connection: {reason}. Check [email.smtp] host, which the server's "
-                "certificate must bear, and ca_file for a private authority"
+                "certificate must contain, and ca_file for a private authority"
             ),
             setting="[email.smtp] host, security, ca_file",
             lost=True,
@@ -240,12 +240,12 @@ def _login(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
 
 
 def _unsupported(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
-    text = f"it lacks what the settings ask for: {_error_text(error)}"
+    text = f"it does not support what the settings require: {_error_text(error)}"
     return Fault(MailDeferred(text), setting="[email.smtp] security, username", lost=True)
 
 
 def _greeting(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
-    text = f"it does not welcome us: {error.code} {_error_text(error)}"
+    text = f"it refuses the connection: {error.code} {_error_text(error)}"
     return Fault(MailDeferred(text), lost=True)
 
 
@@ -254,7 +254,7 @@ def _network(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
 
 
 def _unsendable(error: Any) -> Fault:  # noqa: ANN401 -- a ValueError
-    return Fault(MailRefused(f"the mail cannot be put into SMTP: {_error_text(error)}"))
+    return Fault(MailRefused(f"the mail cannot be sent by SMTP: {_error_text(error)}"))
 
 
 FAULTS: Final[Mapping[type[BaseException], Callable[[Any], Fault]]] = {

@@ -20,8 +20,8 @@ from signoff.channels.email.parsing.formats import (
 from signoff.channels.email.parsing.markup import lines_of_html, words_of_html
 from signoff.channels.email.parsing.mime import Part
 from signoff.channels.email.parsing.quoting import (
+    AMBIGUOUS,
     MOST_LINES,
-    UNTOLD,
     Line,
     Reply,
     has_words,
@@ -97,7 +97,7 @@ def read_forms(mail: Part) -> Readings:
     return Readings(len(forms), [one for one in read if one is not None])
 
 
-def said_in(
+def own_words_in(
     mail: Part, found: Readings, sent_lines: Collection[str], names: Collection[str]
 ) -> Reading:
     """Return the words of a mail's author, from all its forms.
@@ -131,7 +131,7 @@ def _doubt(replies: Sequence[Reply], readings: Sequence[_Reading], names: frozen
     ]
     for at, reply in enumerate(replies):
         if reply.doubt and not (
-            reply.doubt == UNTOLD
+            reply.doubt == AMBIGUOUS
             and any(
                 _settles(other, readings[place], essences[place] == essences[at], reply.unsure)
                 for place, other in enumerate(replies)

@@ -43,7 +43,7 @@ from signoff.channels.email.parsing.quote_phrases import SEPARATORS
 from signoff.core.replies.devices import is_device_line
 from signoff.core.replies.reading import is_reply
 
-UNTOLD: Final = (
+AMBIGUOUS: Final = (
     "I cannot tell which part of your mail you wrote and which part is quoted. Send a new reply "
     "with your answer on its first line and nothing quoted below it."
 )
@@ -108,7 +108,7 @@ class _Kind(Enum):
     QUOTE = auto()
     INTRODUCTION = auto()
     SIGNATURE = auto()
-    UNTOLD = auto()
+    AMBIGUOUS = auto()
 
 
 class _Piece(NamedTuple):
@@ -136,9 +136,11 @@ def read_reply(
     """
     lines = _lines_of(text) if isinstance(text, str) else text
     ours = {_comparable(line) for line in sent_lines} - {""}
-    told = list(_Telling(lines, ours, frozenset(names)).pieces())
-    unsure = [one for one in told if one.kind in (_Kind.UNTOLD, _Kind.QUOTE) and one.doubt]
-    return Reply(_answer(told), _shown(told), _doubt(told), " ".join(one.text for one in unsure))
+    pieces = list(_Classifier(lines, ours, frozenset(names)).pieces())
+    unsure = [one for one in pieces if one.kind in (_Kind.AMBIGUOUS, _Kind.QUOTE) and one.doubt]
+    return Reply(
+        _answer(pieces), _shown(pieces), _doubt(pieces), " ".join(one.text for one in unsure)
+    )
 
 
 def own_text(text: str, sent_lines: Collection[str] = ()) -> str:
@@ -169,7 +171,7 @@ def _doubt(pieces: list[_Piece]) -> str:
     return next((one.doubt for one in pieces if one.doubt), "")
 
 
-class _Telling:
+class _Classifier:
     """Classifies the lines of one mail."""
 
     def __init__(self, lines: Sequence[Line], ours: set[str], names: frozenset[str]) -> None:
@@ -254,7 +256,7 @@ class _Telling:
             return
         if self._is_wrapped(at):
             known = _comparable(f"{self._texts[at - 1]} {text}") in self._ours
-            doubt = "" if known or not has_words(text) else UNTOLD
+            doubt = "" if known or not has_words(text) else AMBIGUOUS
             self._quoted_length = len(text)
             yield _Piece(_Kind.QUOTE, text, doubt)
             return
@@ -270,8 +272,8 @@ class _Telling:
         elif _comparable(text) in self._ours:
             return
         elif apart:
-            doubt = line.doubt or (UNTOLD if has_words(text) else "")
-            yield _Piece(_Kind.UNTOLD, text, doubt)
+            doubt = line.doubt or (AMBIGUOUS if has_words(text) else "")
+            yield _Piece(_Kind.AMBIGUOUS, text, doubt)
         else:
             self._begun = self._begun or bool(bare)
             self._named = self._named or name
@@ -285,7 +287,7 @@ class _Telling:
         if self._added:
             return _Piece(_Kind.TEXT, text)
         if is_reply(bare) and not is_name(bare, self._names):
-            return _Piece(_Kind.UNTOLD, text, UNTOLD)
+            return _Piece(_Kind.AMBIGUOUS, text, AMBIGUOUS)
         return _Piece(_Kind.SIGNATURE, text)
 
     def _is_wrapped(self, at: int) -> bool:
@@ -353,7 +355,7 @@ def _shown(pieces: list[_Piece]) -> str:
     A person who writes between quoted lines, or quotes by hand, chose these lines. A single block
     of quotation with an introduction comes from the program.
     """
-    left_out = (_Kind.SIGNATURE, _Kind.UNTOLD)
+    left_out = (_Kind.SIGNATURE, _Kind.AMBIGUOUS)
     pieces = [one for one in pieces if one.kind not in left_out]
     introduced = any(one.kind is _Kind.INTRODUCTION for one in pieces)
     chosen = not introduced or _quotations(pieces) > 1

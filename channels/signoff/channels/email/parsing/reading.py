@@ -15,7 +15,7 @@ from typing import Final
 from signoff.channels.email.inbound.automatic import automatic_sign
 from signoff.channels.email.inbound.bounces import returned_ids, sort_of
 from signoff.channels.email.parsing.addresses import parse_addresses
-from signoff.channels.email.parsing.alternatives import read_forms, said_in
+from signoff.channels.email.parsing.alternatives import own_words_in, read_forms
 from signoff.channels.email.parsing.incoming import CUT_MARKER, IncomingMail, Sort, tokens_in
 from signoff.channels.email.parsing.mime import Headers, parse_mail
 from signoff.core.base.errors import UnreadableMail
@@ -59,7 +59,7 @@ def read_mail(raw: bytes, sent_lines: SentLines = ()) -> IncomingMail:
         return _read(raw, sent_lines)
     except _FOREIGN_ERRORS as error:
         raise UnreadableMail(
-            f"The message cannot be read ({type(error).__name__}: {error}); it was left as it is."
+            f"The message cannot be read ({type(error).__name__}: {error}); it was not processed."
         ) from error
 
 
@@ -70,9 +70,9 @@ def _read(raw: bytes, sent_lines: SentLines) -> IncomingMail:
     authors = [parse_addresses(value) for value in headers.every("from")]
     single = len(authors) == 1 and authors[0].certain and len(authors[0].addresses) == 1
     recipients, names, forms = _recipients(headers), _names(headers), read_forms(mail)
-    plain = said_in(mail, forms, (), names)
+    plain = own_words_in(mail, forms, (), names)
     lines = sent_lines(recipients) if callable(sent_lines) else sent_lines
-    said = said_in(mail, forms, lines, names) if lines else plain
+    said = own_words_in(mail, forms, lines, names) if lines else plain
     automatic = automatic_sign(mail, subject, plain.reply.answer)
     return IncomingMail(
         message_id=next(_message_ids(headers.first("message-id")), ""),

@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.hand_over import hand_over, waits_for
-from signoff.channels.absence import handed_words, person_called
+from signoff.channels.absence import handover_words
+from signoff.channels.collaboration import person_named
 from signoff.channels.inbox.auth.context import Pages, Route, Visit, go
 from signoff.channels.inbox.settings import CHANNEL, ROOT
 from signoff.core.approvals.moves import Actor
@@ -108,7 +109,8 @@ class AwayPages(Pages):
             start, end = _day(form, "from", default=person.day(now)), _day(form, "until")
             if end < start:
                 raise AbsenceRefused(f"It would end on {end}, before it begins on {start}.")
-            delegate = person_called(self._decisions.directory, form.get("delegate", "").strip())
+            name = form.get("delegate", "").strip()
+            delegate = person_named(self._decisions.directory, name).id if name else ""
         except MoveRefused as error:
             raise AbsenceRefused(str(error)) from error
         absence = Absence(start=start, end=end, delegate=delegate)
@@ -134,7 +136,7 @@ class AwayPages(Pages):
         actor = Actor(person, CHANNEL, assurance=given)
         handed = await hand_over(decisions, waiting, actor, of=person, to=delegate)
         if handed.refused:
-            raise AbsenceRefused(f"Your absence is noted. {handed_words(handed, delegate)}")
+            raise AbsenceRefused(f"Your absence is noted. {handover_words(handed, delegate)}")
 
     async def _come_back(self, person: Person, _: Mapping[str, str], __: Assurance) -> None:
         """Note that somebody is here from today on.

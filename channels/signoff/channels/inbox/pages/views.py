@@ -234,7 +234,7 @@ def _over(approval: Approval, person: Person, directory: Directory, now: datetim
     if seats and person.id not in {*approval.ballot.own, *approval.ballot.stay}:
         last = max(seats, key=lambda one: (one.round, one.level))
         level_key = level_key_of(max(last.level, 0), last.round)
-        return phrases.went_on(approval, directory, level_key, person.id)
+        return phrases.moved_on(approval, directory, level_key, person.id)
     if approval.is_late(now) and approval.is_last_level and not approval.stays_open:
         return phrases.late(approval, directory, person.id)
     return None

@@ -14,7 +14,7 @@ from slack_sdk.models.views import View
 
 from signoff.broker.decisions import Decisions
 from signoff.broker.hand_over import hand_over, waits_for
-from signoff.channels.absence import absence_words, handed_words, waiting_words
+from signoff.channels.absence import absence_words, handover_words, waiting_words
 from signoff.channels.slack.inbound.acks import (
     ASK_OPERATOR,
     LATER,
@@ -122,7 +122,7 @@ class SlackLeavings:
         actor = submission.actor
         who = core_moves.Actor(person, NAME, {"user": actor.user, "team": actor.team})
         handed = await hand_over(decisions, waiting, who, of=person, to=delegate)
-        return handed_words(handed, delegate)
+        return handover_words(handed, delegate)
 
     async def _set_absence(
         self, submission: Submission, person: Person, source: str

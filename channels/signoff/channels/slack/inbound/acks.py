@@ -12,7 +12,7 @@ from signoff.broker.decisions import Refused
 from signoff.broker.ledger.change import Change
 from signoff.channels.slack.inbound.payloads import Actor
 from signoff.channels.slack.outbound.views import notice_view
-from signoff.channels.words.outcomes import not_taken
+from signoff.channels.words.outcomes import refusal_of
 from signoff.core.directory.people import Directory, Person
 
 Ack = dict[str, Any] | None
@@ -50,5 +50,5 @@ def instead(view: View) -> Ack:
 
 def told_instead(refused: Refused, person: Person | None, directory: Directory) -> Ack:
     """Return the acknowledgement that replaces a modal with the reason of its refusal."""
-    words = not_taken(refused, person, directory).words
+    words = refusal_of(refused, person, directory).words
     return instead(notice_view(words.headline, words.text))

@@ -121,7 +121,7 @@ class SlackMenu:
         at = _AT.get(action, views.REASON)
         try:
             move = await self._move(submission, person)
-            outcome = await self._answers.make(answer, person, move, ends=_is_final, seen=seen)
+            outcome = await self._answers.make(answer, person, move, is_final=_is_final, seen=seen)
         except Misfilled as problem:
             return errors_at({problem.block: problem})
         except LedgerError as error:

@@ -293,7 +293,7 @@ class SlackHandler:
             _must_fit(approval, person, fields(approval))
         try:
             outcome = await self._answers.make(
-                answer, person, move_in(submission, approval), ends=_is_final, seen=seen
+                answer, person, move_in(submission, approval), is_final=_is_final, seen=seen
             )
         except PayloadErrors as error:
             await self._decisions.refuse(

@@ -10,7 +10,7 @@ from structlog.testing import LogCapture
 from channels.conftest import Channels
 from signoff.broker import stages
 from signoff.broker.ledger.change import Item
-from signoff.channels.pipeline.outbox import AT_HAND, LEASE, Worker
+from signoff.channels.pipeline.outbox import LEASE, MOST_LOCAL_BATCHES, Worker
 from signoff.channels.pipeline.route import Router
 from signoff.core.base.errors import LedgerUnavailable
 
@@ -20,7 +20,7 @@ DELIVER = stages.deliver("email")
 def handing(channels: Channels, work: Worker) -> Router:
     """Return a router with a channel in its process."""
     router = channels.router
-    router.hand_to({DELIVER: work})
+    router.work_locally({DELIVER: work})
     return router
 
 
@@ -89,7 +89,7 @@ async def test_a_slow_channel_keeps_the_router_from_nothing(channels: Channels) 
     slow, bell = SlowChannel(channels), DeliveryBell()
     channels.ledger.bell = bell
     router, drains = handing(channels, slow.work), list[asyncio.Task[int]]()
-    for _ in range(AT_HAND):
+    for _ in range(MOST_LOCAL_BATCHES):
         await channels.open()
         drains.append(asyncio.create_task(router.drain()))
         await slow.begun.get()

@@ -8,7 +8,7 @@ import httpx
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
-from signoff.channels.web.later import Later
+from signoff.channels.web.lazy import LazyApp
 
 
 async def test_it_is_made_once_when_somebody_asks() -> None:
@@ -19,7 +19,7 @@ async def test_it_is_made_once_when_somebody_asks() -> None:
         made.append(PlainTextResponse("here"))
         return made[-1]
 
-    app = Later(make)
+    app = LazyApp(make)
     assert made == []
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://signoff.example") as http:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
-class Later:
+class LazyApp:
     """An ASGI application that is created at its first request, and uses no memory before it.
 
     Args:

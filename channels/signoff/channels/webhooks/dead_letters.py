@@ -1,4 +1,4 @@
-"""What a webhook has not taken: kept, and sent again when somebody says so."""
+"""Dead letters of webhooks: messages that were given up, which an operator can send again."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from signoff.core.base.errors import Conflict
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
-    """One message that was given up.
+class DeadLetter:
+    """A message that was given up.
 
     Attributes:
         key: Its key in the ledger.
-        version: Of its record.
+        version: The version of its record.
         id: The entry of the audit that it is about.
         problem: Why it was given up.
-        body: The work, as it was.
+        body: The body of the work item.
     """
 
     key: str
@@ -31,8 +31,8 @@ class Letter:
     body: dict[str, Any]
 
 
-async def letters(ledger: Ledger, hook: str) -> list[Letter]:
-    """Return what a webhook has not taken, the oldest first."""
+async def dead_letters(ledger: Ledger, hook: str) -> list[DeadLetter]:
+    """Return the dead letters of a webhook, the oldest first."""
     start = f"{stages.webhook(hook)}:"
     names = [one for one in await ledger.store.members(DEAD) if one.startswith(start)]
     keys = [f"{DEAD}:{one}" for one in names]
@@ -41,19 +41,19 @@ async def letters(ledger: Ledger, hook: str) -> list[Letter]:
         if record is not None:
             version, text = record
             kept = json.loads(text)
-            found.append(Letter(key, version, kept["id"], kept["problem"], kept["body"]))
+            found.append(DeadLetter(key, version, kept["id"], kept["problem"], kept["body"]))
     return sorted(found, key=lambda one: [int(part) for part in one.id.split("-")])
 
 
 async def replay(ledger: Ledger, hook: str) -> int:
-    """Send what a webhook has not taken once more, with all its attempts; return how many."""
+    """Queue the dead letters of a webhook again, with all attempts, and return their number."""
     count = 0
-    for one in await letters(ledger, hook):
+    for one in await dead_letters(ledger, hook):
         name = one.key.removeprefix(f"{DEAD}:")
         change = Change().put_raw(one.key, "", was=one.version, drop=[(DEAD, name, 0)])
         try:
             await ledger.commit(change.send_raw(stages.webhook(hook), one.id, one.body))
         except Conflict:
-            continue  # somebody else replays it
+            continue  # another process replayed it
         count += 1
     return count
