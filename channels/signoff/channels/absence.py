@@ -1,14 +1,16 @@
-"""What somebody answers about being away or back, done and answered."""
+"""Handles replies that set or end an absence, and describes absences in words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Final
 
 import structlog
 
 from signoff.broker.decisions import Decisions
 from signoff.broker.hand_over import HandedOver, waits_for
+from signoff.channels.collaboration import find_person
 from signoff.channels.incoming import Answer, Notice, answer_back
 from signoff.channels.words.messages import Words
 from signoff.channels.words.phrases import About
@@ -19,42 +21,43 @@ from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 from signoff.core.replies.reply import Away, Back
 
-_NAMED: Final = 5
-"""Requests that are named before the others are counted."""
+_MOST_NAMED: Final = 5
+"""The most requests to name; further ones are counted."""
 
-_ONE: Final = "To hand one over for good, reply to its card with `forward` and their name."
+_HAND_OVER_ONE: Final = "To hand one over for good, reply to its card with `forward` and their name."
 
 log = structlog.get_logger(__name__)
 
 
-class Leavings:
-    """Records the absence of a person who has proven who they are.
+class AbsenceReplies:
+    """Sets and ends absences.
 
     Args:
         decisions: The ledger and the people.
-        page: Where all that waits can be handed over at once, "" where there is no page.
+        page: The page on which people can hand over all their requests, "" if there is none.
     """
 
     def __init__(self, decisions: Decisions, page: str = "") -> None:
         self._decisions = decisions
-        self._how = f"{_ONE} To hand over all of them: {page}" if page else _ONE
+        all_ = f" To hand over all of them: {page}" if page else ""
+        self._how = f"{_HAND_OVER_ONE}{all_}"
 
     async def take(self, answer: Answer, person: Person, reply: Away | Back) -> None:
-        """Do what an answer says about its author's being away.
+        """Set or end the absence of the author of an answer. The answered request stays as it is.
 
         Args:
-            answer: Whose answer it is, to what; nothing happens to that.
-            person: Who.
-            reply: Their own words, read.
+            answer: The answer.
+            person: Its author.
+            reply: Its meaning.
 
         Raises:
-            MoveRefused: It is not possible, or not proven to be this person's; nothing was done.
+            MoveRefused: The absence is impossible, or the author is not proven; nothing was done.
             LedgerError: It could not be committed; nothing was done.
         """
         if not answer.vouched:
             raise MoveRefused(
-                "Who stands in for you decides what is asked of you, and nothing proves that this "
-                "mail is yours. Ask your operator to note it: `signoff people away`."
+                "A delegate decides in your place, and nothing proves that this mail is yours. Ask "
+                "your operator to set the absence: `signoff people away`."
             )
         back = isinstance(reply, Back)
         absence = None if isinstance(reply, Back) else await self._absence(reply, person)
@@ -77,70 +80,68 @@ class Leavings:
             raise MoveRefused(str(error)) from error
         log.info("answer.absence", person=person.id, channel=answer.holder.channel, back=back)
 
-    async def _absence(self, said: Away, person: Person) -> Absence:
-        start = said.start or person.day(await self._decisions.ledger.now())
-        end = said.end
-        if end < start:
-            raise MoveRefused(f"It would have ended on {end}, and today is {start}.")
-        delegate = person_called(self._decisions.directory, said.delegate)
-        return Absence(start=start, end=end, delegate=delegate)
+    async def _absence(self, reply: Away, person: Person) -> Absence:
+        today, directory = person.day(await self._decisions.ledger.now()), self._decisions.directory
+        return absence_between(reply.start or today, reply.end, reply.delegate, directory)
 
 
-def person_called(directory: Directory, name: str) -> str:
-    """Return the id of the person that an id, an address or a full name names; "" for "".
+def absence_between(start: date, end: date, delegate: str, directory: Directory) -> Absence:
+    """Return an absence.
+
+    Args:
+        start: The first day.
+        end: The last day.
+        delegate: See `find_person`; "" for nobody.
+        directory: The people.
 
     Raises:
-        MoveRefused: It is nobody's, or of several people.
+        MoveRefused: It ends before it begins, or `delegate` is not the name of one person.
     """
-    if not name or (found := directory.find(name)) is not None:
-        return found.id if name and found is not None else ""
-    named = [one for one in directory if one.name.casefold() == name.casefold()]
-    if len(named) != 1:
-        raise MoveRefused(
-            f"There {'are several people' if named else 'is nobody'} called {name!r}. Write the "
-            "address of the person who decides instead of you."
-        )
-    return named[0].id
+    if end < start:
+        raise MoveRefused(f"It would end on {end}, before it begins on {start}.")
+    to = find_person(directory, delegate).id if delegate else ""
+    return Absence(start=start, end=end, delegate=to)
 
 
 def absence_words(
     absence: Absence | None, directory: Directory, *, end: str, waiting: str = ""
 ) -> Words:
-    """Return what was noted of somebody who has proven no second factor.
+    """Return the confirmation of an absence that was set without a second factor.
 
     Args:
-        absence: What was set, None for somebody who is back.
-        directory: Has the delegate's name.
+        absence: The absence, None for a person who is back.
+        directory: The people.
         end: How the person ends it, in words.
-        waiting: What still waits for them; see `waiting_words`.
+        waiting: The requests that still wait for them; see `waiting_words`.
     """
     if absence is None:
-        return Words("You are back", "What is asked of you comes to you again, from now on.")
+        return Words("You are back", "New requests come to you again.")
     delegate = directory.get(absence.delegate)
-    instead = f"{delegate.shown} decides instead of you" if delegate else "nobody decides instead"
-    return Words(
-        f"You are away until {absence.end}",
-        f"From {absence.start} to {absence.end}, {instead}. You are still asked for what takes a "
-        "second factor: set the absence on the inbox page to include that."
-        f"{waiting and chr(10) * 2}{waiting}\n\nTo end it, {end}.",
+    who = f"{delegate.shown if delegate is not None else 'nobody'} decides instead of you"
+    paragraphs = (
+        f"From {absence.start} to {absence.end}, {who}. Requests that need a second factor still "
+        "come to you: set the absence on the inbox page to include them.",
+        waiting,
+        f"To end it, {end}.",
     )
+    return Words(f"You are away until {absence.end}", "\n\n".join(filter(None, paragraphs)))
 
 
 def waiting_words(
     waiting: Sequence[Approval], absence: Absence, directory: Directory, *, how: str = ""
 ) -> str:
-    """Return what still waits for somebody who goes away, and what happens to it; "" for nothing.
+    """Name the requests that wait for an absent person, and say what happens to them.
 
     Args:
-        waiting: What waits for them.
-        absence: When they are away, and who decides instead.
-        directory: Has the delegate's name.
-        how: How they hand it over, in words.
+        waiting: The requests; without any, the text is "".
+        absence: The absence.
+        directory: The people.
+        how: How the person hands them over, in words.
     """
     if not waiting:
         return ""
-    calls = [f"{one_line(one.call.name)} ({one.id})" for one in waiting[:_NAMED]]
-    more = len(waiting) - _NAMED
+    calls = [f"{one_line(one.call.name)} ({one.id})" for one in waiting[:_MOST_NAMED]]
+    more = len(waiting) - _MOST_NAMED
     named = ", ".join(calls) + (f" and {more:,} more" if more > 0 else "")
     many = f"{len(waiting):,} requests still wait" if len(waiting) > 1 else "1 request still waits"
     delegate = directory.find(absence.delegate)
@@ -148,13 +149,13 @@ def waiting_words(
     then = (
         f"{when} {delegate.shown} can answer as well, and the first answer counts. {how}".rstrip()
         if delegate is not None
-        else f"{when} the next level is asked where the others who are asked are too few."
+        else f"{when} the next level is asked if too few approvers are left."
     )
     return f"{many} for you: {named}. {then}"
 
 
 def handed_words(handed: HandedOver, to: Person) -> str:
-    """Say what was handed over and what was refused; "" if neither."""
-    said = [f"{to.shown} has {len(handed.done):,} of your requests now."] if handed.done else []
-    said += [f"{one.id} stays with you: {why}" for one, why in handed.refused[:_NAMED]]
-    return " ".join(said)
+    """Say which requests were handed over, and which were refused; "" if there are none."""
+    words = [f"{to.shown} has {len(handed.done):,} of your requests now."] if handed.done else []
+    words += [f"{one.id} stays with you: {why}" for one, why in handed.refused[:_MOST_NAMED]]
+    return " ".join(words)

@@ -294,3 +294,14 @@ async def test_what_waits_is_handed_over_in_the_modal(office: Office) -> None:
     said = await office.submit(values | {"hand_over": tick})
     assert "Cleo Park has 1 of your requests now." in str(said["view"])
     assert "mara" not in (await office.ledger.approval(approval.id)).ballot.own
+
+
+async def test_a_hand_over_needs_somebody(office: Office) -> None:
+    """A ticked box without a person is an error at the person, and nothing is set."""
+    today = await today_of(office)
+    await paused(office.ledger, asked=[MARA])
+    await office.handler.handle(shortcut())
+    tick = {"type": "checkboxes", "selected_options": [{"value": "hand_over"}]}
+    answer = await office.submit(filled(today, today + DAY) | {"hand_over": tick})
+    assert answer["errors"] == {"delegate": "Choose the person who gets your requests."}
+    assert await absence_of(office) is None

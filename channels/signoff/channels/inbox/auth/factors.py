@@ -112,7 +112,7 @@ class Factors:
         made = Enrolment(found.version if found else 0, sealed, 0)
         change = Change().put_raw(_KEYS + person.id, made.to_json(), was=made.version)
         await begin_epoch(self._ledger, change, person.id)
-        if found is not None:
+        if replace:
             await drop_passkeys(self._ledger, change, person.id)
         await self._ledger.commit(
             change.note([await _event(self._ledger, What.ENROLLED, person.id, by)])

@@ -185,7 +185,8 @@ def _state(approval: Approval, shape: View, now: datetime, zone: tzinfo) -> str:
         at = f" Ended {moment(shape.ended, zone)}." if shape.ended else ""
         return f"{shape.over.headline}.{at}"
     claimed = f"{shape.card.claimed} has claimed it" if approval.claim_at(now) else ""
-    said = f"{len(shape.card.comments)} comments" if shape.card.comments else ""
+    count = len(shape.card.comments)
+    comments = f"{count} comment{'s' if count > 1 else ''}" if count else ""
     level = f"level {shape.card.level}" if shape.card.level else ""
-    parts = filter(None, (level, shape.card.progress, claimed, said))
+    parts = filter(None, (level, shape.card.progress, claimed, comments))
     return f"Pending: {', '.join(parts) or 'nobody has answered'}."

@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from signoff.broker.decisions import Decisions, Extras, Refused
 from signoff.broker.ledger.change import Change
-from signoff.channels.collaboration import named
+from signoff.channels.collaboration import find_person
 from signoff.channels.form_fields import PayloadErrors, fields
 from signoff.channels.inbox.auth.context import AuthContext, Pages, Route, Visit, go
 from signoff.channels.inbox.forms import BadForm
@@ -232,8 +232,8 @@ def _grant(sent: Sent, span: timedelta, reason: str) -> Move:
 def _reassignment(sent: Sent, directory: Directory) -> Move:
     whose = sent.form.get("of", "")
     return moves.Reassign(
-        of=named(directory, whose) if whose else sent.person,
-        to=named(directory, sent.form.get("to", "").strip()),
+        of=find_person(directory, whose) if whose else sent.person,
+        to=find_person(directory, sent.form.get("to", "").strip()),
         reason=sent.text("reason"),
     )
 

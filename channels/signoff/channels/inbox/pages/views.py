@@ -69,7 +69,8 @@ class May:
         comment: Write a comment.
         ask: Put a question to the requester.
         answer: Answer the question that is open, as the requester.
-        withdraw: Take the question back.
+        withdraw: Withdraw the request.
+        operates: They act as an operator, who needs a reason to withdraw it.
         remind: Remind the people whose answer is awaited.
         extend: How much may be added to the deadline; zero if it may not be moved.
         glass: Break the glass: run a frozen or unanswered call alone.
@@ -85,6 +86,7 @@ class May:
     ask: bool = False
     answer: bool = False
     withdraw: bool = False
+    operates: bool = False
     remind: bool = False
     extend: timedelta = timedelta()
     glass: bool = False
@@ -152,6 +154,7 @@ def may(approval: Approval, person: Person, directory: Directory, now: datetime)
         answer=approval.open_question is not None
         and _taken(lambda: collaboration.may_answer_back(approval, person, directory, now=now)),
         withdraw=mine or isinstance(who, Operator),
+        operates=isinstance(who, Operator),
         remind=_taken(lambda: collaboration.remind_now(approval, who, directory, now=now)),
         extend=collaboration.time_to_add(approval) if extend else timedelta(),
         glass=glass,

@@ -148,6 +148,8 @@ class SlackLeavings:
             text = f"It would end on {end}, before it begins on {start}."
             raise Misfilled(views.LAST_DAY, text)
         delegate = await self._delegate(given(submission, views.STANDS_IN, "selected_user"))
+        if not delegate and given(submission, views.HAND_OVER, "selected_options"):
+            raise Misfilled(views.STANDS_IN, "Choose the person who gets your requests.")
         absence = Absence(start=start, end=end, delegate=delegate)
         try:
             return await people.leave(person, absence, by=person.id, more=more, also=also)
