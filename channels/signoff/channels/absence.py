@@ -24,7 +24,9 @@ from signoff.core.replies.reply import Away, Back
 _MOST_NAMED: Final = 5
 """The most requests to name; further ones are counted."""
 
-_HAND_OVER_ONE: Final = "To hand one over for good, reply to its card with `forward` and their name."
+_HAND_OVER_ONE: Final = (
+    "To hand one over for good, reply to its card with `forward` and their name."
+)
 
 log = structlog.get_logger(__name__)
 
@@ -118,13 +120,12 @@ def absence_words(
         return Words("You are back", "New requests come to you again.")
     delegate = directory.get(absence.delegate)
     who = f"{delegate.shown if delegate is not None else 'nobody'} decides instead of you"
-    paragraphs = (
+    text = (
         f"From {absence.start} to {absence.end}, {who}. Requests that need a second factor still "
-        "come to you: set the absence on the inbox page to include them.",
-        waiting,
-        f"To end it, {end}.",
+        "come to you: set the absence on the inbox page to include them."
     )
-    return Words(f"You are away until {absence.end}", "\n\n".join(filter(None, paragraphs)))
+    paragraphs = filter(None, (text, waiting, f"To end it, {end}."))
+    return Words(f"You are away until {absence.end}", "\n\n".join(paragraphs))
 
 
 def waiting_words(

@@ -1,4 +1,4 @@
-"""Channels of one's own: named in the settings, loaded where cards are sent and answers taken."""
+"""Custom channels: loads those that the settings name."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 OURS: Final = frozenset(
     {"email", "slack", "inbox", "cli", "api", "deadline", "settings", "withdrawn", "superseded"}
 )
-"""What stands for a channel in the audit already; the word of the inbox page is worth more."""
+"""Names that the audit already uses for channels and causes."""
 
 
 class AddedChannel(BaseModel):
-    """A channel of your own; its other keys are its own settings.
+    """A custom channel; all keys except `factory` are its own settings.
 
     Attributes:
         factory: ``package.module:name``: creates the channel. It is called with the channel's name
@@ -42,7 +42,7 @@ class AddedChannel(BaseModel):
 
 def _free(name: str) -> str:
     if name in OURS:
-        raise ValueError(f"{name!r} is a name of Signoff's own: call the channel something else")
+        raise ValueError(f"{name!r} is reserved by Signoff: choose another name for the channel")
     return name
 
 
@@ -51,16 +51,16 @@ AddedChannels = dict[ChannelName, AddedChannel]
 
 
 def added_channels(tables: Mapping[str, AddedChannel]) -> list[Channel]:
-    """Return the channels that the settings name, each made by its factory.
+    """Return the custom channels of the settings, each made by its factory.
 
     Raises:
-        ConfigError: One cannot be loaded, or does not take its settings.
+        ConfigError: A channel cannot be loaded, or refuses its settings.
     """
     return [_made(name, table) for name, table in tables.items()]
 
 
 def added_routes(tables: Mapping[str, AddedChannel], decisions: Decisions) -> Iterable[APIRouter]:
-    """Return what the gateway serves for those of them that take answers.
+    """Return the routes of the custom channels that take answers, for the gateway.
 
     Raises:
         ConfigError: See `added_channels`.
@@ -85,14 +85,14 @@ def _made(name: str, table: AddedChannel) -> Channel:
         made = factory(name, table.settings)
     except Exception as error:
         raise ConfigError(
-            f"{table.factory} did not take its settings: {type(error).__name__}: {error}. "
+            f"{table.factory} refuses its settings: {type(error).__name__}: {error}. "
             f"Correct the table [{key}].",
             key=key,
         ) from error
     if getattr(made, "name", None) != name or not callable(getattr(made, "deliver", None)):
         raise ConfigError(
-            f"{table.factory} made no channel: that has the name it was given, {name!r}, and a "
-            "method `deliver`. docs/how-to/add-a-channel.md has one.",
+            f"{table.factory} did not return a channel: an object with the name {name!r} and a "
+            "method `deliver`. docs/how-to/add-a-channel.md shows one.",
             key=f"{key}.factory",
         )
     channel: Channel = made

@@ -34,25 +34,25 @@ _HEADERS: Final = {
 
 
 class Listener(Protocol):
-    """Something that takes answers in, while the gateway runs."""
+    """Receives answers while the gateway runs."""
 
     @property
     def name(self) -> str:
-        """What ``/readyz`` calls it: the table of its settings."""
+        """The name in ``/readyz``: the table of its settings."""
 
     @property
     def problem(self) -> str:
-        """What keeps it from taking answers in, "" where nothing does."""
+        """Why it cannot receive answers, "" if it can."""
 
     @property
     def remote(self) -> bool:
-        """Whether it fetches from another server, without which the rest goes on."""
+        """Whether it depends on another server. Its problems do not make the gateway unready."""
 
     async def start(self) -> object:
-        """Begin to listen."""
+        """Start receiving."""
 
     async def stop(self) -> None:
-        """Take no more in."""
+        """Stop receiving."""
 
 
 class Gateway(Starlette):
@@ -84,13 +84,13 @@ def make_gateway(
     ``GET /healthz`` says that the process is alive; ``GET /readyz`` that it can do its work: the
     ledger takes writes and its own ports are open. If a mailbox or Slack cannot be reached, or the
     timers are late (``lag_seconds``), it answers ``degraded`` with status 200. There are no other
-    routes, and no description of these; routers that are added may describe themselves.
+    routes.
 
     Args:
-        ledger: Closed by the caller, who opened it.
+        ledger: The ledger; the caller closes it.
         listeners: Started before the first request and stopped after the last.
-        close: Called after that.
-        patience: How many seconds a body may take.
+        close: Called after the listeners have stopped.
+        patience: The most seconds that a body may take.
     """
 
     @asynccontextmanager
@@ -131,8 +131,7 @@ def make_gateway(
         problems = {"redis": await _redis_problem(ledger)}
         problems |= {one.name: one.problem for one in listeners if not one.remote}
         ready = not any(problems.values())
-        # Another gateway would not reach a mailbox or Slack any better, and none of them has the
-        # timers: pages and clicks go on.
+        # Another gateway would have the same problem, and pages and clicks still work.
         problems |= {one.name: one.problem for one in listeners if one.remote}
         late = await _lag(ledger)
         problems |= {"timers": late.problem}
@@ -156,7 +155,7 @@ class SecurityHeaders:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on and add the headers to the answer."""
+        """Pass the request on, and add the headers to the response."""
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -169,7 +168,7 @@ class SecurityHeaders:
 
 
 async def _redis_problem(ledger: Ledger) -> str:
-    """Write to the ledger's Redis: a full or read-only one answers PING and takes nothing."""
+    """Write to Redis, and return the problem; a full or read-only Redis still answers PING."""
     store = ledger.store
     try:
         async with store.translated_client() as client:

@@ -1,4 +1,4 @@
-"""An answer that has reached us, and how we answer it back."""
+"""A received answer, and the notice that replies to it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _WITH_TOKEN: Final = frozenset(
         About.NOT_SHOWN,
     }
 )
-"""After these the person may still answer."""
+"""Notices after which the person may still answer; they carry the token again."""
 
 
 class Notice(NamedTuple):
-    """Something to tell one person."""
+    """A message to one person."""
 
     person: str
     about: About
@@ -39,18 +39,18 @@ class Notice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What somebody said, and what must be committed with what it does.
+    """A person's answer, and the changes that must be committed together with its effect.
 
     Attributes:
-        holder: Who may answer what, as the token says.
-        token: The token, which a question back carries again.
-        source: A function of what came in, so that it is answered once.
-        reply_to: What the channel calls it, so that our answer appears below it.
-        also: Acknowledges what came in.
-        to: Where our answer goes, in the channel's terms; "" is where the card went. The person who
-            presses a button in a place gets an answer there, each time.
-        more: What the audit shall know about the person who answered.
-        vouched: Whether the channel vouches that it is this person's, whatever a policy asks for.
+        holder: The person and the approval that the token names.
+        token: The token. A notice after which the person may still answer repeats it.
+        source: Identifies the received message, so that each gets one notice.
+        reply_to: The id of the message in the channel; our notice appears below it.
+        also: Marks the message as handled.
+        to: The address of our notice in the channel, "" for that of the card. With an address, the
+            person gets a notice each time.
+        more: Details about the author for the audit.
+        vouched: Whether the channel vouches for the author, regardless of the policy.
     """
 
     holder: Holder
@@ -64,7 +64,7 @@ class Answer:
 
 
 def answer_back(change: Change, answer: Answer, notice: Notice) -> None:
-    """Add to a change a notice that answers one answer."""
+    """Add a notice to a change, in reply to an answer."""
     holder, about, words = answer.holder, notice.about, notice.words
     mine = notice.person == holder.person
     tell(

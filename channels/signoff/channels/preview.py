@@ -1,4 +1,4 @@
-"""A card as it would be sent: for looking at it, and for tests of one's own tools and policies."""
+"""Renders cards without sending them, for previews and for tests of tools and policies."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from signoff.core.directory.people import Directory
 Json = dict[str, Any]
 
 NO_TOKEN = "a" * 26
-"""Stands where a mail has its token, which is on the sent card alone."""
+"""Stands in place of the token, which only sent mails have."""
 
 
 def message(
     approval: Approval, directory: Directory, *, channel: str, now: datetime, link: str = ""
 ) -> Message:
-    """Return the card of an approval as the first of those who are asked gets it.
+    """Return the card of an approval for its first approver in a channel.
 
     Args:
-        approval: What is asked.
+        approval: The approval.
         directory: The people.
-        channel: ``email`` or ``slack``; where nobody is asked by it, the first of all is taken.
+        channel: ``email`` or ``slack``. If nobody is asked there, the first approver gets it.
         now: The present (UTC).
-        link: The page of the approval, "" where there is none.
+        link: The page of the approval, "" for none.
     """
     by_it = [one for one in approval.asked if one.channel == channel]
     asked = next(iter(by_it or approval.asked), None)
@@ -51,7 +51,7 @@ def message(
 
 
 def slack(sent: Message, settings: EmailSettings) -> tuple[str, Json]:
-    """Return the arguments of ``chat.postMessage``, as text and as they are."""
+    """Return the arguments of ``chat.postMessage``, as text and as JSON."""
     del settings
     text, shown = blocks.card_message(sent)
     body = {
@@ -66,7 +66,7 @@ def slack(sent: Message, settings: EmailSettings) -> tuple[str, Json]:
 
 
 def email(sent: Message, settings: EmailSettings) -> tuple[str, Json]:
-    """Return the mail: as the bytes that are sent, and taken apart."""
+    """Return the mail: as it is sent, and its parts as JSON."""
     mail = render(sent, settings)
     headers = {name: str(value) for name, value in mail.items()}
     parts = {"text": plain_text(sent, settings), "html": html(sent, settings)}
@@ -74,7 +74,7 @@ def email(sent: Message, settings: EmailSettings) -> tuple[str, Json]:
 
 
 def text(sent: Message, settings: EmailSettings) -> tuple[str, Json]:
-    """Return the text alone."""
+    """Return the plain text of the mail."""
     shown = plain_text(sent, settings)
     return shown, {"text": shown}
 

@@ -1,4 +1,4 @@
-"""Made-up approvals, one of each kind, to look at cards before there are any."""
+"""Sample approvals, one of each kind, for previews of cards."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _SCHEMA: Final = {
 
 
 def samples(now: datetime) -> dict[str, Approval]:
-    """Return an approval of each kind by its name; Mara is asked about all of them.
+    """Return a sample approval of each kind, by name; each asks Mara.
 
     Args:
-        now: When they were opened (UTC).
+        now: The time of their opening (UTC).
     """
     reimburse = ToolCall(
         id="fc-1", name="reimburse", args={"amount": 2500, "purpose": "Conference in Lisbon"}

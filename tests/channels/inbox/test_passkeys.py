@@ -153,7 +153,7 @@ async def test_it_signs_in_without_an_address(
     assert "Sign in with a passkey" in (await browser.get("/inbox/sign-in")).text
     answer = await sign_in(browser, device, next="/inbox/away")
     assert answer.headers["Location"] == "/inbox/away"
-    session = (await Sessions(office.ledger, SETTINGS).open("mara"))[0]
+    session = (await Sessions(office.ledger, SETTINGS).of_person("mara"))[0]
     assert (session.how, session.factor) == (How.PASSKEY, "passkey")
     for to in ("https://evil.example", "//evil.example"):
         assert (await sign_in(browser, device, next=to)).headers["Location"] == "/inbox/"

@@ -196,11 +196,11 @@ async def test_strangers_are_refused(office: Office) -> None:
     modal = office.workspace.views[-1]
     for user, team in (("U0NOBODY", TEAM), (MARA_AT, "T0OTHER")):
         await office.handler.handle(shortcut(user, team=team))
-        assert "not among the people" in str(office.workspace.views[-1])
+        assert "does not know you" in str(office.workspace.views[-1])
         assert "submit" not in office.workspace.views[-1]
         sent = view_submission(modal, filled(today, today), user, team=team)
         said = await office.handler.handle(sent)
-        assert "not among the people" in str(present(said)["view"])
+        assert "does not know you" in str(present(said)["view"])
     assert not await noted(office, What.LEFT)
 
 

@@ -103,7 +103,7 @@ async def test_a_stranger_is_told_so(office: Office) -> None:
     await office.open()
     office.workspace.add("U0ELSE", "else@example.com")
     view = await shown(office, "U0ELSE")
-    assert "You are not among the people of Signoff here" in str(view)
+    assert "Signoff does not know you" in str(view)
     assert "reimburse" not in str(view)
 
 

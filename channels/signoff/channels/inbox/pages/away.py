@@ -55,7 +55,7 @@ class AwayPages(Pages):
         """
         visit, form = await self._auth.sent(request)
         strict = await self._auth.has_factor(visit)
-        visit, status, alert = await self._auth.proven(visit, form, strict=strict)
+        visit, status, alert = await self._auth.check_proof(visit, form, strict=strict)
         try:
             if not alert:
                 given = Assurance.SECOND_FACTOR if strict else Assurance.ACCOUNT
@@ -86,7 +86,7 @@ class AwayPages(Pages):
             absence=_line(absence, directory) if absence is not None else None,
             later=[_line(one, directory) for one in later],
             today=present.day(now).isoformat(),
-            ask_code=await self._auth.needs_code(visit, strict=has_factor),
+            ask_code=await self._auth.required_proof(visit, strict=has_factor),
             has_factor=has_factor,
             waiting=[
                 {"id": one.id, "call": one_line(one.call.name)}
