@@ -94,7 +94,8 @@ async def test_a_signed_mail_to_somebody_else_changes_nothing(
     ("text", "words"),
     [
         ("away until some day", "from when to when"),
-        ("away until 2020-01-01", "today is"),
+        ("away until 2020-01-01", "would end on 2020-01-01, before"),
+        ("away from 2999-02-02 until 2999-02-01", "before it begins on 2999-02-02"),
         (f"away until {UNTIL}, delegate somebody", "nobody called somebody"),
         (f"away until {UNTIL}, delegate mara", "stand in for each other"),
         ("back", "is not away"),

@@ -71,3 +71,10 @@ def test_what_a_field_starts_as_is_said(sent: Message) -> None:
     assert "To be filled in: days, paid (it starts as true), to (it starts as ACME)" in text_of(
         replace(sent, card=shape)
     )
+
+
+@pytest.mark.parametrize("most", [20, 90, 150, 400])
+def test_a_small_limit_is_kept(sent: Message, most: int) -> None:
+    """The text is never longer than the channel takes, even if the link alone would be."""
+    long = replace(sent, link="https://approvals.example.com/inbox/approvals/ap_1")
+    assert len(text_of(long, most=most)) <= most

@@ -197,7 +197,7 @@ async def test_an_unsigned_answer_is_told_to_the_person_once_a_day(
     assert await take(channels, answer(token, "yes"), intake=intake) == {}
     event = (await channels.events(approval))[-1]
     assert event.what is What.REFUSED_ANSWER
-    assert event.why.startswith("who has sent it is not proven")
+    assert event.why.startswith("the sender is not proven")
     signed = COMPANY.sign(answer(told["mara"].token))
     await take(channels, signed, intake=intake)
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED

@@ -223,9 +223,9 @@ async def test_the_doctor_finds_it(firm: Firm, monkeypatch: pytest.MonkeyPatch) 
 BROKEN = {
     "a module that is not there": ("nowhere:Channel", {}, "nowhere:Channel cannot be loaded"),
     "a name that is not in it": ("mattermost:Nothing", {}, "cannot be loaded: AttributeError"),
-    "a setting that is missing": ("mattermost:Mattermost", {}, "rejected its settings: KeyErr"),
-    "something else": ("builtins:dict", {"a": 1}, "rejected its settings"),
-    "what is not a channel": ("types:SimpleNamespace", {}, "rejected its settings"),
+    "a setting that is missing": ("mattermost:Mattermost", {}, "refuses its settings: KeyErr"),
+    "something else": ("builtins:dict", {"a": 1}, "refuses its settings"),
+    "what is not a channel": ("types:SimpleNamespace", {}, "refuses its settings"),
 }
 
 
@@ -245,7 +245,7 @@ def test_a_channel_that_cannot_be_made_is_an_error_of_the_settings(
 
 
 WRONG = {
-    "a name of ours": ('[channels.inbox]\nfactory = "a:b"', "'inbox' is a name that Signoff uses"),
+    "a name of ours": ('[channels.inbox]\nfactory = "a:b"', "'inbox' is reserved by Signoff"),
     "no factory": ("[channels.chat]\nurl = 'x'", "'factory' is missing"),
     "no module": (
         '[channels.chat]\nfactory = "a.b"',

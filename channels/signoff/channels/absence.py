@@ -1,15 +1,16 @@
-"""Records the absences that people report in their answers, and answers them."""
+"""Handles replies that set or end an absence, and describes absences in words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Final
 
 import structlog
 
 from signoff.broker.decisions import Decisions
 from signoff.broker.hand_over import HandedOver, waits_for
-from signoff.channels.collaboration import person_named
+from signoff.channels.collaboration import find_person
 from signoff.channels.incoming import Answer, Notice, answer_back
 from signoff.channels.words.messages import Words
 from signoff.channels.words.phrases import About
@@ -20,42 +21,45 @@ from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 from signoff.core.replies.reply import Away, Back
 
-_NAMED: Final = 5
-"""The most requests that are named; the others are counted."""
+_MOST_NAMED: Final = 5
+"""The most requests to name; further ones are counted."""
 
-_ONE: Final = "To hand one over, reply to its card with `forward` and their name."
+_HAND_OVER_ONE: Final = (
+    "To hand one over for good, reply to its card with `forward` and their name."
+)
 
 log = structlog.get_logger(__name__)
 
 
 class AbsenceReplies:
-    """Records the absence that a person reports in an answer.
+    """Sets and ends absences.
 
     Args:
         decisions: The ledger and the people.
-        page: The page on which people reassign all their requests at once, "" if there is none.
+        page: The page on which people can hand over all their requests, "" if there is none.
     """
 
     def __init__(self, decisions: Decisions, page: str = "") -> None:
         self._decisions = decisions
-        self._how = f"{_ONE} To hand over all of them: {page}" if page else _ONE
+        all_ = f" To hand over all of them: {page}" if page else ""
+        self._how = f"{_HAND_OVER_ONE}{all_}"
 
     async def take(self, answer: Answer, person: Person, reply: Away | Back) -> None:
-        """Set or end the absence of the author of an answer.
+        """Set or end the absence of the author of an answer. The answered request stays as it is.
 
         Args:
-            answer: The answer. The request that it was sent to stays as it is.
-            person: The author.
-            reply: The answer as it was read.
+            answer: The answer.
+            person: Its author.
+            reply: Its meaning.
 
         Raises:
-            MoveRefused: The absence is invalid, or the author is not proven; nothing was done.
+            MoveRefused: The absence is impossible, or the author is not proven; nothing was done.
             LedgerError: It could not be committed; nothing was done.
         """
         if not answer.vouched:
             raise MoveRefused(
-                "Your absence was not recorded, because nothing proves that this mail is yours. "
-                "Ask your operator to record it: `signoff people away`."
+                "A delegate decides in your place, and nothing proves that this mail is yours. Ask "
+                "your operator to set the absence: `signoff people away`."
             )
         back = isinstance(reply, Back)
         absence = None if isinstance(reply, Back) else await self._absence(reply, person)
@@ -78,54 +82,67 @@ class AbsenceReplies:
             raise MoveRefused(str(error)) from error
         log.info("answer.absence", person=person.id, channel=answer.holder.channel, back=back)
 
-    async def _absence(self, said: Away, person: Person) -> Absence:
-        start = said.start or person.day(await self._decisions.ledger.now())
-        end = said.end
-        if end < start:
-            raise MoveRefused(f"It would have ended on {end}, and today is {start}.")
-        directory = self._decisions.directory
-        delegate = person_named(directory, said.delegate).id if said.delegate else ""
-        return Absence(start=start, end=end, delegate=delegate)
+    async def _absence(self, reply: Away, person: Person) -> Absence:
+        today, directory = person.day(await self._decisions.ledger.now()), self._decisions.directory
+        return absence_between(reply.start or today, reply.end, reply.delegate, directory)
+
+
+def absence_between(start: date, end: date, delegate: str, directory: Directory) -> Absence:
+    """Return an absence.
+
+    Args:
+        start: The first day.
+        end: The last day.
+        delegate: See `find_person`; "" for nobody.
+        directory: The people.
+
+    Raises:
+        MoveRefused: It ends before it begins, or `delegate` is not the name of one person.
+    """
+    if end < start:
+        raise MoveRefused(f"It would end on {end}, before it begins on {start}.")
+    to = find_person(directory, delegate).id if delegate else ""
+    return Absence(start=start, end=end, delegate=to)
 
 
 def absence_words(
     absence: Absence | None, directory: Directory, *, end: str, waiting: str = ""
 ) -> Words:
-    """Return the confirmation of an absence that was recorded without a second factor.
+    """Return the confirmation of an absence that was set without a second factor.
 
     Args:
-        absence: The absence; None for a person who is back.
+        absence: The absence, None for a person who is back.
         directory: The people.
         end: How the person ends it, in words.
-        waiting: The text about requests that still wait; see `waiting_words`.
+        waiting: The requests that still wait for them; see `waiting_words`.
     """
     if absence is None:
-        return Words("You are back", "From now on, requests come to you again.")
+        return Words("You are back", "New requests come to you again.")
     delegate = directory.get(absence.delegate)
-    instead = f"{delegate.shown} decides instead of you" if delegate else "nobody decides instead"
-    return Words(
-        f"You are away until {absence.end}",
-        f"From {absence.start} to {absence.end}, {instead}. Requests that need a second factor "
-        "still come to you: set the absence on the inbox page to include them."
-        f"{waiting and chr(10) * 2}{waiting}\n\nTo end it, {end}.",
+    who = f"{delegate.shown if delegate is not None else 'nobody'} decides instead of you"
+    text = (
+        f"From {absence.start} to {absence.end}, {who}. Requests that need a second factor still "
+        "come to you: set the absence on the inbox page to include them."
     )
+    paragraphs = filter(None, (text, waiting, f"To end it, {end}."))
+    return Words(f"You are away until {absence.end}", "\n\n".join(paragraphs))
 
 
 def waiting_words(
     waiting: Sequence[Approval], absence: Absence, directory: Directory, *, how: str = ""
 ) -> str:
-    """Return the text about requests that wait for a person who goes away; "" if none waits.
+    """Name the requests that wait for an absent person, and say what happens to them.
 
     Args:
-        waiting: The requests.
+        waiting: The requests; without any, the text is "".
         absence: The absence.
         directory: The people.
-        how: How the person reassigns the requests, in words.
+        how: How the person hands them over, in words.
     """
     if not waiting:
         return ""
-    calls = [f"{one_line(one.call.name)} ({one.id})" for one in waiting[:_NAMED]]
-    more = len(waiting) - _NAMED
+    calls = [f"{one_line(one.call.name)} ({one.id})" for one in waiting[:_MOST_NAMED]]
+    more = len(waiting) - _MOST_NAMED
     named = ", ".join(calls) + (f" and {more:,} more" if more > 0 else "")
     many = f"{len(waiting):,} requests still wait" if len(waiting) > 1 else "1 request still waits"
     delegate = directory.find(absence.delegate)
@@ -133,14 +150,13 @@ def waiting_words(
         f"From {absence.start} on, {delegate.shown} can answer them too, and the first answer "
         f"counts. {how}".rstrip()
         if delegate is not None
-        else f"From {absence.start} on, a request goes to the next level if too few others can "
-        "answer it."
+        else f"From {absence.start} on, the next level is asked if too few approvers are left."
     )
     return f"{many} for you: {named}. {then}"
 
 
-def handover_words(handed: HandedOver, to: Person) -> str:
-    """Return the text about requests that were reassigned or refused; "" without any."""
-    said = [f"{to.shown} has {len(handed.done):,} of your requests now."] if handed.done else []
-    said += [f"{one.id} stays with you: {why}" for one, why in handed.refused[:_NAMED]]
-    return " ".join(said)
+def handed_words(handed: HandedOver, to: Person) -> str:
+    """Say which requests were handed over, and which were refused; "" if there are none."""
+    words = [f"{to.shown} has {len(handed.done):,} of your requests now."] if handed.done else []
+    words += [f"{one.id} stays with you: {why}" for one, why in handed.refused[:_MOST_NAMED]]
+    return " ".join(words)

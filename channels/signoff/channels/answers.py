@@ -250,7 +250,7 @@ class Answers:
             about = {holder: About.STRANGER}
             if requester is not None:
                 about.setdefault(requester.id, About.FORWARDED)
-            told = [
+            found = [
                 Notice(
                     one,
                     sort,
@@ -260,8 +260,8 @@ class Answers:
             ]
             if author is not None and (requester is None or requester.id != author.id):
                 words = say("not_handed_on", approval, directory, author.id)
-                told.append(Notice(author.id, About.NOT_HANDED_ON, words))
-            return told
+                found.append(Notice(author.id, About.NOT_HANDED_ON, words))
+            return found
 
         actor = actor_of(answer, None)
         actor = replace(actor, proof={**actor.proof, "from": address})
@@ -281,7 +281,7 @@ class Answers:
             words = phrases.refusal("unproven", approval, why, directory, holder)
             return [Notice(holder, About.UNPROVEN, words)]
 
-        problem = f"who has sent it is not proven: {why}"
+        problem = f"the sender is not proven: {why}"
         await self._refuse_other(answer, problem, actor_of(answer, None), notices)
 
     # -- what an answer wants --------------------------------------------------------------------
@@ -391,12 +391,12 @@ class Answers:
         person: Person | None,
         wanted: str = "",
     ) -> None:
-        told = refusal_of(refused, person, self._decisions.directory)
+        about, words = refusal_of(refused, person, self._decisions.directory)
         decision = refused.approval.decision
         mine = decision is not None and person is not None and decision.by == person.id
-        if told.about is About.DECIDED and mine and wanted == _UNCLEAR:
+        if about is About.DECIDED and mine and wanted == _UNCLEAR:
             return  # "thanks!" below one's own decision needs no answer
-        notice = Notice(answer.holder.person, told.about, told.words)
+        notice = Notice(answer.holder.person, about, words)
         await self._tell(change, answer, notice, await self._ledger.now())
 
     async def _tell(self, change: Change, answer: Answer, notice: Notice, now: datetime) -> None:

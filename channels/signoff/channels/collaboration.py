@@ -1,4 +1,4 @@
-"""Translates a reply into the move that it asks for."""
+"""Turns the meaning of a reply into a move."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from signoff.core.replies.reply import Reply
 
 
 def move_of(reply: Reply, person: Person, directory: Directory) -> moves.Move | None:  # noqa: PLR0911 -- one for each kind
-    """Return the move that an approver's reply asks for; None if it asks for none.
+    """Return the move that a person's reply asks for; None if it asks for none.
 
     Raises:
-        MoveRefused: A name in it matches nobody, or several people.
+        MoveRefused: It does not name one person; see `find_person`.
     """
     match reply:
         case replies.Approve(grant=None):
@@ -29,7 +29,7 @@ def move_of(reply: Reply, person: Person, directory: Directory) -> moves.Move | 
         case replies.Release():
             return moves.Release(reason=reply.reason)
         case replies.Reassign():
-            to = person_named(directory, reply.to)
+            to = find_person(directory, reply.to)
             return moves.Reassign(of=person, to=to, reason=reply.reason)
         case replies.Ask():
             return moves.AskBack(text=reply.text)
@@ -44,23 +44,23 @@ def move_of(reply: Reply, person: Person, directory: Directory) -> moves.Move | 
     return None
 
 
-def person_named(directory: Directory, name: str) -> Person:
-    """Return the person with this id, address, whole name or first name.
+def find_person(directory: Directory, name: str) -> Person:
+    """Return the person with this id, address, full name or first name.
 
     Raises:
-        MoveRefused: It matches nobody, or several people.
+        MoveRefused: There is no such person, or there are several.
     """
     found = directory.find(name)
     if found is not None:
         return found
     wanted = " ".join(name.casefold().split())
-    for meant in (
+    for found_by_name in (
         [one for one in directory if one.name.casefold() == wanted],
         [one for one in directory if one.name.casefold().split()[:1] == [wanted]],
     ):
-        if len(meant) == 1:
-            return meant[0]
-        if meant:
-            several = ", ".join(one.id for one in meant)
-            raise MoveRefused(f"{brief(name)} could be one of {several}; write which.")
+        if len(found_by_name) == 1:
+            return found_by_name[0]
+        if found_by_name:
+            ids = ", ".join(one.id for one in found_by_name)
+            raise MoveRefused(f"{brief(name)} could be one of {ids}; write which.")
     raise MoveRefused(f"There is nobody called {brief(name)}; write their address.")

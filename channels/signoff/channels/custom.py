@@ -1,4 +1,4 @@
-"""Loads the channels that a team has written, from the settings."""
+"""Custom channels: loads those that the settings name."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 RESERVED_NAMES: Final = frozenset(
     {"email", "slack", "inbox", "cli", "api", "deadline", "settings", "withdrawn", "superseded"}
 )
-"""Names with a meaning of their own in the audit; an answer on the inbox page, for instance, is
-better proven than one of another channel."""
+"""Names with a meaning of their own in the audit: an answer on the inbox page, for instance, is better
+proven than one of another channel."""
 
 
 class AddedChannel(BaseModel):
-    """A channel of your own; its other keys are its own settings.
+    """A custom channel; all keys except `factory` are its own settings.
 
     Attributes:
         factory: ``package.module:name``: creates the channel. It is called with the channel's name
@@ -43,7 +43,7 @@ class AddedChannel(BaseModel):
 
 def _free(name: str) -> str:
     if name in RESERVED_NAMES:
-        raise ValueError(f"{name!r} is a name that Signoff uses: choose another one")
+        raise ValueError(f"{name!r} is reserved by Signoff: choose another name for the channel")
     return name
 
 
@@ -52,16 +52,16 @@ AddedChannels = dict[ChannelName, AddedChannel]
 
 
 def added_channels(tables: Mapping[str, AddedChannel]) -> list[Channel]:
-    """Return the channels in the settings, each created by its factory.
+    """Return the custom channels of the settings, each made by its factory.
 
     Raises:
-        ConfigError: A channel cannot be loaded, or rejects its settings.
+        ConfigError: A channel cannot be loaded, or refuses its settings.
     """
     return [_made(name, table) for name, table in tables.items()]
 
 
 def added_routes(tables: Mapping[str, AddedChannel], decisions: Decisions) -> Iterable[APIRouter]:
-    """Return the gateway's routes of those channels that take answers.
+    """Return the routes of the custom channels that take answers, for the gateway.
 
     Raises:
         ConfigError: See `added_channels`.
@@ -86,14 +86,14 @@ def _made(name: str, table: AddedChannel) -> Channel:
         made = factory(name, table.settings)
     except Exception as error:
         raise ConfigError(
-            f"{table.factory} rejected its settings: {type(error).__name__}: {error}. "
+            f"{table.factory} refuses its settings: {type(error).__name__}: {error}. "
             f"Correct the table [{key}].",
             key=key,
         ) from error
     if getattr(made, "name", None) != name or not callable(getattr(made, "deliver", None)):
         raise ConfigError(
             f"{table.factory} did not return a channel: an object with the name {name!r} and a "
-            "method `deliver`. See docs/how-to/add-a-channel.md.",
+            "method `deliver`. docs/how-to/add-a-channel.md shows one.",
             key=f"{key}.factory",
         )
     channel: Channel = made

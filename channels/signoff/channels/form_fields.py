@@ -52,10 +52,10 @@ class Field:
     Attributes:
         name: Its name in the payload.
         input: The kind of its input.
-        start: A value of its type, by which the input is read.
-        required: Whether it has to be filled.
-        first: What the input holds at first, None for nothing: a zero that nobody chose must not
-            be sent.
+        start: A value of the field's type, by which the input is read.
+        required: Whether a person must fill it in.
+        first: The initial value of the input, None for an empty input. A required field starts
+            empty, because nobody has chosen a default such as 0.
         note: A note for the person.
         choices: The values to choose from.
     """

@@ -42,11 +42,11 @@ class Listener(Protocol):
 
     @property
     def problem(self) -> str:
-        """The problem that prevents it from receiving answers, "" if there is none."""
+        """Why it cannot receive answers, "" if it can."""
 
     @property
     def remote(self) -> bool:
-        """Whether it fetches from another server; the gateway is ready without that server."""
+        """Whether it depends on another server. Its problems do not make the gateway unready."""
 
     async def start(self) -> object:
         """Start receiving."""
@@ -84,13 +84,13 @@ def make_gateway(
     ``GET /healthz`` says that the process is alive; ``GET /readyz`` that it can do its work: the
     ledger takes writes and its own ports are open. If a mailbox or Slack cannot be reached, or the
     timers are late (``lag_seconds``), it answers ``degraded`` with status 200. There are no other
-    routes, and no description of these; routers that are added may describe themselves.
+    routes.
 
     Args:
-        ledger: Closed by the caller, who opened it.
+        ledger: The ledger; the caller closes it.
         listeners: Started before the first request and stopped after the last.
-        close: Called after that.
-        patience: How many seconds a body may take.
+        close: Called after the listeners have stopped.
+        patience: The most seconds that a body may take.
     """
 
     @asynccontextmanager
@@ -131,8 +131,7 @@ def make_gateway(
         problems = {"redis": await _redis_problem(ledger)}
         problems |= {one.name: one.problem for one in listeners if not one.remote}
         ready = not any(problems.values())
-        # These do not make a gateway unready: another one would not reach the mailbox or Slack
-        # either, and no gateway runs the timers.
+        # Another gateway would have the same problem, and pages and clicks still work.
         problems |= {one.name: one.problem for one in listeners if one.remote}
         late = await _lag(ledger)
         problems |= {"timers": late.problem}
@@ -156,7 +155,7 @@ class SecurityHeaders:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on and add the headers to the answer."""
+        """Pass the request on, and add the headers to the response."""
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -169,7 +168,7 @@ class SecurityHeaders:
 
 
 async def _redis_problem(ledger: Ledger) -> str:
-    """Write to the ledger's Redis, because a full or read-only Redis still answers PING."""
+    """Write to Redis, and return the problem; a full or read-only Redis still answers PING."""
     store = ledger.store
     try:
         async with store.translated_client() as client:

@@ -1,4 +1,4 @@
-"""An answer from a person, and the notice that replies to it."""
+"""A received answer, and the notice that replies to it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WITH_TOKEN: Final = frozenset(
         About.NOT_SHOWN,
     }
 )
-"""The subjects after which the person may answer again."""
+"""Notices after which the person may still answer; they carry the token again."""
 
 
 class Notice(NamedTuple):
@@ -39,19 +39,18 @@ class Notice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer from a person, and the change that acknowledges it.
+    """A person's answer, and the changes that must be committed together with its effect.
 
     Attributes:
-        holder: The person and the request, according to the token.
-        token: The token; notices to which the person may reply have it too.
-        source: Derived from the incoming message, so that it is answered once.
-        reply_to: The channel's id of the incoming message, so that the notice appears below it.
-        also: Acknowledges the incoming message.
-        to: The address of the notice, in the channel's format; "" for that of the card. With an
-            address, the person gets each notice, and not only one of its kind a day.
-        more: Details about the author, for the audit.
-        vouched: Whether the channel proves that the answer is this person's, whatever proof a
-            policy requires.
+        holder: The person and the approval that the token names.
+        token: The token. A notice after which the person may still answer repeats it.
+        source: Identifies the received message, so that each gets one notice.
+        reply_to: The id of the message in the channel; our notice appears below it.
+        also: Marks the message as handled.
+        to: The address of our notice in the channel, "" for that of the card. With an address, the
+            person gets a notice each time.
+        more: Details about the author for the audit.
+        vouched: Whether the channel vouches for the author, regardless of the policy.
     """
 
     holder: Holder
@@ -65,7 +64,7 @@ class Answer:
 
 
 def answer_back(change: Change, answer: Answer, notice: Notice) -> None:
-    """Add to a change a notice that replies to an answer."""
+    """Add a notice to a change, in reply to an answer."""
     holder, about, words = answer.holder, notice.about, notice.words
     mine = notice.person == holder.person
     tell(

@@ -1,4 +1,4 @@
-"""Renders a card as it would be sent, for previews and for tests of tools and policies."""
+"""Renders cards without sending them, for previews and for tests of tools and policies."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from signoff.core.directory.people import Directory
 Json = dict[str, Any]
 
 NO_TOKEN = "a" * 26
-"""Replaces the token, which only the sent card has."""
+"""Stands in place of the token, which only sent mails have."""
 
 
 def message(
     approval: Approval, directory: Directory, *, channel: str, now: datetime, link: str = ""
 ) -> Message:
-    """Return the card of an approval for the first person who is asked through a channel.
+    """Return the card of an approval for its first approver in a channel.
 
     Args:
         approval: The approval.
         directory: The people.
-        channel: ``email`` or ``slack``. If nobody is asked through it, the first person of all.
-        now: The current time (UTC).
-        link: The page of the approval, "" if there is none.
+        channel: ``email`` or ``slack``. If nobody is asked there, the first approver gets it.
+        now: The present (UTC).
+        link: The page of the approval, "" for none.
     """
     by_it = [one for one in approval.asked if one.channel == channel]
     asked = next(iter(by_it or approval.asked), None)
@@ -66,7 +66,7 @@ def slack(sent: Message, settings: EmailSettings) -> tuple[str, Json]:
 
 
 def email(sent: Message, settings: EmailSettings) -> tuple[str, Json]:
-    """Return the mail: its source, and its headers and parts as JSON."""
+    """Return the mail: as it is sent, and its parts as JSON."""
     mail = render(sent, settings)
     headers = {name: str(value) for name, value in mail.items()}
     parts = {"text": plain_text(sent, settings), "html": html(sent, settings)}
@@ -74,7 +74,7 @@ def email(sent: Message, settings: EmailSettings) -> tuple[str, Json]:
 
 
 def text(sent: Message, settings: EmailSettings) -> tuple[str, Json]:
-    """Return only the text."""
+    """Return the plain text of the mail."""
     shown = plain_text(sent, settings)
     return shown, {"text": shown}
 

@@ -27,10 +27,10 @@ _SCHEMA: Final = {
 
 
 def samples(now: datetime) -> dict[str, Approval]:
-    """Return an approval of each kind, by its name; each asks Mara.
+    """Return a sample approval of each kind, by name; each asks Mara.
 
     Args:
-        now: The time at which they are opened (UTC).
+        now: The time of their opening (UTC).
     """
     reimburse = ToolCall(
         id="fc-1", name="reimburse", args={"amount": 2500, "purpose": "Conference in Lisbon"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import timedelta
+from typing import Final
 
 import structlog
 
@@ -14,12 +16,13 @@ from signoff.channels.pipeline.port import Entry, Kind, Message
 from signoff.channels.pipeline.reply_tokens import Holder
 from signoff.channels.words.messages import moment
 from signoff.core.approvals.parts import Shown
-from signoff.core.base.errors import ApprovalNotFound, LedgerError
+from signoff.core.base.errors import ApprovalNotFound, Conflict, LedgerError
 from signoff.core.base.shown_text import shortened
 from signoff.core.cards.card import Card, Row
 
 log = structlog.get_logger(__name__)
 
+_REMEMBERED: Final = timedelta(days=1)
 _CUT = "This is not the whole request. Read it and approve it on its page:"
 _NOTHING = frozenset({"", "0", "0.0", "null"})
 _NOBODY = "Your account is not in the directory. Ask your Signoff operator to add its address."
@@ -47,7 +50,8 @@ def text_of(message: Message, *, most: int = 0) -> str:
     rows = tuple(row.model_copy(update={"value": shortened(row.value, share)}) for row in card.rows)
     shorter = card.model_copy(update={"rows": rows, "hint": shortened(card.hint, share)})
     note = f"{_CUT} {message.link}".rstrip()
-    return f"{_text(message, shorter)[: most - len(note) - 1]}\n{note}"
+    room = max(most - len(note) - 1, 0)
+    return f"{_text(message, shorter)[:room]}\n{note}".strip()[:most]
 
 
 def shown_in(message: Message, most: int) -> Shown:
@@ -110,24 +114,40 @@ async def take_text(
         channel: The name of the channel.
         address: The sender's id, as in ``[[people]] addresses``.
         text: The id of the approval and the answer, as in a mail: ``ap_… approve``.
-        source: The id of this message in the channel; each is handled once.
+        source: The id of this message in the channel; each is handled once, even if the channel
+            repeats it within a day. "" if the channel has no ids.
     """
     approval, words = (*text.split(maxsplit=1), "", "")[:2]
     person = decisions.directory.by_address(channel, address)
     if person is None:
         log.info("answer.of_nobody", channel=channel, approval=approval[:64])
         return _NOBODY
+    message = hashlib.sha256(f"{address}\0{source}".encode()).hexdigest()[:16]
+    handled, also = f"text:{channel}:{message}", Change()
+    if source:
+        also.put_raw(handled, "1", ttl=_REMEMBERED)
     answer = Answer(
         holder=Holder(approval, person.id, channel),
         token="",
-        source=hashlib.sha256(f"{address}\0{source}".encode()).hexdigest()[:16],
+        source=message,
         reply_to="",
-        also=Change(),
+        also=also,
         to=address,
     )
+
+    async def is_handled() -> bool:
+        return bool(source) and await decisions.ledger.raw(handled) is not None
+
     try:
+        if await is_handled():
+            return _TAKEN
         await decisions.roster.refresh()
-        await Answers(decisions).take(answer, words)
+        try:
+            await Answers(decisions).take(answer, words)
+        except Conflict:
+            # The channel sent it twice at the same time, and the other one was first.
+            if not await is_handled():
+                raise
     except ApprovalNotFound as error:
         return str(error)
     except LedgerError as error:

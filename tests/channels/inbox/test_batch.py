@@ -163,7 +163,7 @@ async def test_what_needs_more_than_a_yes_is_answered_by_itself(
     assert "None of them can be approved together" in page.text
 
 
-@pytest.mark.parametrize(("count", "words"), [(0, "Nothing was ticked"), (51, "50 are the most")])
+@pytest.mark.parametrize(("count", "words"), [(0, "You selected nothing"), (51, "at most 50")])
 async def test_none_and_too_many(browser: Browser, count: int, words: str) -> None:
     """Both cases get a message, and nothing changes."""
     await browser.sign_in()

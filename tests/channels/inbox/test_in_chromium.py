@@ -197,7 +197,7 @@ async def test_the_sign_in_of_a_company(
         await tab.click("button", "Continue")
         await tab.find("h1", "Your absence")
         await tab.find("header .who", MARA.name)
-        (session,) = await Sessions(channels.ledger, channels.inbox).open(MARA.id)
+        (session,) = await Sessions(channels.ledger, channels.inbox).of_person(MARA.id)
         assert session.how is How.OIDC
         assert session.browser == "Chrome on Linux"
 

@@ -313,7 +313,7 @@ async def test_a_link_of_the_command_line_works_in_any_browser(
     """It works once; the session records how it began."""
     path, _ = await make_link(office.ledger, "mara", how=How.LOCAL, to="/inbox/away")
     assert (await press(browser, path)).headers["Location"] == "/inbox/away"
-    (session,) = await Sessions(office.ledger, SETTINGS).open("mara")
+    (session,) = await Sessions(office.ledger, SETTINGS).of_person("mara")
     assert session.how is How.LOCAL
     browser.session = ""
     assert (await press(browser, path)).status_code == 410

@@ -172,10 +172,10 @@ async def test_an_address_that_asks_for_what_there_is_not(browser: Browser) -> N
     """The page says so, and lists the existing values."""
     await browser.sign_in()
     for query, text in (
-        ("sort=worst", "There is: oldest, due, newest."),
-        ("due=never", "There is: overdue"),
-        ("after=AAAA", "names no page"),
-        ("after=é", "names no page"),
+        ("sort=worst", "It can be one of: oldest, due, newest."),
+        ("due=never", "It can be one of: overdue"),
+        ("after=AAAA", "no such page"),
+        ("after=é", "no such page"),
     ):
         page = await browser.get(f"/inbox/?{query}")
         assert page.status_code == 400

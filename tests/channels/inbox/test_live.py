@@ -300,7 +300,7 @@ def test_what_a_slow_page_is_owed_is_bounded() -> None:
     """If too much has changed, the event says only that something has."""
     listener = Listener(MARA, "")
     for number in range(1000):
-        listener.tell(f"ap_{number}", f"{number}-0")
+        listener.record(f"ap_{number}", f"{number}-0")
     found = listener.take()
     assert len(found) <= 50
     assert ANYTHING in found

@@ -6,11 +6,12 @@ import asyncio
 from datetime import timedelta
 from random import Random
 
+import httpx
 import pytest
 
 from builders import CLEO, MARA, RILEY, present
 from channels.conftest import Channels
-from channels.inbox.crowd import CROWD, MOVES, PLAIN, enter, hidden, send
+from channels.inbox.crowd import CROWD, MOVES, OLGA, PLAIN, enter, hidden, send
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
@@ -295,3 +296,28 @@ async def test_the_glass_is_broken_by_those_whom_the_policy_names(
     assert (after.state, present(after.glass).by) == (State.APPROVED, "dan")
     page = await browser.get(page_of(asked.id))
     assert "Dan Roe broke the glass: the plane leaves" in page.text
+
+
+async def test_the_form_says_who_needs_a_reason_to_withdraw(
+    browser: Browser, asked: Approval
+) -> None:
+    """The requester may leave it out, and an operator may not."""
+    await enter(browser, RILEY)
+    assert "Reason (optional)" in withdrawal(await browser.get(page_of(asked.id)))
+    await enter(browser, OLGA)
+    assert "(optional)" not in withdrawal(await browser.get(page_of(asked.id)))
+    assert (await send(browser, asked, "withdraw")).status_code == 422
+    assert (await send(browser, asked, "withdraw", reason="a test")).status_code == 303
+
+
+def withdrawal(page: httpx.Response) -> str:
+    """Return the form that withdraws a request."""
+    return page.text.partition("/withdraw")[2].partition("</form>")[0]
+
+
+async def test_comments_are_counted(browser: Browser, asked: Approval) -> None:
+    """The sentence about the state is read aloud, so it has to be right."""
+    await enter(browser, MARA)
+    for count in ("1 comment", "2 comments"):
+        await send(browser, asked, "comment", text=count)
+        assert f"{count}." in (await browser.get(page_of(asked.id))).text

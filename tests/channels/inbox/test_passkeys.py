@@ -13,7 +13,7 @@ from authenticator import Authenticator
 from builders import CLEO, MARA
 from channels.conftest import Channels
 from signoff.broker.ledger.change import Change
-from signoff.channels.inbox.auth.factors import enrolled, unenroll
+from signoff.channels.inbox.auth.factors import Factors, enrolled, unenroll
 from signoff.channels.inbox.auth.passkey_store import invite, passkeys_of
 from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.settings import InboxSettings, page_of
@@ -153,7 +153,7 @@ async def test_it_signs_in_without_an_address(
     assert "Sign in with a passkey" in (await browser.get("/inbox/sign-in")).text
     answer = await sign_in(browser, device, next="/inbox/away")
     assert answer.headers["Location"] == "/inbox/away"
-    session = (await Sessions(office.ledger, SETTINGS).open("mara"))[0]
+    session = (await Sessions(office.ledger, SETTINGS).of_person("mara"))[0]
     assert (session.how, session.factor) == (How.PASSKEY, "passkey")
     for to in ("https://evil.example", "//evil.example"):
         assert (await sign_in(browser, device, next=to)).headers["Location"] == "/inbox/"
@@ -396,3 +396,22 @@ async def test_what_is_begun_is_bounded(browser: Browser) -> None:
     form = {"next": ""}
     codes = [(await browser.post(f"{SIGN_IN}/offer", form)).status_code for _ in range(121)]
     assert codes == [200] * 120 + [429]
+
+
+async def test_a_replaced_factor_takes_the_passkeys_with_it(
+    browser: Browser, office: Channels, device: Authenticator
+) -> None:
+    """A lost phone may have held only a passkey: its replacement ends it, a first app does not."""
+    await unenroll(office.ledger, "mara", by="test")
+    csrf = await signed_in(browser, office)
+    code = await invite(office.ledger, "mara", by="op")
+    assert (await add(browser, csrf, device, invitation=code)).status_code == 303
+    factors = Factors(office.ledger, SETTINGS.secret_key)
+    await factors.enroll(MARA, by="test")
+    assert await passkeys_of(office.ledger, "mara")
+    await unenroll(office.ledger, "mara", by="test")
+    csrf = await signed_in(browser, office)
+    code = await invite(office.ledger, "mara", by="op")
+    assert (await add(browser, csrf, device, invitation=code)).status_code == 303
+    await factors.enroll(MARA, by="test", replace=True)
+    assert not await passkeys_of(office.ledger, "mara")

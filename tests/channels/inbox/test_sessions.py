@@ -104,7 +104,7 @@ async def test_sessions_are_listed_and_ended_one_by_one(
     clock.advance(timedelta(minutes=10))
     second = await sessions.begin("mara", how=How.OIDC, also=Change())
     other = await sessions.begin("cleo", how=How.LINK, also=Change())
-    found = await sessions.open("mara")
+    found = await sessions.of_person("mara")
     assert [one.how for one in found] == [How.OIDC, How.LINK]
     assert found[1].browser == "Safari on iPhone"
 
@@ -112,10 +112,10 @@ async def test_sessions_are_listed_and_ended_one_by_one(
     assert await sessions.find(first) is not None
     await sessions.end_one(found[1].id, "mara")
     assert await sessions.find(first) is None
-    assert len(await sessions.open("mara")) == 1
+    assert len(await sessions.of_person("mara")) == 1
 
     clock.advance(timedelta(minutes=31))
-    assert await sessions.open("mara") == []
+    assert await sessions.of_person("mara") == []
     assert await sessions.find(second) is None
     assert await sessions.find(other) is None
 
@@ -139,9 +139,9 @@ async def test_to_look_whether_a_session_stands_is_no_use_of_it(
     session = present(await sessions.find(name))
     for minutes in (20, 9):
         clock.advance(timedelta(minutes=minutes))
-        assert await sessions.stands(session)
+        assert await sessions.is_open(session)
     clock.advance(timedelta(minutes=1))
-    assert not await sessions.stands(session)
+    assert not await sessions.is_open(session)
     assert await sessions.find(name) is None
 
 

@@ -138,3 +138,21 @@ async def test_what_cannot_be_handed_over_stays_and_says_why(
 
 async def _own(office: Office, approval: str) -> tuple[str, ...]:
     return (await office.decider.ledger.approval(approval)).ballot.own
+
+
+async def test_a_repeated_request_hands_over_nothing_new(
+    office: Office, mara: httpx.AsyncClient
+) -> None:
+    """A client repeats it after Mara is back: what came meanwhile stays with her."""
+    await paused(office.decider.ledger, asked=[MARA])
+    _, later = await days(office)
+    body = {"to": later, "delegate": "cleo", "hand_over": True}
+    once = {"Idempotency-Key": "a"}
+    first = await mara.post("people/mara/away", json=body, headers=once)
+    assert len(first.json()["handed_over"]) == 1
+    await mara.post("people/mara/back", json={})
+    await paused(office.decider.ledger, asked=[MARA])
+    again = await mara.post("people/mara/away", json=body, headers=once)
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert again.json()["handed_over"] == []
+    assert len(again.json()["waiting"]) == 1

@@ -196,11 +196,11 @@ async def test_strangers_are_refused(office: Office) -> None:
     modal = office.workspace.views[-1]
     for user, team in (("U0NOBODY", TEAM), (MARA_AT, "T0OTHER")):
         await office.handler.handle(shortcut(user, team=team))
-        assert "not among the people" in str(office.workspace.views[-1])
+        assert "does not know you" in str(office.workspace.views[-1])
         assert "submit" not in office.workspace.views[-1]
         sent = view_submission(modal, filled(today, today), user, team=team)
         said = await office.handler.handle(sent)
-        assert "not among the people" in str(present(said)["view"])
+        assert "does not know you" in str(present(said)["view"])
     assert not await noted(office, What.LEFT)
 
 
@@ -294,3 +294,14 @@ async def test_what_waits_is_handed_over_in_the_modal(office: Office) -> None:
     said = await office.submit(values | {"hand_over": tick})
     assert "Cleo Park has 1 of your requests now." in str(said["view"])
     assert "mara" not in (await office.ledger.approval(approval.id)).ballot.own
+
+
+async def test_a_hand_over_needs_somebody(office: Office) -> None:
+    """A ticked box without a person is an error at the person, and nothing is set."""
+    today = await today_of(office)
+    await paused(office.ledger, asked=[MARA])
+    await office.handler.handle(shortcut())
+    tick = {"type": "checkboxes", "selected_options": [{"value": "hand_over"}]}
+    answer = await office.submit(filled(today, today + DAY) | {"hand_over": tick})
+    assert answer["errors"] == {"delegate": "Choose the person who gets your requests."}
+    assert await absence_of(office) is None

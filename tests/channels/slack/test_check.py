@@ -65,3 +65,13 @@ def test_the_manifest_asks_for_what_is_used() -> None:
     where = http["settings"]["interactivity"]["request_url"]
     assert where == "https://signoff.example.com/slack/interactions"
     assert socket["oauth_config"]["scopes"]["bot"] == list(SCOPES)
+
+
+async def test_scopes_that_cannot_be_read_are_a_finding(
+    workspace: Workspace, settings: SlackSettings
+) -> None:
+    """Slack limits the second request, and the other checks are made."""
+    workspace.failures["auth.test"] = [None, "ratelimited"]
+    found = await problems(settings, channels=["C0OPS"])
+    assert "ratelimited" in found["scopes"]
+    assert "channel C0OPS" in found

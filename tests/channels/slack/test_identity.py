@@ -104,3 +104,15 @@ async def test_who_it_was_is_forgotten_when_the_directory_is_read_again(web_api:
     assert getattr(await identities.who(Actor("U0CLEO", TEAM)), "id", None) == "mara"
     people.become(Directory([MARA, CLEO]))
     assert await identities.who(Actor("U0CLEO", TEAM)) == CLEO
+
+
+@pytest.mark.parametrize("code", ["missing_scope", "token_revoked", "invalid_auth"])
+async def test_an_approver_is_no_stranger_because_our_token_is_bad(
+    workspace: Workspace, web_api: SlackWeb, code: str
+) -> None:
+    """If Slack refuses our own token, the click fails; only an unknown user is a stranger."""
+    workspace.failures["users.info"] = [code]
+    identities = Identities(web_api, DIRECTORY)
+    with pytest.raises(SlackDeferred, match=code):
+        await identities.who(Actor("U0CLEO", TEAM))
+    assert await identities.who(Actor("U0CLEO", TEAM)) == CLEO

@@ -7,9 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from builders import make_approval
+from builders import MARA, make_approval
 from channels.slack.office import CLEO_AT, MARA_AT
 from channels.slack.workspace import Workspace
+from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Result, Retry
 from signoff.channels.slack.outbound.channel import SlackChannel
@@ -86,3 +87,17 @@ async def test_a_limited_history_keeps_nobody_else_from_posting(
 
     clock.advance(timedelta(seconds=30))
     assert isinstance(await one(slack, unsure), Delivered)
+
+
+async def test_an_address_that_passes_to_another_person_is_looked_up_again(
+    slack: SlackChannel, workspace: Workspace, still_ledger: Ledger, sent: Message
+) -> None:
+    """After the record has expired, a process that runs for days asks Slack again."""
+    by_address = dataclasses.replace(sent, address=MARA.email)
+    assert "D0MARA" in str(await one(slack, by_address))
+    workspace.add(MARA_AT, "mara.lind@example.com")
+    workspace.add("U0HEIR", MARA.email)
+    (record,) = await still_ledger.store.keys("slack:conversation:", "string")
+    await still_ledger.commit(Change().put_raw(record, "", was=1))
+    result = await one(slack, dataclasses.replace(by_address, id="card:2"))
+    assert "D0HEIR" in str(result)

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from builders import CLEO, MARA, RILEY
+from builders import CLEO, MARA, RILEY, make_approval, people
 from channels.slack.office import CLEO_AT, MARA_AT, RILEY_AT, Office, block_actions
 from channels.slack.test_away import shortcut
+from signoff.channels.slack.outbound.views import requests_view
 from signoff.channels.slack.references import REQUESTS
 from signoff.core.approvals.approval import State
+from signoff.core.cards.card import card
 
 Json = dict[str, Any]
 
@@ -59,7 +61,7 @@ async def test_what_waits_is_shown_with_whom_it_waits_for(office: Office) -> Non
     assert calls == ["reimburse", "refund"]
     assert "Waits for Mara Lind" in str(view)
     nothing = await shown(office, MARA_AT)
-    assert "Nothing that you have asked for waits" in str(nothing)
+    assert "You have no pending requests" in str(nothing)
 
 
 async def test_a_reminder_and_a_withdrawal_by_its_buttons(office: Office) -> None:
@@ -101,5 +103,12 @@ async def test_a_stranger_is_told_so(office: Office) -> None:
     await office.open()
     office.workspace.add("U0ELSE", "else@example.com")
     view = await shown(office, "U0ELSE")
-    assert "You are not among the people of Signoff here" in str(view)
+    assert "Signoff does not know you" in str(view)
     assert "reimburse" not in str(view)
+
+
+def test_a_request_that_nobody_can_answer_yet_says_so() -> None:
+    """Before it is routed, there is nobody to wait for."""
+    view = requests_view([(card(make_approval(), people()), "")])
+    assert "Nobody can be asked yet" in str(view.to_dict())
+    assert "Waits for" not in str(view.to_dict())

@@ -41,7 +41,7 @@ class Workspace:
 
     members: dict[str, Json] = field(default_factory=dict)
     groups: dict[str, list[str]] = field(default_factory=dict)
-    failures: dict[str, list[str | int]] = field(default_factory=lambda: defaultdict(list))
+    failures: dict[str, list[str | int | None]] = field(default_factory=lambda: defaultdict(list))
     retry_after: str = "7"
     enterprise: str = ""
     scopes: str = "chat:write,im:write,im:history,channels:history,channels:read"

@@ -35,7 +35,7 @@ MOST: Final = 1024 * 1024
 """The largest body, in bytes."""
 
 LONGEST_WAIT: Final = 30.0
-"""Seconds that a request for a decision waits at most."""
+"""The most seconds that a request waits for a decision."""
 
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
@@ -46,10 +46,10 @@ class Aap:
     """The routes.
 
     Args:
-        decisions: Has the ledger and the people.
-        requests: What instances do.
+        decisions: The ledger and the people.
+        requests: Handles the requests of instances.
         receivers: Verifies receivers.
-        rate: How many requests a minute one token may make; 0 for any number.
+        rate: The most requests a minute for one token; 0 for no limit.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Aap:
         return Response(status_code=204)
 
     async def _instance(self, request: Request) -> Instance:
-        """Return the instance whose credential a request has."""
+        """Return the instance that a request's credential belongs to."""
         access, _ = await self._access(request)
         if not access.instance:
             raise Fault(403, "not_an_instance", "This takes the credential of an instance.")
@@ -161,7 +161,7 @@ def make_aap(
 
 
 def _answering(endpoint: Endpoint) -> Endpoint:
-    """Return an endpoint that answers errors as the protocol has them."""
+    """Return an endpoint that translates errors into those of the protocol."""
 
     async def answer(request: Request) -> Response:
         try:

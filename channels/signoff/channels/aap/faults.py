@@ -1,4 +1,4 @@
-"""What is wrong with a request, as the protocol says it."""
+"""The errors of the protocol."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from signoff.core.base.errors import (
 )
 
 HEADER: Final = "X-Request-ID"
-"""Of each response: the id of the exchange, which an error repeats."""
+"""The header of every response with the id of the exchange; errors repeat the id."""
 
 _TYPES: Final = {
     400: "invalid_request",
@@ -55,14 +55,14 @@ _FAULTS: Final[Mapping[type[SignoffError], tuple[int, str, str, str]]] = {
 
 
 class Fault(Exception):
-    """A request is not carried out; nothing was stored.
+    """A request is refused; nothing was stored.
 
     Args:
         status: The HTTP status.
         code: The reason, for programs.
         message: The reason, for people.
-        param: The field that is wrong, "" where it is none.
-        retry_after: Seconds after which to come again, 0 for none.
+        param: The invalid field, "" for none.
+        retry_after: Seconds after which to send it again, 0 for none.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Fault(Exception):
         self.retry_after = retry_after
 
     def response(self) -> Response:
-        """Return the error as the protocol has it."""
+        """Return the response of the protocol."""
         exchange = str(uuid.uuid4())
         error = {
             "type": _TYPES.get(self.status, "invalid_request"),
@@ -91,17 +91,17 @@ class Fault(Exception):
 
 
 def invalid(message: str, param: str = "", code: str = "invalid_field") -> Fault:
-    """Return the fault of a request of the wrong form."""
+    """Return the fault for a request in the wrong form."""
     return Fault(400, code, message, param=param)
 
 
 def not_found() -> Fault:
-    """Return the fault for what is not there, or belongs to another instance: the same."""
+    """Return the fault for a missing object, and for one that belongs to another instance."""
     return Fault(404, "not_found", "There is no such request or instance for this token.")
 
 
 def fault_of(error: SignoffError) -> Fault:
-    """Return the fault that an error is for the program."""
+    """Translate an error into a fault."""
     if isinstance(error, ProgramRefused):
         return Fault(409, error.code, str(error))
     for kind, (status, code, message, param) in _FAULTS.items():

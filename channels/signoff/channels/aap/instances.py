@@ -1,4 +1,4 @@
-"""Instances: the agents that ask, each with a credential, and maybe a receiver of notifications."""
+"""Instances: agents with a credential, and perhaps a receiver of notifications."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _NAMESPACE: Final = uuid.UUID("5d0c7f0a-5a52-5a9e-8f7b-6161702d696e")
 
 
 class Receiver(Value):
-    """Where the notifications of an instance go.
+    """The receiver of an instance's notifications.
 
     Attributes:
         url: The URL that they are posted to.
@@ -65,13 +65,13 @@ class Receiver(Value):
 
 
 class Update(Value):
-    """An update that was made.
+    """An update of an instance.
 
     Attributes:
-        request: The SHA-256 of what was sent.
-        name: The name after it.
-        receiver: The receiver after it.
-        at: When (UTC).
+        request: The SHA-256 of the request.
+        name: The name after the update.
+        receiver: The receiver after the update.
+        at: When it was made (UTC).
     """
 
     request: str
@@ -81,16 +81,16 @@ class Update(Value):
 
 
 class Instance(Value):
-    """An agent that asks.
+    """An agent that uses the protocol.
 
     Attributes:
         id: A UUID.
-        name: What it is called.
+        name: Its name.
         app: The app that policies and grants name.
         user: The requester, who never decides.
         token: The id of its API token.
         provisioner: The id of the API token that made it, "" if the command line did.
-        request: The SHA-256 of what the provisioner sent.
+        request: The SHA-256 of the provisioner's request.
         receiver: The receiver of its notifications, None if it has none.
         updates: Updates by the hash of their keys.
         created_at: When it was made (UTC).
@@ -113,7 +113,7 @@ class Instance(Value):
 
     @property
     def actor(self) -> Actor:
-        """Who it is in the audit."""
+        """The instance as an actor in the audit."""
         return Actor(None, CHANNEL, {"token": self.token, "instance": self.id}, known_as=self.name)
 
 
@@ -141,7 +141,7 @@ def app_of(name: str) -> str:
 
 
 def put(change: Change, instance: Instance, *, was: Instance | None) -> Change:
-    """Add to a change that an instance is written as it is."""
+    """Add the write of an instance to a change."""
     return change.put_raw(
         _KEY + instance.id,
         stored_json(instance, exclude="version"),
@@ -151,10 +151,10 @@ def put(change: Change, instance: Instance, *, was: Instance | None) -> Change:
 
 
 async def load(ledger: Ledger, name: str) -> Instance | None:
-    """Return an instance by its id, deleted ones included; None where there is none.
+    """Return an instance by its id, even if it is deleted; None if it does not exist.
 
     Raises:
-        RecordUnreadable: Its record does not hold what this version can read.
+        RecordUnreadable: This version cannot read its record.
     """
     return _read(_KEY + name, await ledger.raw(_KEY + name))
 
@@ -200,10 +200,10 @@ async def create(
     """Make an instance at the command line.
 
     Args:
-        ledger: Where it is kept.
-        name: What it is called, and its app.
+        ledger: The ledger.
+        name: Its name, which is also its app.
         user: The requester.
-        by: Who makes it, for the audit.
+        by: The operator, for the audit.
         receiver: The URL to which its notifications go, "" for none.
 
     Returns:

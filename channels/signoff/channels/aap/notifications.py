@@ -36,7 +36,7 @@ from signoff.core.base.errors import Conflict, SignoffError
 log = structlog.get_logger(__name__)
 
 WINDOW: Final = timedelta(days=7)
-"""How long after the decision its notification is tried."""
+"""How long after a decision its notification is retried."""
 
 TIMEOUT: Final = 10.0
 """Seconds for one attempt, the verification included."""
@@ -65,7 +65,7 @@ class Receivers:
         await self._poster.close()
 
     def require_url(self, url: str) -> None:
-        """Refuse a URL that is not allowed; see the function."""
+        """Refuse a URL that is not allowed; see `require_url` of this module."""
         require_url(url, allow_private=self._private)
 
     async def verify(self, receiver: Receiver, instance: str, now: datetime) -> None:
@@ -186,7 +186,7 @@ class Notifier:
                 if (gone := await instances.load(self._ledger, name)) is not None:
                     await instances.cancel_requests(self._decisions, gone)
                 return Change().ack(item)
-        return dead_letter(Change(), item, "this version cannot read what is to be done")
+        return dead_letter(Change(), item, "this version cannot read it")
 
     async def _notified(self, item: Item, approval: Approval) -> Change:
         program, decision = approval.program, approval.decision

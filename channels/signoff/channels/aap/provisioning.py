@@ -1,4 +1,4 @@
-"""Instances that a provisioner makes, changes and deletes by the protocol."""
+"""Provisioners create, update and delete instances with the protocol."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _REPLACED: Final = (
 
 
 class Provisioning:
-    """What provisioners do.
+    """Handles the requests of provisioners.
 
     Args:
-        decisions: Has the ledger.
+        decisions: The ledger.
         receivers: Verifies receivers.
     """
 
@@ -58,7 +58,7 @@ class Provisioning:
             access: The provisioner.
             token: Its API token.
             key: The idempotency key.
-            body: What is sent.
+            body: The request.
 
         Raises:
             Fault: The request has the wrong form or is not allowed, its receiver is not verified,
@@ -87,7 +87,7 @@ class Provisioning:
         called = wanted.instance_name or f"instance-{name[:8]}"
         app = instances.app_of(called)
         if not access.may_use(app):
-            raise Fault(403, "app_not_allowed", f"This token makes no instance for {app!r}.")
+            raise Fault(403, "app_not_allowed", f"This token may not make an instance for {app!r}.")
         await self._slow_down(access, "made", _PROVISIONED)
         now = await self._ledger.now()
         receiver = await self._verified(access, name, wanted.delivery, now)
@@ -132,7 +132,7 @@ class Provisioning:
         given = {one: sent[one] for one in sent if one != "delivery"} if removes else sent
         wanted = wire.validated(Provision, given)
         if not sent:
-            raise invalid("Say what is to be changed.")
+            raise invalid("Name at least one field to change.")
         mark = _mark(body)
         async with self._alone(name):
             was = await self._own(access, name)
@@ -152,7 +152,7 @@ class Provisioning:
         return shape(after)
 
     async def delete(self, access: Access, name: str) -> None:
-        """Delete an instance, with everything that it waits for; repeated, it changes nothing.
+        """Delete an instance and withdraw its requests. It may be repeated.
 
         Raises:
             Fault: There is none.
@@ -204,7 +204,7 @@ class Provisioning:
 
     @asynccontextmanager
     async def _alone(self, name: str) -> AsyncIterator[None]:
-        """Let one request at a time change an instance; the others wait, and see what it did."""
+        """Let one request at a time change an instance; the others wait."""
         key, token = f"lease:instance:{name}", secrets.token_hex(8)
         try:
             async with asyncio.timeout(2 * TIMEOUT):
@@ -219,7 +219,7 @@ class Provisioning:
 
 
 def shape(instance: Instance) -> dict[str, object]:
-    """Return an instance as the protocol has it, without secrets."""
+    """Return an instance in the form of the protocol, without secrets."""
     found: dict[str, object] = {"id": instance.id, "name": instance.name}
     if (receiver := instance.receiver) is not None:
         found["delivery"] = {

@@ -34,7 +34,7 @@ Hides = Callable[[], Hidden]
 
 
 class Requests:
-    """What instances do with their requests.
+    """Handles the requests of instances.
 
     Args:
         decisions: Makes the moves.
@@ -138,7 +138,7 @@ class Requests:
         )
 
     async def wait(self, instance: Instance, request: str, *, within: float) -> Approval:
-        """Return a request once it is decided, or as it stands when the time is over.
+        """Return a request once it is decided, or undecided after `within` seconds.
 
         Raises:
             Fault: The instance has no such request.
@@ -179,7 +179,7 @@ class Requests:
         return await self._take(instance, request, programs.Consume(key), extras)
 
     async def report(self, instance: Instance, request: str, body: bytes) -> Approval:
-        """Note the result of the call of a request.
+        """Record the result of the call of a request.
 
         Raises:
             Fault: The report has the wrong form, or the instance has no such request.
@@ -225,7 +225,7 @@ class Requests:
 
 
 def tool_of(submission: Submission) -> str:
-    """Return how policies name a tool: ``server.tool`` where an MCP server has it."""
+    """Return a tool's name in policies: ``server.tool`` for the tool of an MCP server."""
     return f"{submission.server}.{submission.tool}" if submission.server else submission.tool
 
 

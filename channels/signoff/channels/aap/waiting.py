@@ -1,4 +1,4 @@
-"""Waiting for decisions: one reader of the audit for everybody who waits in this process."""
+"""Waits for decisions: one reader of the audit serves all waiting requests of a process."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _ENDS: Final = frozenset(
 )
 
 Read = Callable[[], Awaitable[Approval]]
-"""Returns an approval as it stands."""
+"""Reads an approval."""
 
 
 class Waiting:
-    """Everybody who waits.
+    """Lets requests wait for decisions.
 
     Args:
-        store: Where the audit is.
+        store: The store, which has the audit.
 
     Attributes:
-        reads: Set while somebody waits and the audit is read.
+        reads: Set while the audit is read, because a request waits.
     """
 
     def __init__(self, store: Store) -> None:
@@ -44,12 +44,12 @@ class Waiting:
         self._closed = False
 
     async def decided(self, approval_id: str, read: Read, *, within: float) -> Approval:
-        """Return an approval once it is decided, or as it stands when the time is over.
+        """Return an approval once it is decided, or undecided after a while.
 
         Args:
             approval_id: Its id.
             read: Reads it.
-            within: Seconds.
+            within: The most seconds to wait.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -59,7 +59,7 @@ class Waiting:
             return found
         with suppress(TimeoutError):
             async with asyncio.timeout(within), self._watched(approval_id) as ended:
-                # What is committed from here on is seen by the reader.
+                # The reader sees all commits from here on.
                 found = await read()
                 if found.state is not State.PENDING:
                     return found
@@ -67,13 +67,13 @@ class Waiting:
         return await read()
 
     def close(self) -> None:
-        """Answer everybody now: the process stops."""
+        """End all waiting, because the process stops."""
         self._closed = True
         self._wake_all()
 
     @asynccontextmanager
     async def _watched(self, approval_id: str) -> AsyncIterator[asyncio.Event]:
-        """Yield what is set when an approval is decided, once the audit is read."""
+        """Yield an event that is set when an approval is decided, once the audit is read."""
         ended = asyncio.Event()
         self._waiting[approval_id].add(ended)
         if self._follower is None:
@@ -102,7 +102,7 @@ class Waiting:
                                 one.set()
             except LedgerError as error:
                 log.warning("aap.ledger_unavailable", error=str(error))
-                # Whatever happened meanwhile is read by those who ask again.
+                # The waiting requests read their approvals again.
                 self._wake_all()
                 await asyncio.sleep(1)
 

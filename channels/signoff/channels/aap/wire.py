@@ -1,7 +1,7 @@
-"""What is sent and answered: protocol objects are strict, and numbers keep every digit.
+"""The objects of the protocol as JSON. Numbers keep every digit.
 
-The protocol objects refuse fields that they do not have, and nulls. The arguments of a tool and the
-context are any JSON; their text is kept as it was sent, and goes back so.
+The objects refuse unknown fields and nulls. The arguments of a tool and the context are any JSON;
+their text is stored and returned as it was sent.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Wire(BaseModel):
 
 
 class Submission(Wire):
-    """What an instance asks: `CreateApprovalRequest`."""
+    """A request for an approval: `CreateApprovalRequest`."""
 
     tool: str = Field(min_length=1, max_length=512)
     arguments: dict[str, Any]
@@ -60,14 +60,14 @@ class Submission(Wire):
 
 
 class Outcome(Wire):
-    """What an instance reports of a call."""
+    """The reported outcome of a call."""
 
     status: str = Field(pattern="^(succeeded|failed)$")
     note: str = Field("", min_length=1)
 
 
 class DeliveryInput(Wire):
-    """Where the notifications of an instance are to go: `WebhookDeliveryInput`."""
+    """The receiver of an instance's notifications: `WebhookDeliveryInput`."""
 
     type: str
     url: str = Field(max_length=2000)
@@ -76,20 +76,20 @@ class DeliveryInput(Wire):
 
 
 class Provision(Wire):
-    """Which instance is to be made: `ProvisionInstanceRequest`."""
+    """A new instance, or changes of one: `ProvisionInstanceRequest`."""
 
     instance_name: str = Field("", min_length=1, max_length=64)
     delivery: DeliveryInput | None = None
 
 
 def loads(body: bytes) -> Any:  # noqa: ANN401 -- JSON
-    """Return what a JSON text says; fractions as decimals.
+    """Parse JSON; fractions become decimals.
 
     Raises:
-        Fault: It is not JSON, or an object in it has a key twice.
+        Fault: It is not JSON, or an object has a duplicate key.
     """
     try:
-        # Stricter than json: no half of a character, no deep nesting.
+        # Stricter than `json`: it refuses lone surrogates and deep nesting.
         from_json(body)
         return json.loads(
             body.decode(),
@@ -102,7 +102,7 @@ def loads(body: bytes) -> Any:  # noqa: ANN401 -- JSON
 
 
 def read(kind: type[T], body: bytes) -> T:
-    """Return the protocol object that a body is.
+    """Parse a body as an object of the protocol.
 
     Raises:
         Fault: It has another form.
@@ -111,11 +111,11 @@ def read(kind: type[T], body: bytes) -> T:
 
 
 def validated(kind: type[T], value: object) -> T:
-    """Return a protocol object; see `read`."""
+    """Return a parsed value as an object of the protocol; see `read`."""
     if isinstance(value, dict):
         for name, one in value.items():
             if one is None:
-                raise invalid(f"{name}: null is no value here. Leave it out.", name)
+                raise invalid(f"{name}: null is not allowed. Leave it out.", name)
     try:
         return kind.model_validate(value)
     except ValidationError as error:
@@ -125,10 +125,10 @@ def validated(kind: type[T], value: object) -> T:
 
 
 def members(body: bytes) -> dict[str, str]:
-    """Return the members of a JSON object as they stand in its text, by name.
+    """Return the members of a JSON object, by name, as parts of its text.
 
     Args:
-        body: What `loads` has taken as an object.
+        body: A JSON object, which `loads` accepts.
     """
     text = body.decode()
     found: dict[str, str] = {}
@@ -147,7 +147,7 @@ def members(body: bytes) -> dict[str, str]:
 
 
 def same(one: Any, other: Any) -> bool:  # noqa: ANN401 -- JSON
-    """Say whether two JSON values are one: 1 and 1.0 are, 1 and true are not."""
+    """Return whether two JSON values are equal: 1 and 1.0 are, 1 and true are not."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     match one, other:
@@ -160,10 +160,10 @@ def same(one: Any, other: Any) -> bool:  # noqa: ANN401 -- JSON
 
 
 def shown(value: Any) -> JsonValue:  # noqa: ANN401 -- JSON
-    """Return a value as people and policies see it.
+    """Return a value in the form that people and policies see.
 
-    A fraction that binary arithmetic would change is the text of its digits: what is shown is what
-    will run.
+    A fraction that a binary number would change becomes a string of its digits, so that exactly
+    the shown value runs.
     """
     match value:
         case Decimal():
@@ -186,7 +186,7 @@ def length_of(duration: str) -> timedelta:
 
 
 def is_same_request(program: Program, submission: Submission) -> bool:
-    """Say whether a request has been submitted with the same values."""
+    """Return whether a request was submitted with the same values."""
     mine = (program.tool, program.server, program.timeout, program.reasoning)
     sent = submission.model_fields_set
     reasoning = submission.agent_reasoning if "agent_reasoning" in sent else None
@@ -199,7 +199,7 @@ def is_same_request(program: Program, submission: Submission) -> bool:
 
 
 def request_text(approval: Approval) -> str:
-    """Return a request as the protocol has it: `ApprovalRequest`.
+    """Return a request in the form of the protocol: `ApprovalRequest`.
 
     Raises:
         NotStartable: It is not a program's.
@@ -247,7 +247,7 @@ def _consumption(program: Program) -> Mapping[str, object]:
 
 
 def stamp(at: datetime) -> str:
-    """Return a time as the protocol writes it (RFC 3339, UTC)."""
+    """Return a time in the form of the protocol (RFC 3339, UTC)."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

@@ -1,1 +1,1 @@
-"""The inbox page: where a person sees what waits for them, and answers signed in."""
+"""The inbox page: people sign in, see their pending requests and answer them."""

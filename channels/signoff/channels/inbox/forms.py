@@ -1,4 +1,4 @@
-"""Forms: what a browser of ours sends, and nothing that another page makes it send."""
+"""Reads forms, and refuses those that another site has submitted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OWN: Final = re.compile(rf"{ROOT}/(?!sign-)(?:[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)
 
 
 class BadForm(Exception):
-    """What was sent is no form of ours; the message says why, for people."""
+    """The request is not a valid form of these pages; the message is for the person."""
 
     def __init__(self, message: str, *, status: int = 400) -> None:
         super().__init__(message)
@@ -28,20 +28,20 @@ class BadForm(Exception):
 
 
 async def read_form(request: Request, *, origin: str) -> dict[str, str]:
-    """Return the fields of a form that this page's own origin has sent.
+    """Return the fields of a form that was submitted from this origin.
 
     Args:
         request: A POST.
         origin: Scheme, host and port of the page, as browsers write it.
 
     Raises:
-        BadForm: It comes from elsewhere, is too large, or is no form.
+        BadForm: It comes from another origin, is too large, or is not a form.
     """
     if not _from_here(request.headers, origin):
         raise BadForm("This form was not sent by this page, so nothing was done.", status=403)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/x-www-form-urlencoded":
-        raise BadForm("What was sent is not a form.", status=415)
+        raise BadForm("The request is not a form.", status=415)
     try:
         body = await read_body(request, _LARGEST)
     except Problem as problem:
@@ -54,18 +54,18 @@ async def read_form(request: Request, *, origin: str) -> dict[str, str]:
             max_num_fields=_MOST_FIELDS,
         )
     except ValueError as error:
-        raise BadForm("What was sent cannot be read as a form.") from error
+        raise BadForm("The form cannot be read.") from error
     form = dict(pairs)
     if len(form) != len(pairs):
-        raise BadForm("What was sent has a field twice.")
+        raise BadForm("The form has a field twice.")
     return form
 
 
 def require_token(form: Mapping[str, str], csrf: str) -> None:
-    """Refuse a form that was not made for this session.
+    """Refuse a form without the token of this session.
 
     Raises:
-        BadForm: It was not.
+        BadForm: The token is missing, or belongs to another session.
     """
     if not hmac.compare_digest(form.get("csrf", "").encode(), csrf.encode()):
         raise BadForm(
@@ -75,7 +75,7 @@ def require_token(form: Mapping[str, str], csrf: str) -> None:
 
 
 def own_path(text: str) -> str:
-    """Return a path to go on to after the sign-in; whatever is not one of ours is the start."""
+    """Return a path to show after the sign-in; the start page for one that is not ours."""
     return text if _OWN.fullmatch(text) else f"{ROOT}/"
 
 
@@ -83,6 +83,6 @@ def _from_here(headers: Mapping[str, str], origin: str) -> bool:
     site = headers.get("sec-fetch-site")
     if site not in {None, "same-origin"}:
         return False
-    # Every browser sends one of the two with a form; who sends none is no browser.
+    # Every browser sends at least one of the two with a form.
     sent = headers.get("origin")
     return sent == origin if sent is not None else site is not None

@@ -13,7 +13,7 @@ from signoff.broker.decisions import Decisions
 from signoff.channels.inbox.auth.context import AuthContext, Route, go
 from signoff.channels.inbox.auth.link_pages import LinkPages
 from signoff.channels.inbox.auth.security import SecurityPages
-from signoff.channels.inbox.auth.sign_in_pages import SigningPages
+from signoff.channels.inbox.auth.sign_in_pages import SignInPages
 from signoff.channels.inbox.pages.approval import ApprovalPages
 from signoff.channels.inbox.pages.away import AwayPages
 from signoff.channels.inbox.pages.batch import BatchPages
@@ -33,8 +33,8 @@ def make_inbox_router(
 
     Args:
         decisions: Makes the moves.
-        settings: With a url and a key.
-        heartbeat: Seconds between signs of life to an open page; see `LivePages`.
+        settings: The settings, with a url and a key.
+        heartbeat: See `LivePages`.
     """
     auth, router = AuthContext(decisions, settings), Router()
     pages = ApprovalPages(decisions, auth)
@@ -42,7 +42,7 @@ def make_inbox_router(
     async def start(_: Request) -> Response:
         return go(f"{ROOT}/")
 
-    async def beside(request: Request) -> Response:
+    async def static_file(request: Request) -> Response:
         return asset(request, request.url.path.rpartition("/")[2])
 
     async def offline(_: Request) -> Response:
@@ -58,11 +58,11 @@ def make_inbox_router(
     first: tuple[Route, ...] = (
         ("GET", "", start),
         ("GET", "/offline", offline),
-        *(("GET", f"/{one}", beside) for one in ASSETS),
+        *(("GET", f"/{one}", static_file) for one in ASSETS),
     )
     for method, path, handler in (
         *first,
-        *SigningPages(decisions, auth).routes(),
+        *SignInPages(decisions, auth).routes(),
         *LinkPages(decisions, auth).routes(),
         *SecurityPages(decisions, auth).routes(),
         *further,
@@ -75,7 +75,7 @@ def make_inbox_router(
         *MovePages(decisions, auth, pages).routes(),
     ):
         router.add_route(ROOT + path, auth.guarded(handler), methods=[method])
-    # People who type only the name of the host look for the page.
+    # For people who type only the host name.
     router.add_route("/", auth.guarded(start), methods=["GET"])
     return router
 

@@ -22,18 +22,18 @@ from signoff.core.base.durations import Duration
 from signoff.core.base.networks import is_loopback
 
 CHANNEL: Final = "inbox"
-"""What the page is called where it stands for a channel."""
+"""The page's name as a channel."""
 
 ROOT: Final = "/inbox"
 """The path below which all pages are."""
 
-Way = Literal["link", "code", "passkey", "oidc"]
+SignInMethod = Literal["link", "code", "passkey", "oidc"]
 """How people sign in."""
 
 _SHORTEST_KEY: Final = 32
 _KEY_BYTES: Final = 32
 _ORDER: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-"""Of the curve P-256 (FIPS 186-5): private keys are smaller."""
+"""The order of the curve P-256 (FIPS 186-5); private keys are smaller."""
 
 
 def _base(text: str) -> str:
@@ -98,7 +98,7 @@ class OidcSettings(BaseModel):
     @classmethod
     def _with_openid(cls, scopes: tuple[str, ...]) -> tuple[str, ...]:
         if "openid" not in scopes:
-            raise ValueError('without "openid" nobody is signed in')
+            raise ValueError('"openid" is missing: nobody could sign in')
         return scopes
 
 
@@ -128,7 +128,7 @@ class PushSettings(BaseModel):
     def _usable(self) -> Self:
         if self.private_key.get_secret_value() and not 0 < self.number < _ORDER:
             raise ValueError(
-                "private_key is no key: "
+                "private_key is not a valid key: "
                 'export SIGNOFF_INBOX__PUSH__PRIVATE_KEY="$(openssl rand -base64 32)"'
             )
         return self
@@ -150,8 +150,8 @@ class InboxSettings(BaseModel):
             to the gateway. Without it there is no page, and cards have no link.
         secret_key: Encrypts the secrets of authenticator apps in Redis: at least 32 unguessable
             characters (`openssl rand -base64 32`), the same for all gateways.
-        secret_key_previous: The key before it, while you change it: it opens what it has encrypted.
-            `signoff people reseal` then encrypts everything with `secret_key`.
+        secret_key_previous: The previous key, while you change it: it decrypts what it has
+            encrypted. `signoff people reseal` then encrypts everything with `secret_key`.
         sign_in: How people sign in: ``"link"`` mails a link to an address of [[people]], ``"code"``
             takes a code of an authenticator app, ``"passkey"`` a passkey added on the page,
             ``"oidc"`` uses OpenID Connect.
@@ -167,7 +167,7 @@ class InboxSettings(BaseModel):
     url: Annotated[str, AfterValidator(_base)] = ""
     secret_key: SecretStr = SecretStr("")
     secret_key_previous: SecretStr = SecretStr("")
-    sign_in: Annotated[tuple[Way, ...], Field(min_length=1)] = (
+    sign_in: Annotated[tuple[SignInMethod, ...], Field(min_length=1)] = (
         "link",
         "code",
         "passkey",
@@ -181,12 +181,12 @@ class InboxSettings(BaseModel):
     @model_validator(mode="after")
     def _together(self) -> Self:
         key = self.secret_key.get_secret_value()
-        # A url without the key is what a process has that only writes links to the page.
+        # Processes that only link to the page have the url without the key.
         if key and not self.url:
             raise ValueError("url and secret_key come together: set both or none")
         previous = self.secret_key_previous.get_secret_value()
         if previous and not key:
-            raise ValueError("secret_key_previous alone encrypts nothing: set secret_key too")
+            raise ValueError("secret_key_previous cannot encrypt: set secret_key too")
         for name, one in {"secret_key": key, "secret_key_previous": previous}.items():
             if one and len(one) < _SHORTEST_KEY:
                 raise ValueError(
@@ -203,28 +203,28 @@ class InboxSettings(BaseModel):
 
     @property
     def notifies(self) -> PushSettings | None:
-        """How this process notifies browsers; None where it does not, or has no key for it."""
+        """The settings of notifications if this process sends them; it then has the key."""
         push = self.push
         return push if push is not None and push.private_key.get_secret_value() else None
 
     @property
     def secure(self) -> bool:
-        """Whether it is reached by TLS; only this machine itself may do without."""
+        """Whether browsers reach it over TLS; only localhost may be without."""
         return self.url.startswith("https:")
 
     @property
     def has_passkeys(self) -> bool:
-        """Whether passkeys work: browsers keep them for names of hosts, never for addresses."""
+        """Whether passkeys work: browsers keep them for host names, never for IP addresses."""
         host = urlsplit(self.url).hostname or ""
         return bool(host) and not _is_address(host)
 
     def link_to(self, approval: str) -> str:
-        """Return the address of the page of an approval, "" where there is no page."""
+        """Return the URL of the page of an approval, "" without an inbox page."""
         return f"{self.url}{page_of(approval)}" if self.url else ""
 
     @property
     def absence_page(self) -> str:
-        """The address of the page on which people say that they are away, "" for none."""
+        """The URL of the page on which people set an absence, "" without an inbox page."""
         return f"{self.url}{ROOT}/away" if self.url else ""
 
 

@@ -1,4 +1,4 @@
-"""The browsers of a person that are notified: subscriptions to push services, in the ledger.
+"""The push subscriptions of people's browsers, in the ledger.
 
 They end after a while, and when the person signs out everywhere. A push service takes messages for
 a subscription only if Signoff's private key signs them. Only the sender has that key. It publishes
@@ -27,10 +27,10 @@ LASTS: Final = timedelta(days=180)
 """How long a browser is notified before its user has to turn it on again."""
 
 _MOST: Final = 10
-"""How many browsers a person has at most; a new one replaces the oldest."""
+"""The most browsers of one person; a new one replaces the oldest."""
 
 _OURS: Final = "push::key"
-"""No id of a person begins with a colon."""
+"""The key of the public key. No id of a person begins with a colon."""
 
 _LONGEST: Final = 1000
 _SECRET: Final = 16
@@ -85,15 +85,17 @@ def read_endpoint(text: str, *, allow_private: bool) -> str:
         parts = urlsplit(text)
         _ = parts.port  # parsed on access
     except ValueError as error:
-        raise SubscriptionRefused("The address of the push service is none.") from error
+        raise SubscriptionRefused("The address of the push service is not valid.") from error
     host = parts.hostname or ""
     plain = len(text) <= _LONGEST and text.isascii() and text.isprintable() and " " not in text
     if not plain or not host or parts.username is not None or parts.fragment:
-        raise SubscriptionRefused("The address of the push service is none.")
+        raise SubscriptionRefused("The address of the push service is not valid.")
     if not allow_private and (parts.scheme != "https" or _is_address(host)):
-        raise SubscriptionRefused("A push service has a name, and is reached by https.")
+        raise SubscriptionRefused(
+            "The address of a push service has a host name, and begins with https://."
+        )
     if parts.scheme not in {"http", "https"}:
-        raise SubscriptionRefused("The address of the push service is none.")
+        raise SubscriptionRefused("The address of the push service is not valid.")
     return text
 
 
@@ -109,9 +111,9 @@ def read_keys(key: str, auth: str) -> tuple[str, str]:
         ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), decoded(key))
         secret = decoded(auth)
     except ValueError as error:
-        raise SubscriptionRefused("The keys of the subscription are none.") from error
+        raise SubscriptionRefused("The keys of the subscription are not valid.") from error
     if len(secret) != _SECRET:
-        raise SubscriptionRefused("The secret of the subscription has another length.")
+        raise SubscriptionRefused("The secret of the subscription has the wrong length.")
     return key, auth
 
 

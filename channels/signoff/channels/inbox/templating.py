@@ -1,6 +1,6 @@
-"""The pages: templates rendered on the server, with nothing from elsewhere.
+"""Renders the pages from templates, and serves their static files.
 
-All of them work without scripts. Where there are scripts, they are files of this package.
+All pages work without scripts. They load nothing from other sites.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HEADERS: Final = {
     "style-src 'self'; img-src 'self'; manifest-src 'self'; worker-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
-    # With no-referrer, which the gateway says elsewhere, browsers send forms with `Origin: null`.
+    # With the gateway's default of no-referrer, browsers would send forms with `Origin: null`.
     "Referrer-Policy": "same-origin",
 }
 
@@ -38,12 +38,12 @@ _TEMPLATES: Final = Environment(
 
 
 class Live(NamedTuple):
-    """What a page listens for, so as to fetch a part of itself anew when it changes.
+    """The live updates of a page: it fetches a part of itself again after a change.
 
     Attributes:
-        part: The id of the element that is fetched anew.
-        now: The moment for which the page holds (UTC).
-        about: The id of the approval that the page is about; "" for all that the person may see.
+        part: The id of the element that is fetched again.
+        now: The time at which the page was rendered (UTC).
+        about: The id of the page's approval; "" for all approvals that the person may see.
     """
 
     part: str
@@ -52,7 +52,7 @@ class Live(NamedTuple):
 
     @property
     def since(self) -> str:
-        """The entry of the audit behind which something is new: its ids begin with the time."""
+        """The stream id of the audit after which changes are new; it begins with the time."""
         return f"{to_ms(self.now) - 1}-0"
 
 
@@ -66,7 +66,7 @@ _TYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Asset:
-    """A file beside the pages."""
+    """A static file."""
 
     content: bytes
     packed: bytes
@@ -90,17 +90,17 @@ _ASSETS: Final = {
 }
 
 ASSETS: Final = tuple(_ASSETS)
-"""The names of the files that browsers are sent beside the pages, from ``/inbox/NAME``."""
+"""The names of the static files, served as ``/inbox/NAME``."""
 
 
 def page(name: str, *, status: int = 200, **context: object) -> Response:
     """Return a page.
 
     Args:
-        name: Of the template.
-        status: Of HTTP.
-        context: What the template shows; all of it is escaped. `here` is the path below the root
-            that the navigation marks, `live` a `Live` or None.
+        name: The template.
+        status: The HTTP status.
+        context: The variables of the template, which escapes them. `here` is the path below the
+            root that the navigation marks, `live` a `Live` or None.
     """
     usual = {"who": None, "session": None, "alert": "", "here": "", "live": None, "notifies": False}
     text = _TEMPLATES.get_template(f"{name}.html.j2").render({"root": ROOT, **usual, **context})
@@ -109,7 +109,7 @@ def page(name: str, *, status: int = 200, **context: object) -> Response:
 
 
 def asset(request: Request, name: str) -> Response:
-    """Return one of `ASSETS`, packed where the browser takes that."""
+    """Return one of `ASSETS`, compressed if the browser accepts it."""
     found = _ASSETS[name]
     headers = {
         **_HEADERS,
@@ -119,7 +119,7 @@ def asset(request: Request, name: str) -> Response:
     }
     if found.tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
-    # The same for everybody: its packed length gives nothing away.
+    # Compression is safe: the file is the same for everybody.
     packs = "gzip" in request.headers.get("accept-encoding", "")
     if packs:
         headers["Content-Encoding"] = "gzip"

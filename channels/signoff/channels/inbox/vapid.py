@@ -1,4 +1,4 @@
-"""VAPID (RFC 8292): how push services know that it is Signoff which sends."""
+"""VAPID (RFC 8292): proves to push services that Signoff is the sender."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec
 
 _LASTS: Final = timedelta(hours=12)
-"""Push services refuse tokens that are good for more than a day (RFC 8292, section 2)."""
+"""Push services refuse tokens that are valid for more than a day (RFC 8292, section 2)."""
 
 
 def public_key(settings: PushSettings) -> str:
-    """Return the public key, as browsers want it when they subscribe (base64url)."""
-    # The page knows this module: cryptography and joserfc are for those who turn push on.
+    """Return the public key with which browsers subscribe (base64url)."""
+    # The pages import this module, and most installations do not use push.
     from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
         Encoding,
         PublicFormat,
@@ -60,10 +60,10 @@ def encoded(data: bytes) -> str:
 
 
 def decoded(text: str) -> bytes:
-    """Return the bytes that stand in base64url, padded or not.
+    """Decode base64url, with or without padding.
 
     Raises:
-        ValueError: It is no base64url.
+        ValueError: The text is not base64url.
     """
     text = text.rstrip("=")
     padding = "=" * (-len(text) % 4)

@@ -1,8 +1,8 @@
 """A gate in front of a server of the Model Context Protocol.
 
-Each `tools/call` needs an approval, which the gate asks for as a program does (see
-`signoff.core.approvals.programs`); all other messages pass unchanged. Clients and servers do not
-know of it.
+Each `tools/call` needs an approval, which the gate requests as a program (see
+`signoff.core.approvals.programs`). All other messages pass unchanged. Clients and servers need no
+change.
 
 Sources: https://modelcontextprotocol.io/specification, 2025-11-25 and 2026-07-28.
 """

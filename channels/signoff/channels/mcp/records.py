@@ -47,7 +47,7 @@ class Caller:
 
     @property
     def actor(self) -> Actor:
-        """Who it is in the audit."""
+        """The client as an actor in the audit."""
         return Actor(None, CHANNEL, {"token": self.token} if self.token else {}, known_as=self.app)
 
     def tool(self, call: Call) -> str:
@@ -106,7 +106,7 @@ async def load(ledger: Ledger, key: str) -> Record | None:
     """Return the record of a call, None if there is none.
 
     Raises:
-        RecordUnreadable: It does not hold what this version can read.
+        RecordUnreadable: This version cannot read it.
     """
     stored = await ledger.raw(_KEY + key)
     found = legible(_RECORD, _KEY + key, stored, None)
@@ -116,7 +116,7 @@ async def load(ledger: Ledger, key: str) -> Record | None:
 
 
 def put(change: Change, key: str, record: Record, *, was: Record | None) -> Change:
-    """Add to a change that a record is written."""
+    """Add the write of a record to a change."""
     text = stored_json(record, exclude="version")
     return change.put_raw(_KEY + key, text, was=0 if was is None else was.version, ttl=KEPT)
 

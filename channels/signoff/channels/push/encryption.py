@@ -14,18 +14,18 @@ from signoff.channels.inbox.subscriptions import Subscription
 from signoff.channels.inbox.vapid import decoded
 
 MOST: Final = 3000
-"""Bytes of a message before it is encrypted: push services take 4096 after it (RFC 8291, 4)."""
+"""The most bytes of a message; push services accept 4096 after encryption (RFC 8291, 4)."""
 
 
-def encrypted(told: Mapping[str, object], to: Subscription) -> bytes:
+def encrypted(content: Mapping[str, object], to: Subscription) -> bytes:
     """Return a message, encrypted for one subscription (``aes128gcm``).
 
     Args:
-        told: What the service worker gets, as JSON.
+        content: The data for the service worker.
         to: The subscription.
     """
     body: bytes = http_ece.encrypt(
-        json.dumps(told, ensure_ascii=False).encode("utf-8", "backslashreplace"),
+        json.dumps(content, ensure_ascii=False).encode("utf-8", "backslashreplace"),
         salt=os.urandom(16),
         private_key=ec.generate_private_key(ec.SECP256R1()),
         dh=decoded(to.key),

@@ -61,7 +61,7 @@ _GONE: Final = frozenset({403, 404, 410})
 _AGAIN: Final = frozenset({429, *range(500, 600)})
 
 
-class _Came(Enum):
+class _Outcome(Enum):
     TAKEN = auto()
     GONE = auto()
     LATER = auto()
@@ -139,8 +139,8 @@ class PushSender:
                 except LeaseLost as error:
                     log.info("push.lease_lost", item=item.id, error=str(error))
 
-        came = await asyncio.gather(*map(one, items), return_exceptions=True)
-        for problem in came:
+        results = await asyncio.gather(*map(one, items), return_exceptions=True)
+        for problem in results:
             if isinstance(problem, BaseException):
                 raise problem
 
@@ -155,19 +155,19 @@ class PushSender:
             return Change().ack(item)
         found = await subscriptions_of(self._ledger, person.id, public_key(self._settings))
         to = [one for one in found if not work.left or one.id in work.left]
-        told = self._told(approvals, person, again=work.again)
+        content = self._content(approvals, person, again=work.again)
         life = self._life(approvals, now)
-        came = [await self._post(one, told, approvals[0].id, life, now) for one in to]
-        gone = {one.id for one, how in zip(to, came, strict=True) if how is _Came.GONE}
+        outcomes = [await self._post(one, content, approvals[0].id, life, now) for one in to]
+        gone = {one.id for one, how in zip(to, outcomes, strict=True) if how is _Outcome.GONE}
         if gone:
             log.info("push.ended", person=person.id, subscriptions=len(gone))
             await unsubscribe(self._ledger, person.id, gone)
-        late = [one for one, how in zip(to, came, strict=True) if how is _Came.LATER]
+        late = [one for one, how in zip(to, outcomes, strict=True) if how is _Outcome.LATER]
         delay = max((self._pause(one, now) for one in late), default=0.0)
         if late and item.attempts < _MOST_ATTEMPTS and delay <= _LONGEST_DELAY:
             body = {**item.body, "left": [one.id for one in late]}
             return Change().retry(item, after=max(backoff(item.attempts), delay), body=body)
-        log.info("push.done", item=item.id, person=person.id, taken=came.count(_Came.TAKEN))
+        log.info("push.done", item=item.id, person=person.id, taken=outcomes.count(_Outcome.TAKEN))
         return Change().ack(item)
 
     async def _waiting(self, work: SendPush, person: Person, now: datetime) -> list[Approval]:
@@ -182,7 +182,7 @@ class PushSender:
             and held_until(one, [person], now=now) is None
         ]
 
-    def _told(
+    def _content(
         self, approvals: Sequence[Approval], person: Person, *, again: bool
     ) -> dict[str, object]:
         """Return what a device shows: titles and amounts, and no other arguments."""
@@ -197,16 +197,16 @@ class PushSender:
             until = f"Answer until {moment(first.deadline, zone)}" if first.deadline else ""
             lines = [*self._amounts(first), until]
             title, path = self._title(first), page_of(first.id)
-        told: dict[str, object] = {
+        content: dict[str, object] = {
             "title": f"Reminder: {title}" if again else title,
             "text": shortened("\n".join(filter(None, lines)), _LONGEST_TEXT),
             "path": path,
             "tag": first.id,
             "again": again,
         }
-        if sum(len(str(one).encode("utf-8", "replace")) for one in told.values()) > MOST:
-            told |= {"title": "A request waits for you", "text": ""}
-        return told
+        if sum(len(str(one).encode("utf-8", "replace")) for one in content.values()) > MOST:
+            content |= {"title": "A request waits for you", "text": ""}
+        return content
 
     def _title(self, approval: Approval) -> str:
         shape = card(approval, self._decisions.directory)
@@ -236,13 +236,13 @@ class PushSender:
     async def _post(
         self,
         to: Subscription,
-        told: dict[str, object],
+        content: dict[str, object],
         about: str,
         life: int,
         now: datetime,
-    ) -> _Came:
+    ) -> _Outcome:
         if self._pause(to, now):
-            return _Came.LATER
+            return _Outcome.LATER
         topic = base64.urlsafe_b64encode(hashlib.sha256(about.encode()).digest()[:24]).decode()
         headers = {
             "Content-Type": "application/octet-stream",
@@ -257,23 +257,23 @@ class PushSender:
             async with asyncio.timeout(_TIMEOUT):
                 answer = await self._poster.post(
                     to.endpoint,
-                    encrypted(told, to),
+                    encrypted(content, to),
                     headers,
                     allow_private=self._settings.allow_private,
                 )
         except PrivateAddress as error:
             log.warning("push.private_address", error=str(error))
-            return _Came.GONE
+            return _Outcome.GONE
         except (TimeoutError, httpx.HTTPError, OSError) as error:
             log.warning("push.later", error=f"{type(error).__name__}: {error}")
-            return _Came.LATER
+            return _Outcome.LATER
         if answer.is_success:
-            return _Came.TAKEN
+            return _Outcome.TAKEN
         if answer.status in _GONE:
-            return _Came.GONE
+            return _Outcome.GONE
         log.warning("push.refused", status=answer.status, after=answer.after)
         if answer.status in _AGAIN and answer.after:
             self._paused = {name: until for name, until in self._paused.items() if until > now}
             until = now + timedelta(seconds=min(answer.after, _LONGEST_PAUSE))
             self._paused[urlsplit(to.endpoint).netloc] = until
-        return _Came.LATER if answer.status in _AGAIN else _Came.REFUSED
+        return _Outcome.LATER if answer.status in _AGAIN else _Outcome.REFUSED

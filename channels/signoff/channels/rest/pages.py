@@ -39,6 +39,6 @@ async def page(
         before = Place.of(wanted.cursor) if wanted.cursor else None
     except ValueError as error:
         detail = "Pass the `next` of a page as it is, or nothing."
-        raise Problem(422, "cursor", "The cursor is none", detail) from error
+        raise Problem(422, "cursor", "The cursor is not valid", detail) from error
     found = await part(listed, keep, before=before, limit=wanted.limit, most=SCANNED)
     return found.found, found.then.cursor if found.then is not None else None

@@ -85,7 +85,9 @@ class People:
                 )
         log.info("rest.away", person=person.id, token=access.id)
         waiting, handed = await waits_for(self._decisions.ledger, person.id), HandedOver()
-        if body.hand_over and stands_in is not None:
+        # A repeated request completes a hand-over that was cut off, but not after the return.
+        stands = not attempt.about or await self._has(person, absence)
+        if body.hand_over and stands_in is not None and stands:
             own = access.person == person.id
             actor = actor_of(access, person if own else Operator(name=f"{access.shown} (api)"))
             handed = await hand_over(self._decisions, waiting, actor, of=person, to=stands_in)
@@ -119,6 +121,12 @@ class People:
         if found is None or not _may(access, person_id):
             raise not_found("person", person_id)
         return found
+
+    async def _has(self, person: Person, absence: Absence) -> bool:
+        """Return whether a person is still recorded as absent on these days, with this delegate."""
+        latest = (await self._people.directory()).get(person.id) or person
+        wanted = (absence.start, absence.end, absence.delegate)
+        return wanted in [(one.start, one.end, one.delegate) for one in latest.away]
 
     async def _shown(self, person: Person) -> models.Person:
         directory = await self._people.directory()

@@ -36,12 +36,12 @@ async def check(
     """
     web = SlackWeb(settings)
     try:
-        return [found async for found in _looked_at(web, settings, channels, people)]
+        return [found async for found in _results(web, settings, channels, people)]
     finally:
         await web.close()
 
 
-async def _looked_at(
+async def _results(
     web: SlackWeb, settings: SlackSettings, channels: Iterable[str], people: Iterable[Person]
 ) -> AsyncIterator[Result]:
     try:
@@ -50,9 +50,7 @@ async def _looked_at(
         yield Result("bot_token", str(error))
         return
     yield Result("bot_token", "", f"it is good for {me.url or me.team}")
-    lacking = sorted(set(SCOPES) - await web.scopes())
-    advice = "install the app again from `signoff slack manifest`"
-    yield Result("scopes", f"{', '.join(lacking)} are missing; {advice}" if lacking else "")
+    yield await _scopes(web)
     yield await _clicks(web, settings)
     named = sorted(set(channels))
     for found in await asyncio.gather(*(_channel(web, channel) for channel in named)):
@@ -61,6 +59,15 @@ async def _looked_at(
     for found in await asyncio.gather(*(_person(web, person) for person in asked)):
         if found.problem:
             yield found
+
+
+async def _scopes(web: SlackWeb) -> Result:
+    try:
+        missing = sorted(set(SCOPES) - await web.scopes())
+    except SlackError as error:
+        return Result("scopes", str(error))
+    advice = "install the app again from `signoff slack manifest`"
+    return Result("scopes", f"{', '.join(missing)} are missing; {advice}" if missing else "")
 
 
 async def _clicks(web: SlackWeb, settings: SlackSettings) -> Result:

@@ -64,11 +64,11 @@ def escape(text: str, most: int = SECTION) -> str:
 
     https://docs.slack.dev/messaging/formatting-message-text#escaping
     """
-    plain = clip(text, most)
-    escaped = "".join(_ENTITIES.get(char, char) for char in plain)
+    clipped = clip(text, most)
+    escaped = "".join(_ENTITIES.get(char, char) for char in clipped)
     while units(escaped) > most:
-        plain = clip(plain, units(plain) - max(1, (units(escaped) - most) // 5))
-        escaped = "".join(_ENTITIES.get(char, char) for char in plain)
+        clipped = clip(clipped, units(clipped) - max(1, (units(escaped) - most) // 5))
+        escaped = "".join(_ENTITIES.get(char, char) for char in clipped)
     return escaped
 
 

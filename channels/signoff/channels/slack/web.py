@@ -335,7 +335,7 @@ def _translated(method: str, error: Exception) -> SlackError:
 def _seconds(text: object) -> float:
     try:
         seconds = float(str(text))
-        # Slack never sends more than a day, which would delay a card for too long, nor NaN.
+        # Slack never sends more than a day, nor NaN; either would delay a card for too long.
         return min(max(seconds, 0.0), 86_400.0) if not math.isnan(seconds) else 0.0
     except ValueError:
         return 0.0

@@ -1,4 +1,4 @@
-"""Which browser somebody uses, in the few words by which they know it."""
+"""Names a browser from its User-Agent header."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ _SYSTEMS: Final = (
 
 
 def browser_of(user_agent: str) -> str:
-    """Return a browser and its system as people call them: ``Firefox on Linux``.
+    """Return the name of a browser and its system: ``Firefox on Linux``.
 
-    Nothing of what was sent is in it but that one of these words was there, so it can be shown and
-    mailed to anybody.
+    The name consists of words from this module only, so it is safe in pages and mails.
     """
     program = next((name for mark, name in _PROGRAMS if mark in user_agent), "A browser")
     system = next((name for mark, name in _SYSTEMS if mark in user_agent), "")

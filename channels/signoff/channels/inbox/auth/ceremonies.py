@@ -1,6 +1,6 @@
-"""The ceremonies of WebAuthn, by the library that knows them: imported when somebody has a passkey.
+"""The ceremonies of WebAuthn, with the library `webauthn`; imported only if a passkey is used.
 
-What the library raises for what is no answer of an authenticator is a `ValueError` here.
+The library's errors for invalid responses become `ValueError`.
 """
 
 from __future__ import annotations
@@ -32,28 +32,34 @@ from signoff.channels.inbox.auth.passkey_store import Passkey
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """Where passkeys are used, which is what they are bound to.
+class RelyingParty:
+    """The site to which passkeys are bound: the relying party of WebAuthn.
 
     Attributes:
-        host: Its name.
-        origin: Its address.
+        host: The host name.
+        origin: Scheme, host and port.
     """
 
     host: str
     origin: str
 
     def offer_to_add(
-        self, challenge: bytes, there: Sequence[Passkey], *, handle: bytes, address: str, shown: str
+        self,
+        challenge: bytes,
+        existing: Sequence[Passkey],
+        *,
+        handle: bytes,
+        address: str,
+        shown: str,
     ) -> str:
-        """Return what a browser is to make a passkey from, as JSON.
+        """Return the options from which a browser creates a passkey, as JSON.
 
         Args:
-            challenge: What it has to answer.
-            there: The passkeys that the person has.
-            handle: What stands for the person in the authenticator.
-            address: Their mail address.
-            shown: Their name.
+            challenge: The challenge that the passkey signs.
+            existing: The passkeys of the person.
+            handle: The id of the person for the authenticator.
+            address: The email address of the person.
+            shown: The name of the person.
         """
         options = generate_registration_options(
             rp_id=self.host,
@@ -66,15 +72,15 @@ class Page:
                 resident_key=ResidentKeyRequirement.PREFERRED,
                 user_verification=UserVerificationRequirement.REQUIRED,
             ),
-            exclude_credentials=_named(there),
+            exclude_credentials=_descriptors(existing),
         )
         return options_to_json(options)
 
     def added(self, challenge: bytes, answer: str) -> VerifiedRegistration:
-        """Return the passkey that a browser has made.
+        """Verify the passkey that a browser has created.
 
         Raises:
-            ValueError: It is no answer to this challenge.
+            ValueError: It is not a valid response to this challenge.
         """
         with _translated():
             return verify_registration_response(
@@ -85,21 +91,24 @@ class Page:
                 require_user_verification=True,
             )
 
-    def offer_to_sign(self, challenge: bytes, there: Sequence[Passkey]) -> str:
-        """Return what a browser is to sign with one of some passkeys, or any, as JSON."""
+    def offer_to_sign(self, challenge: bytes, existing: Sequence[Passkey]) -> str:
+        """Return the options from which a browser signs a challenge, as JSON.
+
+        Without `existing`, the person may use any of their passkeys.
+        """
         options = generate_authentication_options(
             rp_id=self.host,
             challenge=challenge,
-            allow_credentials=_named(there),
+            allow_credentials=_descriptors(existing),
             user_verification=UserVerificationRequirement.REQUIRED,
         )
         return options_to_json(options)
 
     def signed(self, challenge: bytes, answer: str, by: Passkey) -> VerifiedAuthentication:
-        """Return what a passkey has signed.
+        """Verify the signature of a passkey.
 
         Raises:
-            ValueError: It has not signed this challenge, or its count does not grow.
+            ValueError: It is not for this challenge, or the signature counter did not grow.
         """
         with _translated():
             return verify_authentication_response(
@@ -114,7 +123,7 @@ class Page:
 
 
 def known_transports(found: Iterable[object]) -> tuple[str, ...]:
-    """Return those of the ways to an authenticator that the standard names."""
+    """Return the transports that the standard names."""
     known = set(AuthenticatorTransport)
     return tuple(str(way) for way in found if way in known)
 
@@ -127,11 +136,11 @@ def _translated() -> Iterator[None]:
         raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
-def _named(there: Sequence[Passkey]) -> list[PublicKeyCredentialDescriptor]:
+def _descriptors(existing: Sequence[Passkey]) -> list[PublicKeyCredentialDescriptor]:
     return [
         PublicKeyCredentialDescriptor(
             id=base64url_to_bytes(one.id),
             transports=[AuthenticatorTransport(way) for way in one.transports] or None,
         )
-        for one in there
+        for one in existing
     ]

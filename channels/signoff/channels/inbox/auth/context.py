@@ -1,4 +1,4 @@
-"""The context of a request of the page: who sends it, the form, and what becomes of errors."""
+"""The context of a request: its visitor, its form, its cookies, and the pages for errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _RENAMED: Final = "signoff_session"
 _WAY: Final = "signoff_way"
 _REMEMBERED: Final = timedelta(days=400)
 _TRIED: Final = {f"{ROOT}/sign-in": How.CODE, f"{ROOT}/sign-in/passkey": How.PASSKEY}
-"""What was tried where the page to sign in is the answer to a form."""
+"""The method that a form has tried, if its response is the sign-in page."""
 
 LIVE: Final = "signoff-live"
 """The header of requests that a page makes automatically."""
@@ -47,17 +47,17 @@ LIVE: Final = "signoff-live"
 Handler = Callable[[Request], Awaitable[Response]]
 
 Route = tuple[str, str, Handler]
-"""A method, a path below the root of the pages, and what answers."""
+"""A method, a path below the root of the pages, and the handler."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request of somebody who is signed in.
+    """A request of a person who is signed in.
 
     Attributes:
         request: The request.
-        session: Their session.
-        person: Who it is.
+        session: The session.
+        person: The person.
         notifies: Whether their browsers can be notified.
     """
 
@@ -73,12 +73,12 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
-    """What somebody has to give before something is done.
+class RequiredProof:
+    """The second factors that a form accepts; without any, the person has none.
 
     Attributes:
-        code: Whether a code from their authenticator app will do.
-        passkey: Whether one of their passkeys will.
+        code: Whether a code from their authenticator app is accepted.
+        passkey: Whether one of their passkeys is accepted.
     """
 
     code: bool
@@ -94,17 +94,17 @@ class NotFound(Exception):
 
 
 class AuthContext:
-    """Finds out who the visitor is, and reads what they send.
+    """Identifies visitors, reads their forms, and begins their sessions.
 
     Args:
         decisions: The people and the ledger.
-        settings: With a url and a key.
+        settings: The settings, with a url and a key.
 
     Attributes:
         settings: The settings.
         factors: The second factors.
         sessions: The sessions.
-        sign_in: Checks who somebody is.
+        sign_in: Checks addresses and codes.
         cookie: The name of the session's cookie.
     """
 
@@ -114,17 +114,16 @@ class AuthContext:
         self.factors = Factors(decisions.ledger, settings.secret_key, settings.secret_key_previous)
         self.sessions = Sessions(decisions.ledger, settings)
         self.sign_in = SignIn(self.factors, Throttle(decisions.ledger.store), decisions.directory)
-        # Browsers take this prefix only over TLS, and then from no other host and no other path.
+        # Browsers accept this prefix only over TLS, and only from this host.
         self.cookie = "__Host-signoff" if settings.secure else "signoff"
         self._last = f"{self.cookie}-way"
 
     async def of(self, request: Request, *, used: bool = True) -> Visit:
-        """Return the visit that a request is part of.
+        """Return the visitor of a request.
 
         Args:
             request: The request.
-            used: Whether a person makes it, which prolongs the session. An automatic request,
-                made because something has changed, never does.
+            used: Whether it prolongs the session. Automatic requests of an open page never do.
 
         Raises:
             SignInFirst: Nobody is signed in.
@@ -141,11 +140,11 @@ class AuthContext:
         return Visit(request, session, person, notifies=self.settings.push is not None)
 
     async def sent(self, request: Request) -> tuple[Visit, dict[str, str]]:
-        """Return the visit of a request, and the fields of the form that it has sent.
+        """Return the visitor of a request, and the fields of its form.
 
         Raises:
             SignInFirst: Nobody is signed in.
-            BadForm: The form was not made for this session, or it is none.
+            BadForm: The form is not valid, or was not made for this session.
         """
         visit = await self.of(request)
         form = await self.unbound_form(request)
@@ -153,41 +152,44 @@ class AuthContext:
         return visit, form
 
     async def unbound_form(self, request: Request) -> dict[str, str]:
-        """Return the fields of a form of somebody who has no session yet.
+        """Return the fields of a form that needs no session.
 
         Raises:
-            BadForm: It comes from elsewhere, or it is none.
+            BadForm: The form is not valid, or comes from another origin.
         """
         return await read_form(request, origin=self.settings.url)
 
     async def has_factor(self, visit: Visit) -> bool:
-        """Say whether the visitor has a second factor."""
+        """Return whether the visitor has a second factor."""
         return await self.factors.has(visit.person.id) or await self._has_passkey(visit)
 
-    async def needs_code(self, visit: Visit, *, strict: bool) -> Needed | None:
-        """Return what has to be given before something is done, None where the session will do.
+    async def required_proof(self, visit: Visit, *, strict: bool) -> RequiredProof | None:
+        """Return the second factors that a form accepts, None if it needs none now.
 
         Args:
-            visit: Whose.
-            strict: Whether it takes a second factor that was given within the last minutes.
+            visit: The visitor.
+            strict: Whether the form needs a second factor, given within the last minutes.
         """
         if not strict or await self.sessions.is_fresh(visit.session):
             return None
-        return Needed(
+        return RequiredProof(
             code=await self.factors.has(visit.person.id), passkey=await self._has_passkey(visit)
         )
 
-    async def proven(
+    async def check_proof(
         self, visit: Visit, form: Mapping[str, str], *, strict: bool
     ) -> tuple[Visit, int, str]:
-        """Take what `needs_code` asks for; return a status and why it is not taken.
+        """Check the code of a form, if it needs one.
 
-        The session then has another name, which the response sets as its cookie.
+        After a correct code, the session has a new name, which the response sets as its cookie.
+
+        Returns:
+            The visitor, an HTTP status, and why the proof is missing; "" if it is not.
 
         Raises:
             SignInFirst: The session has ended meanwhile.
         """
-        needed = await self.needs_code(visit, strict=strict)
+        needed = await self.required_proof(visit, strict=strict)
         if needed is None:
             return visit, 200, ""
         if not needed.code:
@@ -198,14 +200,14 @@ class AuthContext:
                 return visit, 403, _NO_CODE
         except TooManyAttempts:
             return visit, 429, TOO_MANY
-        return await self.raised(visit, "totp"), 200, ""
+        return await self.record_proof(visit, "totp"), 200, ""
 
     async def _has_passkey(self, visit: Visit) -> bool:
         able = self.settings.has_passkeys
         return able and await has_passkey(self._decisions.ledger, visit.person.id)
 
-    async def raised(self, visit: Visit, factor: str) -> Visit:
-        """Return the visit of a session whose second factor was given just now.
+    async def record_proof(self, visit: Visit, factor: str) -> Visit:
+        """Record in the session that a second factor was given now; return the new visitor.
 
         Raises:
             SignInFirst: The session has ended meanwhile.
@@ -230,7 +232,7 @@ class AuthContext:
         The earlier session of the browser ends. The response sets the cookie.
 
         Raises:
-            Conflict: What `also` needs was changed by somebody else.
+            Conflict: `also` cannot be committed any more; a link was used before, for example.
         """
         name = await self.sessions.begin(
             person.id,
@@ -244,7 +246,7 @@ class AuthContext:
         setattr(request.state, _WAY, how.value)
 
     async def evidence(self, visit: Visit) -> dict[str, JsonValue]:
-        """Return how a person has signed in, for the audit."""
+        """Return how the person signed in, for the audit."""
         session = visit.session
         fresh = await self.sessions.is_fresh(session)
         factor: dict[str, JsonValue] = {"second_factor": session.factor} if fresh else {}
@@ -253,10 +255,10 @@ class AuthContext:
     def sign_in_page(
         self, request: Request, to: str, *, address: str = "", status: int = 200, alert: str = ""
     ) -> Response:
-        """Return the page to sign in, which leads to a path of ours.
+        """Return the sign-in page, which leads to one of our paths.
 
-        It opens with the way that was just tried or that this browser used last, else with the
-        mailed link.
+        It begins with the method that was just tried or that this browser used last; the default is
+        the mailed link.
         """
         company, ways = self.settings.oidc, self.settings.sign_in
         tried = _TRIED.get(request.url.path) if request.method == "POST" else None
@@ -273,10 +275,10 @@ class AuthContext:
             passkeys="passkey" in self.settings.sign_in and self.settings.has_passkeys,
         )
 
-    def keep(
+    def set_cookie(
         self, answer: Response, name: str, *, cookie: str = "", lasts: timedelta | None = None
     ) -> None:
-        """Set the cookie of the session, or another cookie that lasts for a time."""
+        """Set the session's cookie, or another one."""
         answer.set_cookie(
             cookie or self.cookie,
             name,
@@ -287,7 +289,7 @@ class AuthContext:
             samesite="lax",
         )
 
-    def forget(self, answer: Response) -> None:
+    def delete_cookie(self, answer: Response) -> None:
         """Delete the cookie of the session."""
         answer.delete_cookie(
             self.cookie,
@@ -301,25 +303,25 @@ class AuthContext:
         """Return a handler that shows errors as pages and sets the cookies of sessions."""
 
         async def with_pages(request: Request) -> Response:
-            answer = await _answered(handler, request)
+            answer = await _response_of(handler, request)
             if name := getattr(request.state, _RENAMED, ""):
-                self.keep(answer, name)
+                self.set_cookie(answer, name)
             if way := getattr(request.state, _WAY, ""):
-                self.keep(answer, way, cookie=self._last, lasts=_REMEMBERED)
+                self.set_cookie(answer, way, cookie=self._last, lasts=_REMEMBERED)
             return answer
 
         return with_pages
 
 
-async def _answered(handler: Handler, request: Request) -> Response:
-    """Return the answer of a handler, or the page that says what went wrong."""
+async def _response_of(handler: Handler, request: Request) -> Response:
+    """Return the response of a handler, or an error page."""
     try:
         return await handler(request)
     except SignInFirst:
         if LIVE in request.headers:
             # The script would put the page of a redirect into the open one.
             return page("message", status=401, title="Signed out", text="Sign in again.")
-        return go(f"{ROOT}/sign-in?next={_shown(request)}")
+        return go(f"{ROOT}/sign-in?next={_return_path(request)}")
     except NotFound:
         return page(
             "message",
@@ -340,10 +342,10 @@ async def _answered(handler: Handler, request: Request) -> Response:
         )
 
 
-def _shown(request: Request) -> str:
-    """Return the path of the page that a request shows, or whose form it has sent.
+def _return_path(request: Request) -> str:
+    """Return the path to show after the sign-in: that of the request, or of its form's page.
 
-    A form is not sent again after the sign-in; its page is shown.
+    The form itself is not sent again.
     """
     if request.method in {"GET", "HEAD"}:
         return own_path(request.url.path)
@@ -351,16 +353,16 @@ def _shown(request: Request) -> str:
 
 
 def go(path: str) -> RedirectResponse:
-    """Return the answer that shows another page after a form."""
+    """Return a redirect, which shows another page after a form."""
     return RedirectResponse(path, status_code=303)
 
 
 class Pages:
-    """Some of the pages; those that extend it say which.
+    """The base of all classes of pages.
 
     Args:
         decisions: The ledger and the people.
-        auth: Who looks, and who may begin a session.
+        auth: Identifies visitors.
     """
 
     def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
@@ -370,5 +372,5 @@ class Pages:
 
 
 def peer_of(request: Request) -> str:
-    """Return the address that a request came from, "" where it has none."""
+    """Return the IP address of the client, "" if it is unknown."""
     return request.client.host if request.client is not None else ""

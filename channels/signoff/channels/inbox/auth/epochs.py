@@ -1,4 +1,4 @@
-"""Epochs: every session of a person is of one, and all of them end when another begins."""
+"""Epochs: every session belongs to one, and a new epoch ends all sessions of a person."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _KEYS: Final = "epoch:"
 
 
 async def epoch_of(ledger: Ledger, person: str) -> str:
-    """Return what a session of this person must have been begun under, "" for the first epoch."""
+    """Return the current epoch of a person, "" for the first one."""
     record = await ledger.raw(_KEYS + person)
     return record[1] if record is not None else ""
 
 
 async def begin_epoch(ledger: Ledger, change: Change, person: str) -> Change:
-    """Add to a change that all sessions of a person end with it.
+    """Add a new epoch to a change, which ends all sessions of a person.
 
-    Committing it raises `Conflict` where another epoch has begun meanwhile.
+    The commit raises `Conflict` if another epoch has begun meanwhile.
     """
     record = await ledger.raw(_KEYS + person)
     was = record[0] if record is not None else 0

@@ -1,8 +1,9 @@
 """Second factors: time-based codes (RFC 6238) from an authenticator app.
 
-The secret of a person's app is kept in the ledger, sealed with the key of the settings: so an
-operator enrols somebody without touching a file or a process, it takes effect at once, and who
-reads Redis or its backups can make no codes. Whose it is, is sealed with it.
+The secret of a person's app is in the ledger, encrypted with the key of the settings. So an
+enrolment takes effect at once, without a change of files, and a reader of Redis or its backups
+cannot make codes. The person's id is encrypted with the secret, so a record copied to another
+person is worthless.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 ISSUER: Final = "Signoff"
-"""What the entry in the authenticator app is called, beside the address."""
+"""The name of the entry in the authenticator app, beside the address."""
 
 _STEP: Final = 30
 _WINDOW: Final = (-1, 0, 1)
-"""Steps around the present whose codes count: for clocks that differ, and slow fingers."""
+"""The time steps around the present whose codes are accepted, because clocks differ."""
 
 _DIGITS: Final = 6
 _KEYS: Final = "factor:"
@@ -51,10 +52,10 @@ class Enrolment:
     """The second factor of one person.
 
     Attributes:
-        version: Of its record.
-        sealed: The secret.
-        last: The time step of the last code that was taken, which is not taken again.
-        kept: Its record as it was read, with the fields of a later version.
+        version: The version of the record.
+        sealed: The encrypted secret.
+        last: The time step of the last accepted code. No code of it or before is accepted again.
+        kept: The record as it was read, with the fields of a later version.
     """
 
     version: int
@@ -63,7 +64,7 @@ class Enrolment:
     kept: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def to_json(self) -> str:
-        """Return what the record holds."""
+        """Return the content of the record."""
         return json.dumps({**self.kept, "sealed": self.sealed, "last": self.last})
 
 
@@ -71,19 +72,19 @@ class Factors:
     """The second factors of all people.
 
     Args:
-        ledger: Where they are kept.
-        key: Seals their secrets.
-        previous: The key before it, which opens what it has sealed; None or "" for none.
+        ledger: The ledger.
+        key: Encrypts the secrets.
+        previous: The previous key, which decrypts older secrets; None or "" for none.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: There is no key.
     """
 
     def __init__(self, ledger: Ledger, key: SecretStr, previous: SecretStr | None = None) -> None:
         if not key.get_secret_value():
             raise ConfigError(
-                "secret_key is not set here: it seals the secrets of second factors. Set "
-                "SIGNOFF_INBOX__SECRET_KEY to what the gateways have.",
+                "secret_key is not set here: it encrypts the secrets of second factors. Set "
+                "SIGNOFF_INBOX__SECRET_KEY to the key of the gateways.",
                 key="inbox.secret_key",
             )
         self._ledger = ledger
@@ -93,13 +94,13 @@ class Factors:
         """Give a person a new secret, and return it as an ``otpauth://`` address.
 
         Args:
-            person: Who.
-            by: Who does it, for the audit.
-            replace: Whether a secret that there is may be replaced, because a phone is lost, say;
-                passkeys and sessions end with it.
+            person: The person.
+            by: The operator, for the audit.
+            replace: Whether to replace the second factors of the person, after the loss of a phone
+                for example. All passkeys become invalid.
 
         Raises:
-            ConfigError: The person has one.
+            ConfigError: The person has a secret, and it is not to be replaced.
         """
         found = await _find(self._ledger, person.id)
         if found is not None and not replace:
@@ -112,7 +113,7 @@ class Factors:
         made = Enrolment(found.version if found else 0, sealed, 0)
         change = Change().put_raw(_KEYS + person.id, made.to_json(), was=made.version)
         await begin_epoch(self._ledger, change, person.id)
-        if found is not None:
+        if replace:
             await drop_passkeys(self._ledger, change, person.id)
         await self._ledger.commit(
             change.note([await _event(self._ledger, What.ENROLLED, person.id, by)])
@@ -120,11 +121,11 @@ class Factors:
         return pyotp.TOTP(secret).provisioning_uri(name=person.email, issuer_name=ISSUER)
 
     async def reseal(self) -> tuple[list[str], list[str]]:
-        """Seal with the present key what an earlier one has sealed.
+        """Encrypt with the current key the secrets that the previous one has encrypted.
 
         Returns:
-            The ids of the people whose secrets were sealed anew, and of those whose secrets neither
-            key opens.
+            The ids of the people whose secrets were encrypted again, and of those whose secrets
+            neither key decrypts.
         """
         done, lost = [], []
         for person in await _with_app(self._ledger):
@@ -152,17 +153,17 @@ class Factors:
         return True
 
     async def has(self, person: str) -> bool:
-        """Say whether a person has an authenticator app."""
+        """Return whether a person has an authenticator app."""
         return await _find(self._ledger, person) is not None
 
     async def check(self, person: Person | None, code: str) -> bool:
-        """Take a code, which then does not count again (RFC 6238, section 5.2).
+        """Check a code, which is accepted once (RFC 6238, section 5.2).
 
-        What is done, and how long it takes, does not depend on whether there is such a person.
+        It does the same, and takes the same time, if there is no such person.
 
         Args:
-            person: Whose code it should be, None for nobody's.
-            code: As it was typed.
+            person: The person, None for an unknown one.
+            code: The code as it was typed.
 
         Returns:
             Whether the code is right.
@@ -176,12 +177,12 @@ class Factors:
         try:
             await self._put(whose, replace(found, last=step))
         except Conflict:
-            return False  # the same code, given twice at the same moment
+            return False  # the same code came twice at the same time
         return True
 
     @staticmethod
     def step_of(secret: str, code: str, now: datetime) -> int:
-        """Return the time step that a code belongs to, 0 if to none of those around now."""
+        """Return the time step of a code, 0 if it belongs to none of the steps around now."""
         typed = "".join(code.split())
         if len(typed) != _DIGITS or not (typed.isascii() and typed.isdigit()):
             typed = "-" * _DIGITS
@@ -193,7 +194,7 @@ class Factors:
     async def _put(self, person: str, one: Enrolment) -> None:
         await self._ledger.commit(Change().put_raw(_KEYS + person, one.to_json(), was=one.version))
 
-    # Made when somebody takes a second step: cryptography needs 8 MB, and many pages have no such.
+    # Created on demand: cryptography needs 8 MB, and many processes never check a code.
     @cached_property
     def _fernet(self) -> MultiFernet:
         from cryptography.fernet import MultiFernet  # noqa: PLC0415
@@ -202,14 +203,14 @@ class Factors:
 
     @cached_property
     def _nobody(self) -> Enrolment:
-        """What is checked in the place of a secret that is not there, so that it takes as long."""
+        """Checked instead of a missing secret, so that it takes as long."""
         return Enrolment(0, self._seal("", pyotp.random_base32()), 0)
 
     def _seal(self, person: str, secret: str) -> str:
         return self._fernet.encrypt(json.dumps([person, secret]).encode()).decode()
 
     def _unseal(self, person: str, found: Enrolment | None) -> str:
-        """Return a secret; a random one where there is none that is this person's."""
+        """Return the secret of a person, a random one if there is none."""
         from cryptography.fernet import InvalidToken  # noqa: PLC0415 -- as above
 
         nobody = self._nobody
@@ -222,12 +223,12 @@ class Factors:
 
 
 async def unenroll(ledger: Ledger, person: str, *, by: str) -> bool:
-    """Take a person's second factors away, passkeys included, and sign them out everywhere.
+    """Remove a person's second factors, with all passkeys, and sign them out everywhere.
 
     Args:
-        ledger: Where it is kept.
-        person: The id.
-        by: Who does it, for the audit.
+        ledger: The ledger.
+        person: The id of the person.
+        by: The operator, for the audit.
 
     Returns:
         Whether there was one.
@@ -247,7 +248,7 @@ async def unenroll(ledger: Ledger, person: str, *, by: str) -> bool:
 
 
 async def enrolled(ledger: Ledger, people: Iterable[str]) -> list[str]:
-    """Return who of some people, by their ids, has a second factor, in the order of the ids."""
+    """Return the ids of those people who have a second factor, sorted."""
     ids = sorted(people)
     apps = await ledger.store.read([_KEYS + one for one in ids])
     able = await with_passkeys(ledger, ids)

@@ -1,4 +1,4 @@
-"""The stage `sign_in`: finds out whose address it is, and mails the link."""
+"""The stage `sign_in`: mails sign-in links to people of the directory."""
 
 from __future__ import annotations
 
@@ -25,17 +25,16 @@ from signoff.core.directory.people import Person
 log = structlog.get_logger(__name__)
 
 _MOST: Final = 10
-"""Mails to one person in the time that a link is good for, by whatever addresses they were asked
-for: nobody's mailbox is filled."""
+"""The most links for one person in the time that a link is valid, for all addresses together."""
 
 
 class LinkMails:
-    """Mails the links that were asked for.
+    """Mails sign-in links.
 
     Args:
         decisions: The ledger and the people.
-        channel: Sends.
-        settings: The page that they lead to.
+        channel: Sends the mails.
+        settings: The page that the links lead to.
     """
 
     def __init__(self, decisions: Decisions, channel: MailsLinks, settings: InboxSettings) -> None:
@@ -56,7 +55,7 @@ class LinkMails:
     async def work(self, items: Sequence[Item]) -> None:
         """Mail the links of leased items, and commit each separately.
 
-        Where the process dies in between a link is mailed again; each has a link of its own.
+        If the process dies in between, a mail is sent again, with another link.
         """
         now = await self._ledger.now()
         mails: dict[str, LinkMail] = {}
@@ -73,7 +72,7 @@ class LinkMails:
                 log.info("outbox.lease_lost", stage=item.stage, item=item.id)
 
     async def _person(self, item: Item, work: MailLink, now: datetime) -> Person | None:
-        """Return whom a link is to be mailed to, None where none is."""
+        """Return the person who gets a link, None if nobody does."""
         if now >= work.asked + LASTS:
             log.warning("inbox.link_too_late", item=item.id)
             return None
@@ -99,7 +98,7 @@ class LinkMails:
             id=f"{item.id}:{item.attempts}",
             person=person.id,
             name=person.shown,
-            # The address that the operator has written down, whichever alias was typed.
+            # The address of the settings, even if the person typed an alias.
             address=person.email,
             at=now,
             until=until,

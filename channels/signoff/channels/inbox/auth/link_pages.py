@@ -1,4 +1,4 @@
-"""The pages of one-time links: to ask for one, to look at it, and to sign in with it."""
+"""The pages of sign-in links: request one, open it, and sign in with it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LinkPages(Pages):
         self._links = Links(decisions.ledger)
 
     def routes(self) -> Sequence[Route]:
-        """Return the routes; links of the command line work where none are mailed."""
+        """Return the routes. Links of the command line work even if none are mailed."""
         ways = self._auth.settings.sign_in
         asking: tuple[Route, ...] = (("POST", "/sign-in/link", self.ask),)
         return (
@@ -46,7 +46,7 @@ class LinkPages(Pages):
         )
 
     async def ask(self, request: Request) -> Response:
-        """Have a link mailed; what is answered does not depend on whose address it is."""
+        """Request a link. The response does not reveal whether the address is known."""
         form = await self._auth.unbound_form(request)
         to, address = own_path(form.get("next", "")), form.get("address", "")
         secret = new_secret(request.cookies.get(self._cookie, ""))
@@ -61,12 +61,12 @@ class LinkPages(Pages):
         except TooManyAttempts:
             return self._auth.sign_in_page(request, to, address=address, status=429, alert=TOO_MANY)
         answer = page("link_sent", address=address, minutes=int(LASTS.total_seconds() // 60))
-        # Longer than a link is good for: what is too old is then told so.
-        self._auth.keep(answer, secret, cookie=self._cookie, lasts=2 * LASTS)
+        # The cookie outlives the link, so that an expired link is reported as expired.
+        self._auth.set_cookie(answer, secret, cookie=self._cookie, lasts=2 * LASTS)
         return answer
 
     async def look(self, request: Request) -> Response:
-        """Show what a link is for. It is not used up: mail systems look at links before people."""
+        """Show the page of a link, without using it up: mail systems open links before people."""
         token = str(request.path_params["token"])
         link = await self._links.find(token)
         if link is None or self._decisions.directory.get(link.person) is None:
@@ -89,7 +89,7 @@ class LinkPages(Pages):
             await self._auth.begin(request, person, how=link.how, also=link.used())
         except Conflict:
             return _message("This link does not work any more", _GONE, status=410)
-        # The cookie stays as long as it lasts: another link that was asked for works as well.
+        # The cookie stays, so other links that this browser has requested still work.
         return go(own_path(link.to))
 
     def _is_here(self, request: Request, link: Link) -> bool:

@@ -1,8 +1,8 @@
-"""One-time links to sign in: good for minutes, once, and in the browser that asked.
+"""Sign-in links: valid for minutes, once, and in the browser that requested them.
 
-What the ledger holds is the hash of a link and the hash of the cookie of the browser, so who reads
-it can use neither. Who asks learns nothing about who is there: the request does the same whatever
-the address is, and only the stage `sign_in` looks it up, which mails the link.
+The ledger has only the hashes of the link and of the browser's cookie, so a reader of Redis can use
+neither. A request does the same for every address, so it does not reveal who is in the directory:
+only the stage `sign_in`, which mails the link, looks up the address.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from signoff.channels.inbox.settings import ROOT
 from signoff.core.directory.people import identity_key
 
 LASTS: Final = timedelta(minutes=10)
-"""How long a link is good for."""
+"""How long a link is valid."""
 
 _ADDRESS_LIMITS: Final = ((5, timedelta(minutes=15)), (20, timedelta(days=1)))
 _PEER_LIMIT: Final = (40, timedelta(minutes=15))
@@ -38,12 +38,12 @@ class Link:
     """A link that was not used yet.
 
     Attributes:
-        key: Of its record.
-        version: Of its record.
-        person: The id of the person it signs in.
-        how: What sessions say that they began with.
-        to: The path to go on to.
-        bound: The hash of what the browser that asked has in a cookie; "" for any browser.
+        key: The key of its record.
+        version: The version of its record.
+        person: The id of the person that it signs in.
+        how: The sign-in method that the session records.
+        to: The path to show after the sign-in.
+        bound: The hash of the cookie of the browser that requested it; "" for any browser.
     """
 
     key: str
@@ -54,11 +54,11 @@ class Link:
     bound: str
 
     def is_of(self, secret: str) -> bool:
-        """Say whether a browser with this cookie has asked for it."""
+        """Return whether a browser with this cookie may use it."""
         return not self.bound or hmac.compare_digest(self.bound, _hash(secret))
 
     def used(self) -> Change:
-        """Return the change that uses it up; of two at the same moment one is a `Conflict`."""
+        """Return the change that uses it up; a second commit raises `Conflict`."""
         return Change().put_raw(self.key, "", was=self.version)
 
 
@@ -66,7 +66,7 @@ class Links:
     """Takes requests for links, and finds the links that are opened.
 
     Args:
-        ledger: Where they are kept.
+        ledger: The ledger.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -74,17 +74,17 @@ class Links:
         self._throttle = Throttle(ledger.store)
 
     async def ask(self, address: str, *, to: str, secret: str, browser: str, peer: str) -> None:
-        """Have a link mailed, if this is somebody's address.
+        """Request a link, which is mailed if the address is in the directory.
 
         Args:
-            address: As it was typed.
-            to: The path to go on to after the sign-in.
-            secret: What the browser has in a cookie from now on.
-            browser: Which browser it is, in our own words.
-            peer: Where it is.
+            address: The address as it was typed.
+            to: The path to show after the sign-in.
+            secret: The cookie of the browser.
+            browser: The name of the browser; see `browser_of`.
+            peer: The IP address of the client.
 
         Raises:
-            TooManyAttempts: For this address, whosever it is, or from this peer.
+            TooManyAttempts: There were too many requests for this address, or from this client.
         """
         wanted = identity_key(address)
         about = hashed(wanted)
@@ -103,7 +103,7 @@ class Links:
         await self._ledger.commit(Change().send(work))
 
     async def find(self, token: str) -> Link | None:
-        """Return the link with this token, None if there is none, or none any more."""
+        """Return the link with this token, None if there is none or it has expired."""
         if len(token) != _LENGTH or not token.isascii():
             return None
         key = f"link:{_hash(token)}"
@@ -118,25 +118,25 @@ class Links:
 
 
 def new_secret(present: str) -> str:
-    """Return what a browser that asks for a link has in its cookie: what it has already, if any."""
+    """Return the cookie for a browser that requests a link: its present one, if it is valid."""
     return present if len(present) == _LENGTH and present.isascii() else secrets.token_urlsafe(32)
 
 
 async def make_link(
     ledger: Ledger, person: str, *, how: How, to: str, bound: str = "", lasts: timedelta = LASTS
 ) -> tuple[str, datetime]:
-    """Make a link that signs somebody in.
+    """Create a link that signs a person in.
 
     Args:
-        ledger: Where it is kept.
-        person: The id.
-        how: What its session shall say that it began with.
-        to: The path to go on to.
-        bound: The hash of the cookie of the browser that asked; "" for any browser.
-        lasts: How long it is good for.
+        ledger: The ledger.
+        person: The id of the person.
+        how: The sign-in method that its session records.
+        to: The path to show after the sign-in.
+        bound: The hash of the cookie of the browser that requested it; "" for any browser.
+        lasts: How long it is valid.
 
     Returns:
-        Its path, and until when it is good (UTC). The path is the secret: nothing else has it.
+        Its path, which is a secret, and its end (UTC).
     """
     token, until = secrets.token_urlsafe(32), await ledger.now() + lasts
     data = {

@@ -70,12 +70,12 @@ _LARGEST: Final = 1 << 20
 
 
 class SignInError(Exception):
-    """Nobody is signed in; the message says why, for people."""
+    """The sign-in has failed; the message is for the person."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of the provider.
+    """The configuration of the provider.
 
     Attributes:
         about: Its metadata (OpenID Connect Discovery 1.0).
@@ -94,7 +94,7 @@ class SignedIn:
 
     Attributes:
         address: The email address of the person, which the provider has verified.
-        to: The path to go on to.
+        to: The path to show after the sign-in.
     """
 
     address: str
@@ -123,7 +123,7 @@ class OpenId:
         """Return the address at the provider to send a browser to.
 
         Args:
-            to: The path to go on to in the end.
+            to: The path to show after the sign-in.
             secret: The cookie of the browser.
 
         Raises:
@@ -165,7 +165,7 @@ class OpenId:
         data = json.loads(record[1]) if record is not None else {}
         begun = record is not None and hmac.compare_digest(data["bound"], _hash(secret))
         if not begun or await self._ledger.now() >= datetime.fromisoformat(data["until"]):
-            raise SignInError("This sign-in was not begun in this browser, or is over. Begin anew.")
+            raise SignInError("This sign-in began in another browser, or has expired. Start again.")
         used = Change().put_raw(_key(state), "", was=record[0] if record is not None else 0)
         known = await self.known()
         self._require_issuer(known, answer)
@@ -176,7 +176,7 @@ class OpenId:
             # A code is sent to the provider once, even if that fails.
             await self._ledger.commit(used)
         except Conflict as error:
-            raise SignInError("This sign-in was used already. Begin anew.") from error
+            raise SignInError("This sign-in was already used. Start again.") from error
         token = await self._exchange(
             known, answer.get("code", ""), _made("verifier", state, secret)
         )
@@ -197,8 +197,8 @@ class OpenId:
         about = await _get(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
         if about.get("issuer") != issuer:
             raise SignInError(
-                f"{issuer} says that it is {about.get('issuer')!r}: [inbox.oidc] issuer has to be "
-                "exactly that."
+                f"The issuer of {issuer} is {about.get('issuer')!r}: set [inbox.oidc] issuer "
+                "to exactly that."
             )
         for name in _ENDPOINTS:
             _require_safe(str(about.get(name, "")), name)
@@ -214,7 +214,7 @@ class OpenId:
         """Refuse the response of another provider (RFC 9207)."""
         says = known.about.get("authorization_response_iss_parameter_supported") is True
         if answer.get("iss", self._settings.issuer if not says else "") != self._settings.issuer:
-            raise SignInError("This answer does not come from your company's sign-in. Begin anew.")
+            raise SignInError("This answer does not come from your company's sign-in. Start again.")
 
     async def _exchange(self, known: Known, code: str, verifier: str) -> dict[str, Any]:
         """Return the tokens for a code (RFC 6749, section 4.1.3)."""
@@ -262,8 +262,8 @@ class OpenId:
         except (JoseError, ValueError, TypeError) as error:
             log.warning("inbox.oidc_token_refused", error=f"{type(error).__name__}: {error}")
             raise SignInError(
-                "What your company's sign-in has answered does not prove who you are. Begin anew; "
-                "if it goes on, ask your Signoff administrator."
+                "The answer of your company's sign-in does not prove who you are. Start again. "
+                "If it happens again, ask your Signoff administrator."
             ) from error
         return dict(claims)
 
@@ -287,12 +287,12 @@ class OpenId:
             bearer = {"Authorization": f"Bearer {token.get('access_token', '')}"}
             more = await _ask("GET", place, headers=bearer)
             if more.get("sub") != claims["sub"]:
-                raise SignInError("Your company's sign-in speaks of two people. Begin anew.")
+                raise SignInError("Your company's sign-in named two different people. Start again.")
             claims = more
         address, verified = claims.get("email"), claims.get("email_verified")
         if not isinstance(address, str) or "@" not in address:
             raise SignInError(
-                "Your company's sign-in does not say which email address is yours. Ask "
+                "Your company's sign-in did not send your email address. Ask "
                 "your Signoff administrator."
             )
         if verified is not True:
@@ -326,13 +326,13 @@ async def _ask(
             async for chunk in answer.aiter_bytes():
                 body += chunk
                 if len(body) > _LARGEST:
-                    raise SignInError(f"{host} answers with more than makes sense.")
+                    raise SignInError(f"The response of {host} is too large.")
         content = json.loads(body)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError) as error:
         log.warning("inbox.oidc_unavailable", url=url, error=f"{type(error).__name__}: {error}")
         raise SignInError(
             f"Your company's sign-in at {host} cannot be reached, or does not answer as it should. "
-            "Try again in a minute, or sign in by another way."
+            "Try again in a minute, or use another method."
         ) from error
     if answer.status_code != httpx.codes.OK or not isinstance(content, dict):
         code = str(content.get("error", "")) if isinstance(content, dict) else ""
@@ -343,7 +343,7 @@ async def _ask(
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """Return how certificates are checked. It is cached: reading all authorities takes a while."""
+    """Return the TLS settings. They are cached, because reading all authorities is slow."""
     return httpx.create_ssl_context()
 
 
@@ -359,10 +359,10 @@ def _signs(key: Mapping[str, Any]) -> bool:
 
 def _error_text(code: str) -> str:
     if code == "access_denied":
-        return "Your company's sign-in has not let you in, or you have left it."
-    # The provider chose this word: it is shown as text, without what could be markup.
+        return "Your company's sign-in refused you, or you cancelled it."
+    # The provider chose this word: it is shown without characters that could be markup.
     plain = "".join(one for one in code[:60] if one.isascii() and (one.isalnum() or one in "_ -"))
-    return f"Your company's sign-in says {plain!r}. Begin anew, or ask your Signoff administrator."
+    return f"Your company's sign-in says {plain!r}. Start again, or ask your Signoff administrator."
 
 
 def _made(what: str, state: str, secret: str) -> str:

@@ -1,4 +1,4 @@
-"""The way to the sign-in of a company, and back from there."""
+"""The pages that lead to a company's sign-in and back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from signoff.channels.inbox.templating import page
 log = structlog.get_logger(__name__)
 
 _PEER_LIMIT: Final = (120, timedelta(minutes=15))
-"""Sign-ins that are begun, from one place."""
+"""The most sign-ins that begin from one network."""
 
 
 class OidcPages(Pages):
@@ -31,7 +31,7 @@ class OidcPages(Pages):
 
     Args:
         decisions: The ledger and the people.
-        auth: Who may begin a session.
+        auth: Begins sessions.
         settings: The provider.
     """
 
@@ -44,8 +44,8 @@ class OidcPages(Pages):
     def routes(self) -> Sequence[Route]:
         """Return the routes.
 
-        To begin is a link: browsers would not let a form lead to another host. Where one only
-        looks at it, nothing is begun that could not be begun by anybody.
+        A sign-in begins with a link, because the Content-Security-Policy forbids forms to other
+        hosts. Opening it has no effect that needs protection.
         """
         return (
             ("GET", "/sign-in/oidc", self.begin),
@@ -64,11 +64,11 @@ class OidcPages(Pages):
         except SignInError as error:
             return self._auth.sign_in_page(request, to, status=502, alert=str(error))
         answer = go(place)
-        self._auth.keep(answer, secret, cookie=self._cookie, lasts=LASTS)
+        self._auth.set_cookie(answer, secret, cookie=self._cookie, lasts=LASTS)
         return answer
 
     async def callback(self, request: Request) -> Response:
-        """Sign in whom the provider has let in, if it is somebody of the directory."""
+        """Sign in the person whom the provider identifies, if they are in the directory."""
         secret = request.cookies.get(self._cookie, "")
         try:
             found = await self._openid.finish(dict(request.query_params), secret)

@@ -1,4 +1,4 @@
-"""Passkeys as the ledger keeps them: public keys, so who reads it can sign in as nobody."""
+"""Stores passkeys in the ledger: public keys, with which a reader of Redis cannot sign in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from signoff.broker.ledger.store import to_us
 from signoff.core.approvals.events import Event, What
 
 INVITED: Final = timedelta(days=1)
-"""How long the one-time code of an operator is good for."""
+"""How long an operator's one-time code is valid."""
 
 _ALL: Final = "passkeys:"
 
@@ -30,16 +30,16 @@ class Passkey:
     """A passkey of a person.
 
     Attributes:
-        id: What the authenticator calls it, in base64url.
-        version: Of its record.
+        id: Its credential id, in base64url.
+        version: The version of its record.
         person: The id of the person.
         public: The public key (COSE), in base64url.
-        count: How often the authenticator says that it has signed; 0 where it does not count.
-        name: What the person calls it.
-        added: When (UTC).
+        count: Its signature counter; 0 if the authenticator does not count.
+        name: The name that the person has given it.
+        added: When it was added (UTC).
         used: When it was last used (UTC), None for never.
         transports: How browsers reach the authenticator.
-        kept: Its record as it was read, with the fields of a later version.
+        kept: The record as it was read, with the fields of a later version.
     """
 
     id: str
@@ -59,14 +59,14 @@ class Passkey:
         return f"passkey:{_hash(self.id)}"
 
     def put(self, change: Change) -> Change:
-        """Add to a change that this is written."""
+        """Add the write of this passkey to a change."""
         fields = _PASSKEY.dump_python(self, mode="json", exclude={"version", "kept"})
         data = json.dumps({**self.kept, **fields})
         entry = (_ALL + self.person, _hash(self.id), to_us(self.added))
         return change.put_raw(self.key, data, was=self.version, add=[entry])
 
     def drop(self, change: Change) -> Change:
-        """Add to a change that this is deleted."""
+        """Add the deletion of this passkey to a change."""
         entry = (_ALL + self.person, _hash(self.id), 0)
         return change.put_raw(self.key, "", was=self.version, drop=[entry])
 
@@ -82,18 +82,18 @@ async def passkeys_of(ledger: Ledger, person: str) -> list[Passkey]:
 
 
 async def has_passkey(ledger: Ledger, person: str) -> bool:
-    """Say whether a person has a passkey."""
+    """Return whether a person has a passkey."""
     return bool(await ledger.store.members(_ALL + person, limit=1))
 
 
 async def passkey_called(ledger: Ledger, credential: str) -> Passkey | None:
-    """Return the passkey that an authenticator calls so."""
+    """Return the passkey with this credential id, None if it is unknown."""
     record = await ledger.raw(f"passkey:{_hash(credential)}")
     return _passkey(*record) if record is not None else None
 
 
 async def drop_passkeys(ledger: Ledger, change: Change, person: str) -> int:
-    """Add to a change that all passkeys of a person are deleted; return how many there are."""
+    """Add the deletion of all passkeys of a person to a change; return their number."""
     found = await passkeys_of(ledger, person)
     for one in found:
         one.drop(change)
@@ -101,7 +101,7 @@ async def drop_passkeys(ledger: Ledger, change: Change, person: str) -> int:
 
 
 async def with_passkeys(ledger: Ledger, people: Sequence[str]) -> set[str]:
-    """Return who of some people, by their ids, has passkeys."""
+    """Return the ids of those people who have passkeys."""
     extents = await ledger.store.extents([_ALL + one for one in people])
     return {one for one, (count, _) in zip(people, extents, strict=True) if count}
 
@@ -109,12 +109,12 @@ async def with_passkeys(ledger: Ledger, people: Sequence[str]) -> set[str]:
 async def invite(ledger: Ledger, person: str, *, by: str) -> str:
     """Return a code with which a person may add a passkey, once.
 
-    It signs nobody in: it counts in a session of this person only.
+    It cannot sign anybody in: it is accepted only in a session of this person.
 
     Args:
-        ledger: Where its hash is kept.
-        person: The id.
-        by: Who does it, for the audit.
+        ledger: Stores its hash.
+        person: The id of the person.
+        by: The operator, for the audit.
     """
     letters = base64.b32encode(secrets.token_bytes(10)).decode().lower()
     now, more = await ledger.now(), {"person": person}
@@ -125,7 +125,7 @@ async def invite(ledger: Ledger, person: str, *, by: str) -> str:
 
 
 async def invited(ledger: Ledger, person: str, code: str) -> tuple[str, int] | None:
-    """Return key and version of the record of a code that is this person's, None for no such."""
+    """Return the key and version of the record of a person's code, None if it is not valid."""
     key = _invitation("".join(one for one in code.lower() if one.isalnum()))
     record = await ledger.raw(key)
     if record is None:
@@ -136,7 +136,7 @@ async def invited(ledger: Ledger, person: str, code: str) -> tuple[str, int] | N
 
 
 def handle_of(person: str, secret: str) -> bytes:
-    """Return what authenticators know a person by (32 bytes), which says nothing to others."""
+    """Return the id of a person for authenticators (32 bytes), which reveals nothing to others."""
     return hmac.digest(secret.encode(), b"signoff.passkey\0" + person.encode(), "sha256")
 
 

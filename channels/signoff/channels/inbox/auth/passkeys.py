@@ -1,8 +1,7 @@
-"""Passkeys (WebAuthn Level 3): to add one, to prove with one who somebody is, to sign in with one.
+"""Passkeys (WebAuthn Level 3): adds them, and takes them as second factors and for the sign-in.
 
-Every ceremony begins with a challenge of its own, whose hash the ledger keeps for some minutes with
-what it is for and whose session it belongs to. It is used up by the commit that does what the
-ceremony was for.
+Every ceremony has its own challenge. For some minutes, the ledger keeps the hash of the challenge,
+its purpose and its session. The commit that takes the response uses the challenge up.
 """
 
 from __future__ import annotations
@@ -34,24 +33,24 @@ from signoff.core.base.errors import Conflict
 from signoff.core.directory.people import Directory, Person
 
 if TYPE_CHECKING:
-    from signoff.channels.inbox.auth.ceremonies import Page
+    from signoff.channels.inbox.auth.ceremonies import RelyingParty
 
 log = structlog.get_logger(__name__)
 
 MOST: Final = 20
-"""How many passkeys a person may have."""
+"""The most passkeys of one person."""
 
 _LASTS: Final = timedelta(minutes=5)
 _FOREIGN: Final = (ValueError, TypeError, KeyError, RecursionError)
-"""What is raised for what is no answer of an authenticator."""
+"""The errors for an invalid response of an authenticator."""
 
 
 class PasskeyRefused(Exception):
-    """A passkey does not count; the message says why, for people."""
+    """A passkey is refused; the message is for the person."""
 
 
 class For(StrEnum):
-    """What a challenge is for: none counts for anything else."""
+    """The purpose of a challenge."""
 
     ADD = "add"
     PROVE = "prove"
@@ -69,8 +68,8 @@ class Passkeys:
     """The ceremonies.
 
     Args:
-        ledger: Where passkeys and challenges are kept.
-        settings: Where the page is, which is what passkeys are bound to.
+        ledger: Stores passkeys and challenges.
+        settings: The settings of the page, to whose host passkeys are bound.
     """
 
     def __init__(self, ledger: Ledger, settings: InboxSettings) -> None:
@@ -81,41 +80,41 @@ class Passkeys:
     async def offer_to_add(
         self, session: Session, person: Person, invitation: tuple[str, int] | None
     ) -> str:
-        """Return what a browser is to make a passkey from, as JSON.
+        """Return the options from which a browser creates a passkey, as JSON.
 
         Args:
-            session: Whose; that it may, is for the caller to see to.
-            person: Who.
-            invitation: Key and version of what is used up with it.
+            session: The session; the caller checks that it may add a passkey.
+            person: The person.
+            invitation: The key and version of the one-time code that the new passkey uses up.
 
         Raises:
-            PasskeyRefused: There are too many.
+            PasskeyRefused: The person has too many passkeys.
         """
-        there = await passkeys_of(self._ledger, person.id)
-        if len(there) >= MOST:
+        existing = await passkeys_of(self._ledger, person.id)
+        if len(existing) >= MOST:
             raise PasskeyRefused(f"You have {MOST} passkeys. Remove one first.")
         challenge = await self._challenge(For.ADD, session.id, invitation)
-        return self._page.offer_to_add(
+        return self._site.offer_to_add(
             challenge,
-            there,
+            existing,
             handle=handle_of(person.id, self._secret),
             address=person.email,
             shown=person.shown,
         )
 
     async def add(self, session: Session, person: Person, answer: str, name: str) -> None:
-        """Add the passkey that a browser has made.
+        """Add the passkey that a browser has created.
 
         Raises:
-            PasskeyRefused: It is not what was offered to this session, or it is there already.
+            PasskeyRefused: It does not answer a challenge of this session, or exists already.
         """
         challenge = await self._answered(For.ADD, session.id, answer)
         try:
-            made = self._page.added(challenge.plain, answer)
+            made = self._site.added(challenge.plain, answer)
             found = json.loads(answer)["response"].get("transports") or ()
         except _FOREIGN as error:
             raise _refused("adding", person.id, error) from error
-        from webauthn.helpers import bytes_to_base64url  # noqa: PLC0415 -- as `_page`
+        from webauthn.helpers import bytes_to_base64url  # noqa: PLC0415 -- as `_site`
 
         from signoff.channels.inbox.auth.ceremonies import known_transports  # noqa: PLC0415
 
@@ -139,7 +138,7 @@ class Passkeys:
         await self._commit(change)
 
     async def remove(self, person: Person, passkey_id: str) -> None:
-        """Remove a passkey of a person; nothing happens where it is not theirs."""
+        """Remove a passkey, if it belongs to this person."""
         one = await passkey_called(self._ledger, passkey_id)
         if one is None or one.person != person.id:
             return
@@ -148,65 +147,67 @@ class Passkeys:
         await self._commit(one.drop(Change()).note([event]))
 
     async def offer_to_prove(self, session: Session) -> str:
-        """Return what a browser is to sign with one of the person's passkeys, as JSON.
+        """Return the options for a signature with one of the person's passkeys, as JSON.
 
         Raises:
-            PasskeyRefused: There is none.
+            PasskeyRefused: The person has no passkey.
         """
-        there = await passkeys_of(self._ledger, session.person)
-        if not there:
+        existing = await passkeys_of(self._ledger, session.person)
+        if not existing:
             raise PasskeyRefused("You have no passkey yet.")
-        return await self._offer(For.PROVE, session.id, there)
+        return await self._offer(For.PROVE, session.id, existing)
 
     async def offer_to_sign_in(self) -> str:
-        """Return what a browser is to sign with a passkey that the person chooses, as JSON."""
+        """Return the options for a signature with any passkey, as JSON."""
         return await self._offer(For.SIGN_IN, "", ())
 
     async def prove(self, session: Session, answer: str) -> None:
-        """Take the passkey of somebody who is signed in.
+        """Check the passkey of a person who is signed in.
 
         Raises:
-            PasskeyRefused: It is not theirs, or not what was offered to this session.
+            PasskeyRefused: It belongs to another person, or answers no challenge of this session.
         """
         one, change = await self._checked(For.PROVE, session.id, answer)
         if one.person != session.person:
-            raise PasskeyRefused("That passkey is somebody else's.")
+            raise PasskeyRefused("That passkey belongs to another person.")
         await self._commit(change)
 
     async def sign_in(self, answer: str, directory: Directory) -> tuple[Person, Change]:
-        """Return whose passkey it is, and the change that uses the challenge up.
+        """Return the person of a passkey, and the change that uses the challenge up.
 
         Raises:
-            PasskeyRefused: It is nobody's who is in the directory.
+            PasskeyRefused: The passkey is not valid, or its person is not in the directory.
         """
         one, change = await self._checked(For.SIGN_IN, "", answer)
         person = directory.get(one.person)
         if person is None:
-            raise PasskeyRefused("That passkey is nobody's who is in the directory.")
+            raise PasskeyRefused("The person of that passkey is not in the directory.")
         return person, change
 
     @property
-    def _page(self) -> Page:
-        from signoff.channels.inbox.auth.ceremonies import Page  # noqa: PLC0415 -- webauthn: 6 MB
+    def _site(self) -> RelyingParty:
+        from signoff.channels.inbox.auth.ceremonies import (  # noqa: PLC0415 -- webauthn: 6 MB
+            RelyingParty,
+        )
 
-        return Page(urlsplit(self._url).hostname or "", self._url)
+        return RelyingParty(urlsplit(self._url).hostname or "", self._url)
 
-    async def _offer(self, what: For, session: str, there: Sequence[Passkey]) -> str:
-        return self._page.offer_to_sign(await self._challenge(what, session), there)
+    async def _offer(self, what: For, session: str, existing: Sequence[Passkey]) -> str:
+        return self._site.offer_to_sign(await self._challenge(what, session), existing)
 
     async def _checked(self, what: For, session: str, answer: str) -> tuple[Passkey, Change]:
-        """Return the passkey that has signed, and the change that notes its use."""
+        """Return the passkey that has signed, and the change that records its use."""
         challenge = await self._answered(what, session, answer)
         try:
             one = await passkey_called(self._ledger, str(json.loads(answer)["id"]))
         except _FOREIGN as error:
             raise _refused("reading", "", error) from error
         if one is None:
-            raise PasskeyRefused("That passkey is not known here. Sign in by another way.")
+            raise PasskeyRefused("That passkey is not known here. Use another method to sign in.")
         try:
-            signed = self._page.signed(challenge.plain, answer, one)
+            signed = self._site.signed(challenge.plain, answer, one)
         except _FOREIGN as error:
-            # A count that does not grow may be a copy of the key.
+            # If the counter does not grow, the key may have been copied.
             raise _refused("signing", one.person, error) from error
         used = replace(one, count=signed.new_sign_count, used=await self._ledger.now())
         return one, used.put(challenge.used)
@@ -225,7 +226,7 @@ class Passkeys:
         return plain
 
     async def _answered(self, what: For, session: str, answer: str) -> _Challenge:
-        """Return the challenge that an answer is to, if it was made for this."""
+        """Return the challenge of a response, if its purpose and session are these."""
         try:
             plain = _challenge_in(json.loads(answer))
         except _FOREIGN as error:
@@ -234,7 +235,9 @@ class Passkeys:
         data = json.loads(record[1]) if record is not None else {}
         same = (data.get("for"), data.get("session")) == (what.value, session)
         if record is None or not same:
-            raise PasskeyRefused("This was not asked for here, or is used already. Try again.")
+            raise PasskeyRefused(
+                "This response was not requested here, or already used. Try again."
+            )
         if await self._ledger.now() >= datetime.fromisoformat(data["until"]):
             raise PasskeyRefused("That took too long. Try again.")
         invitation = data["invitation"]
@@ -248,11 +251,11 @@ class Passkeys:
         try:
             await self._ledger.commit(change)
         except Conflict as error:
-            raise PasskeyRefused("This is used already. Try again.") from error
+            raise PasskeyRefused("This response was already used. Try again.") from error
 
 
 def _challenge_in(answer: Mapping[str, Any]) -> bytes:
-    from webauthn.helpers import base64url_to_bytes  # noqa: PLC0415 -- as `_page`
+    from webauthn.helpers import base64url_to_bytes  # noqa: PLC0415 -- as `_site`
 
     client_data = json.loads(base64url_to_bytes(answer["response"]["clientDataJSON"]))
     return base64url_to_bytes(client_data["challenge"])
@@ -260,7 +263,7 @@ def _challenge_in(answer: Mapping[str, Any]) -> bytes:
 
 def _refused(what: str, person: str, error: Exception) -> PasskeyRefused:
     log.warning("inbox.passkey_refused", at=what, person=person, error=repr(error))
-    return PasskeyRefused("That passkey was not taken. Try again, or take another way.")
+    return PasskeyRefused("That passkey was not accepted. Try again, or use another method.")
 
 
 def _key(challenge: bytes) -> str:

@@ -1,4 +1,4 @@
-"""The page about one's own security: second factors, passkeys, and where one is signed in."""
+"""The page Security: a person's second factors, passkeys and sessions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from signoff.core.base.text import clean_text
 HERE: Final = "/security"
 _LONGEST_NAME: Final = 40
 _PEER_LIMIT: Final = (120, timedelta(minutes=15))
-"""Sign-ins that are begun, from one place."""
+"""The most sign-ins that begin from one network."""
 
 _HOW: Final = {
     How.LINK: "by a link",
@@ -47,7 +47,7 @@ _NOT_INVITED: Final = "That one-time code is invalid, used or expired. Ask for a
 
 
 class SecurityPages(Pages):
-    """Shows and changes how somebody signs in, and ends sessions."""
+    """Shows and changes a person's second factors, and ends sessions."""
 
     def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
         super().__init__(decisions, auth)
@@ -76,25 +76,25 @@ class SecurityPages(Pages):
         )
 
     async def security_page(self, request: Request) -> Response:
-        """Show how somebody signs in, and where they are signed in."""
+        """Show the second factors and sessions of the visitor."""
         return await self._shown(await self._auth.of(request))
 
     async def show_proof(self, request: Request) -> Response:
-        """Take a second factor, without which nothing here is changed."""
+        """Check a second factor, which changes on this page need."""
         visit, form = await self._auth.sent(request)
-        visit, status, alert = await self._auth.proven(visit, form, strict=True)
+        visit, status, alert = await self._auth.check_proof(visit, form, strict=True)
         if alert:
             return await self._shown(visit, status=status, alert=alert)
         return go(f"{ROOT}{HERE}")
 
     async def end_session(self, request: Request) -> Response:
-        """End one of one's own sessions."""
+        """End a session of the visitor."""
         visit, form = await self._auth.sent(request)
         await self._auth.sessions.end_one(form.get("session", ""), visit.person.id)
         return go(f"{ROOT}{HERE}")
 
     async def offer_to_add(self, request: Request) -> Response:
-        """Begin to add a passkey: for who gives a second factor, or a code of an operator."""
+        """Begin to add a passkey, after a second factor or with an operator's one-time code."""
         visit, form = await self._auth.sent(request)
         invitation = None
         if form.get("invitation", "").strip():
@@ -102,7 +102,7 @@ class SecurityPages(Pages):
             if invitation is None:
                 return _problem(_NOT_INVITED)
         else:
-            visit, status, alert = await self._auth.proven(visit, form, strict=True)
+            visit, status, alert = await self._auth.check_proof(visit, form, strict=True)
             if alert:
                 return _problem(alert, status=status)
         try:
@@ -112,7 +112,7 @@ class SecurityPages(Pages):
         return _json(offer)
 
     async def add(self, request: Request) -> Response:
-        """Add the passkey that the browser has made."""
+        """Add the passkey that the browser has created."""
         visit, form = await self._auth.sent(request)
         name = clean_text(form.get("name", "")).strip()[:_LONGEST_NAME].strip()
         name = name or browser_of(request.headers.get("user-agent", ""))
@@ -123,9 +123,9 @@ class SecurityPages(Pages):
         return go(f"{ROOT}{HERE}")
 
     async def remove(self, request: Request) -> Response:
-        """Remove a passkey: for who gives a second factor."""
+        """Remove a passkey, after a second factor."""
         visit, form = await self._auth.sent(request)
-        visit, status, alert = await self._auth.proven(visit, form, strict=True)
+        visit, status, alert = await self._auth.check_proof(visit, form, strict=True)
         try:
             if not alert:
                 await self._passkeys.remove(visit.person, form.get("passkey", ""))
@@ -136,7 +136,7 @@ class SecurityPages(Pages):
         return go(f"{ROOT}{HERE}")
 
     async def offer_to_prove(self, request: Request) -> Response:
-        """Begin to prove who somebody is."""
+        """Begin to take a passkey as a second factor."""
         visit, _ = await self._auth.sent(request)
         try:
             return _json(await self._passkeys.offer_to_prove(visit.session))
@@ -150,11 +150,11 @@ class SecurityPages(Pages):
             await self._passkeys.prove(visit.session, form.get("credential", ""))
         except PasskeyRefused as error:
             return _problem(str(error))
-        await self._auth.raised(visit, "passkey")
+        await self._auth.record_proof(visit, "passkey")
         return _json("{}")
 
     async def offer_to_sign_in(self, request: Request) -> Response:
-        """Begin to sign in."""
+        """Begin a sign-in with a passkey."""
         await self._auth.unbound_form(request)
         peer = hashed(network_of(peer_of(request)))
         if not await self._throttle.allow(Rule(f"tries:passkey:peer:{peer}", *_PEER_LIMIT)):
@@ -162,7 +162,7 @@ class SecurityPages(Pages):
         return _json(await self._passkeys.offer_to_sign_in())
 
     async def sign_in(self, request: Request) -> Response:
-        """Sign in with a passkey, which is a second factor as well."""
+        """Sign in with a passkey, which is also a second factor."""
         form = await self._auth.unbound_form(request)
         to = own_path(form.get("next", ""))
         try:
@@ -179,7 +179,7 @@ class SecurityPages(Pages):
     async def _shown(self, visit: Visit, *, status: int = 200, alert: str = "") -> Response:
         auth, person = self._auth, visit.person
         zone = self._decisions.directory.zone_of(person.id)
-        needed = await auth.needs_code(visit, strict=True)
+        needed = await auth.required_proof(visit, strict=True)
         return visit.page(
             "security",
             status=status,
@@ -206,7 +206,7 @@ class SecurityPages(Pages):
                     "seen": moment(one.seen, zone),
                     "here": one.id == visit.session.id,
                 }
-                for one in await auth.sessions.open(person.id)
+                for one in await auth.sessions.of_person(person.id)
             ],
         )
 
@@ -216,6 +216,6 @@ def _json(text: str) -> Response:
 
 
 def _problem(text: str, *, status: int = 403) -> Response:
-    """Return why something was not done, for the script of the page to show."""
+    """Return a problem, which the script of the page shows."""
     content: Mapping[str, str] = {"problem": text}
     return JSONResponse(content, status_code=status)

@@ -1,8 +1,8 @@
 """Sessions of the inbox page, in the ledger.
 
-The cookie holds 256 random bits, the ledger their hash: who reads it can be nobody. A session ends
-when it was not used for a while, in any case after a day's work, and when its person signs out
-everywhere, loses a second factor or is signed out by an operator.
+The cookie has 256 random bits, and the ledger only their hash. A session ends when it was unused
+for a while, at the latest after a fixed time, and when its person signs out everywhere, loses a
+second factor or is signed out by an operator.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import Conflict
 
 _NOTED: Final = timedelta(minutes=1)
-"""How often it is noted that a session is in use."""
+"""How often the use of a session is recorded."""
 
 _LENGTH: Final = 43
 """256 bits in base64, without padding."""
@@ -36,36 +36,36 @@ _MOST_PRUNED: Final = 100
 
 
 class How(StrEnum):
-    """What a session began with."""
+    """The sign-in methods."""
 
     LINK = "link"
-    """A link that was mailed."""
+    """A mailed link."""
     CODE = "code"
     """A code from an authenticator app."""
     PASSKEY = "passkey"
     OIDC = "oidc"
-    """The sign-in of the company."""
+    """OpenID Connect."""
     LOCAL = "local"
     """A link of the command line, on the machine itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One browser that somebody has signed in with.
+    """The session of one browser.
 
     Attributes:
-        id: The hash of its name.
-        version: Of its record.
+        id: The hash of its name, which is in the cookie.
+        version: The version of its record.
         person: The id of the person.
         epoch: The epoch of the person's sessions at the sign-in.
-        csrf: What every form of the session carries.
-        how: What it began with.
-        browser: Which browser it is, in words.
-        began: When (UTC).
-        seen: When it was last used, give or take a minute (UTC).
-        factor: Which second factor was given last, ``totp`` or ``passkey``; "" for none.
-        proven: When that was (UTC), None for never.
-        kept: Its record as it was read, with the fields of a later version.
+        csrf: The token that every form of the session has.
+        how: The sign-in method.
+        browser: The name of the browser.
+        began: When it began (UTC).
+        seen: When it was last used (UTC), to about a minute.
+        factor: The last second factor, ``totp`` or ``passkey``; "" for none.
+        proven: When that was given (UTC), None for never.
+        kept: The record as it was read, with the fields of a later version.
     """
 
     id: str
@@ -94,8 +94,8 @@ class Sessions:
     """All sessions.
 
     Args:
-        ledger: Where they are kept.
-        settings: How long they last.
+        ledger: The ledger.
+        settings: How long sessions last.
     """
 
     def __init__(self, ledger: Ledger, settings: InboxSettings) -> None:
@@ -105,24 +105,24 @@ class Sessions:
     async def begin(
         self, person: str, *, how: How, browser: str = "", factor: str = "", also: Change
     ) -> str:
-        """Begin a session under a name that nobody could know before, and return the name.
+        """Begin a session under a new random name, and return the name.
 
         Args:
-            person: The id of the person who has proven who they are.
-            how: By what.
-            browser: See `Session`.
-            factor: The second factor that was given with it, "" for none.
-            also: What must happen in the same commit, such as using up a link.
+            person: The id of the person.
+            how: The sign-in method.
+            browser: The name of the browser.
+            factor: The second factor that was given at the sign-in, "" for none.
+            also: A change for the same commit, such as using up a link.
 
         Raises:
-            Conflict: What `also` needs was changed by somebody else.
+            Conflict: `also` cannot be committed any more.
         """
         name, now = secrets.token_urlsafe(32), await self._ledger.now()
         epoch, csrf = await epoch_of(self._ledger, person), secrets.token_urlsafe(32)
         one = Session(_id(name), 0, person, epoch, csrf, how, browser, now, now)
         if factor:
             one = replace(one, factor=factor, proven=now)
-        # A session that expired has left its entry.
+        # Expired sessions have left their entries.
         over = await self._ledger.store.below(_all(person), to_ms(now), limit=_MOST_PRUNED)
         more = {"person": person, "by": how.value, "browser": browser}
         signed_in = Event(what=What.SIGNED_IN, at=now, by=person, more=more)
@@ -131,14 +131,11 @@ class Sessions:
         return name
 
     async def find(self, name: str, *, used: bool = True) -> Session | None:
-        """Return the session of this name.
+        """Return the session of a name, None if there is none or it has ended.
 
         Args:
-            name: As the cookie has it.
-            used: Whether a person uses it now, which is noted and prolongs it.
-
-        Returns:
-            None if there is none, or none any more.
+            name: The value of the cookie.
+            used: Whether a person uses it now, which prolongs it.
         """
         if len(name) != _LENGTH or not name.isascii():
             return None
@@ -146,33 +143,33 @@ class Sessions:
         if session is None:
             return None
         now = await self._ledger.now()
-        if not await self._lasts(session, now):
+        if not await self._is_valid(session, now):
             return None
         if used and now - session.seen >= min(_NOTED, self._settings.idle / 2):
             session = await self._renewed(session, replace(session, seen=now))
         return session
 
-    async def stands(self, session: Session) -> bool:
-        """Say whether a session has not ended, without noting a use of it."""
+    async def is_open(self, session: Session) -> bool:
+        """Return whether a session has not ended. This does not prolong it."""
         present = await self._read(session.id)
-        return present is not None and await self._lasts(present, await self._ledger.now())
+        return present is not None and await self._is_valid(present, await self._ledger.now())
 
-    async def open(self, person: str) -> list[Session]:
-        """Return the sessions of a person, the one used last first."""
+    async def of_person(self, person: str) -> list[Session]:
+        """Return the open sessions of a person, the last used one first."""
         found, now = [], await self._ledger.now()
         for one in await self._ledger.store.members(_all(person)):
             session = await self._read(one)
-            if session is not None and await self._lasts(session, now):
+            if session is not None and await self._is_valid(session, now):
                 found.append(session)
         return sorted(found, key=lambda one: one.seen, reverse=True)
 
     async def prove(self, session: Session, factor: str) -> tuple[Session, str]:
-        """Note that a second factor was given just now, and give the session another name.
+        """Record that a second factor was given now, and give the session a new name.
 
-        Someone who had got hold of the name before has nothing of what it may do from now on.
+        So a stolen name does not gain the second factor.
 
         Returns:
-            The session, and its name; "" where it has ended meanwhile.
+            The session, and its new name; "" if it has ended meanwhile.
         """
         name = secrets.token_urlsafe(32)
 
@@ -191,11 +188,11 @@ class Sessions:
         await self._end(_id(name), "")
 
     async def end_one(self, session_id: str, person: str) -> None:
-        """End a session of a person; nothing happens where it is somebody else's, or over."""
+        """End a session, if it belongs to this person."""
         await self._end(session_id, person)
 
     async def is_fresh(self, session: Session) -> bool:
-        """Say whether a second factor was given so lately that it stands for a decision."""
+        """Return whether the last second factor is recent enough for a decision."""
         proven = session.proven
         return proven is not None and await self._ledger.now() < proven + self._settings.fresh
 
@@ -211,7 +208,7 @@ class Sessions:
         record = await self._ledger.raw(f"login:{session_id}")
         return _session(session_id, *record) if record is not None else None
 
-    async def _lasts(self, session: Session, now: datetime) -> bool:
+    async def _is_valid(self, session: Session, now: datetime) -> bool:
         end = min(session.began + self._settings.longest, session.seen + self._settings.idle)
         return now < end and await epoch_of(self._ledger, session.person) == session.epoch
 
@@ -219,7 +216,7 @@ class Sessions:
         try:
             await self._ledger.commit(self._put(Change(), new))
         except Conflict:
-            return was  # another request of the same session has written it
+            return was  # another request has recorded it
         return replace(new, version=new.version + 1)
 
     def _put(self, change: Change, one: Session, *, drop: list[str] | None = None) -> Change:
@@ -245,9 +242,9 @@ async def sign_out_everywhere(ledger: Ledger, person: str, *, by: str) -> None:
     """End all sessions of a person.
 
     Args:
-        ledger: Where they are kept.
-        person: The id.
-        by: Who does it, for the audit.
+        ledger: The ledger.
+        person: The id of the person.
+        by: The author, for the audit.
     """
 
     async def attempt() -> None:
@@ -270,5 +267,5 @@ def _id(name: str) -> str:
 def _session(session_id: str, version: int, text: str) -> Session | None:
     data = json.loads(text)
     if "how" not in data:
-        return None  # an earlier version of ours began it
+        return None  # an earlier version has written it
     return _SESSION.validate_python({**data, "id": session_id, "version": version, "kept": data})

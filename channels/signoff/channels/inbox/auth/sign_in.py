@@ -1,4 +1,4 @@
-"""Signing in: an address and a code, so many tries, and one answer to whatever fails."""
+"""Checks addresses and codes, with limits on failed attempts."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from signoff.core.directory.people import (
 log = structlog.get_logger(__name__)
 
 _LIMITS: Final = ((5, timedelta(minutes=15)), (30, timedelta(days=1)))
-"""Attempts that fail, for one person: a code is one of a million, and three count at a time."""
+"""Failed attempts for one person: there are a million codes, and three are valid at a time."""
 
 _PEER_LIMIT: Final = (60, timedelta(minutes=15))
-"""Attempts that fail, from one place: an office comes from one address."""
+"""Failed attempts from one network: a whole office may have one address."""
 
 
 class TooManyAttempts(Exception):
-    """Nothing was looked at; the same for people who are there and people who are not."""
+    """The code was not checked. Unknown people get the same error."""
 
 
 class SignIn:
-    """Checks who somebody is.
+    """Checks addresses and codes.
 
     Args:
         factors: The second factors.
@@ -44,38 +44,37 @@ class SignIn:
         self._directory = directory
 
     async def by_address(self, address: str, code: str, *, peer: str) -> Person | None:
-        """Return the person with this address, whose code it is.
+        """Return the person with this address, if the code is theirs.
 
         Returns:
-            None if there is no such person, who has no second factor, or the code is not right.
+            None if there is no such person, they have no second factor, or the code is wrong.
 
         Raises:
-            TooManyAttempts: For this address, or from this peer.
+            TooManyAttempts: There were too many for this address, or from this client.
         """
         wanted = identity_key(address)
         person = self._directory.find(wanted) if "@" in wanted else None
         rules = [_of_peer(peer), *limited(f"tries:address:{hashed(wanted)}")]
         await self._refuse_too_many(rules, peer)
-        # By person as well, because an alias gives no further attempts. That this is over is not
-        # told: it would tell that two addresses are one person's.
+        # Counted for the person as well, so that an alias gives no further attempts. This limit
+        # has no error of its own: it would reveal that two addresses belong to one person.
         more = limited(f"tries:person:{hashed(person.id if person is not None else wanted)}")
         known = person if await self._throttle.allow(*more) else None
         return person if await self._checked(known, code, peer, [*rules, *more]) else None
 
     async def again(self, person: Person, code: str, *, peer: str) -> bool:
-        """Say whether the code of somebody who is signed in is right.
+        """Return whether the code of a person who is signed in is right.
 
         Raises:
-            TooManyAttempts: Of this person, or from this peer.
+            TooManyAttempts: There were too many of this person, or from this client.
         """
-        # Counted apart: who knows an address can use up its attempts, and must not get at those
-        # of a session.
+        # Counted separately: others can use up the attempts for an address, but not for a session.
         rules = [_of_peer(peer), *limited(f"tries:again:{hashed(person.id)}")]
         await self._refuse_too_many(rules, peer)
         return await self._checked(person, code, peer, rules)
 
     async def _refuse_too_many(self, rules: Sequence[Rule], peer: str) -> None:
-        # Counted before anything is looked at, so that many at once are not more.
+        # Counted before the check, so that the limit holds for concurrent attempts.
         if not await self._throttle.allow(*rules):
             log.warning("inbox.too_many_attempts", peer=peer)
             raise TooManyAttempts
@@ -98,5 +97,5 @@ def _of_peer(peer: str) -> Rule:
 
 
 def limited(key: str, limits: Sequence[tuple[int, timedelta]] = _LIMITS) -> list[Rule]:
-    """Return the rules under which something is counted, by default those for codes."""
+    """Return the rules that limit attempts, by default those for codes."""
     return [Rule(f"{key}:{window.days}d", most, window) for most, window in limits]

@@ -20,7 +20,7 @@ _WRONG: Final = (
 )
 
 
-class SigningPages(Pages):
+class SignInPages(Pages):
     """Signs people in and out."""
 
     def routes(self) -> Sequence[Route]:
@@ -33,11 +33,11 @@ class SigningPages(Pages):
         )
 
     async def shown(self, request: Request) -> Response:
-        """Show the ways to sign in."""
+        """Show the sign-in methods."""
         return self._auth.sign_in_page(request, own_path(request.query_params.get("next", "")))
 
     async def sign_in(self, request: Request) -> Response:
-        """Sign somebody in, under a new session name whatever there was before."""
+        """Sign in with an address and a code, under a new session name."""
         auth = self._auth
         form = await auth.unbound_form(request)
         to, address = own_path(form.get("next", "")), form.get("address", "")
@@ -60,5 +60,5 @@ class SigningPages(Pages):
             await sign_out_everywhere(self._ledger, visit.person.id, by=visit.person.id)
         await auth.sessions.end(request.cookies.get(auth.cookie, ""))
         answer = go(f"{ROOT}/sign-in")
-        auth.forget(answer)
+        auth.delete_cookie(answer)
         return answer

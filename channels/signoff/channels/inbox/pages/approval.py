@@ -34,7 +34,7 @@ _SPANS: Final = tuple(timedelta(hours=one) for one in (1, 4, 24, 48, 168))
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class RefusedForm:
     """A form that was refused, which is shown again with the same values.
 
     Attributes:
@@ -77,7 +77,12 @@ class ApprovalPages(Pages):
         return approval
 
     async def shown(
-        self, visit: Visit, approval: Approval, *, status: int = 200, tried: Tried | None = None
+        self,
+        visit: Visit,
+        approval: Approval,
+        *,
+        status: int = 200,
+        tried: RefusedForm | None = None,
     ) -> Response:
         """Show an approval in its present state, with the form that was refused."""
         try:
@@ -93,7 +98,7 @@ class ApprovalPages(Pages):
         moved = advance(approval, directory, now=now, rotations=rotations)[0]
         here = moved if moved.state is State.PENDING else approval
         shape = view(here, person, directory, now)
-        tried, zone = tried or Tried(), directory.zone_of(person.id)
+        tried, zone = tried or RefusedForm(), directory.zone_of(person.id)
         events = await self._ledger.history(approval.id)
         similar, offered = await self._offered(visit, here)
         return visit.page(
@@ -120,7 +125,7 @@ class ApprovalPages(Pages):
             spans=[format_duration(one) for one in _SPANS if one < shape.may.extend]
             + [format_duration(shape.may.extend)],
             open_question=here.open_question,
-            ask_code=await self._auth.needs_code(visit, strict=here.in_two_steps),
+            ask_code=await self._auth.required_proof(visit, strict=here.in_two_steps),
             tried=tried,
             alert=tried.alert,
             # To reload the whole page would lose the values of a refused form.
@@ -185,7 +190,8 @@ def _state(approval: Approval, shape: View, now: datetime, zone: tzinfo) -> str:
         at = f" Ended {moment(shape.ended, zone)}." if shape.ended else ""
         return f"{shape.over.headline}.{at}"
     claimed = f"{shape.card.claimed} has claimed it" if approval.claim_at(now) else ""
-    said = f"{len(shape.card.comments)} comments" if shape.card.comments else ""
+    count = len(shape.card.comments)
+    comments = f"{count} comment{'s' if count > 1 else ''}" if count else ""
     level = f"level {shape.card.level}" if shape.card.level else ""
-    parts = filter(None, (level, shape.card.progress, claimed, said))
+    parts = filter(None, (level, shape.card.progress, claimed, comments))
     return f"Pending: {', '.join(parts) or 'nobody has answered'}."

@@ -1,4 +1,4 @@
-"""Being away, on the inbox page: what is known, and what the person signed in says about it."""
+"""The page on which people set and end their absences."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.hand_over import hand_over, waits_for
-from signoff.channels.absence import handover_words
-from signoff.channels.collaboration import person_named
+from signoff.channels.absence import absence_between, handed_words
 from signoff.channels.inbox.auth.context import Pages, Route, Visit, go
 from signoff.channels.inbox.settings import CHANNEL, ROOT
 from signoff.core.approvals.moves import Actor
@@ -22,7 +21,7 @@ from signoff.core.directory.people import Directory, Person
 
 
 class AwayPages(Pages):
-    """Shows and takes in absences."""
+    """Shows, sets and ends absences."""
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
@@ -33,34 +32,34 @@ class AwayPages(Pages):
         )
 
     async def away_page(self, request: Request) -> Response:
-        """Show when the person signed in is away."""
+        """Show the absences of the visitor."""
         return await self._shown(await self._auth.of(request))
 
     async def leave(self, request: Request) -> Response:
-        """Note that somebody is away, and who decides instead."""
+        """Set an absence, and its delegate."""
         return await self._absence(request, self._leave)
 
     async def come_back(self, request: Request) -> Response:
-        """Note that somebody is back."""
+        """End the present absence."""
         return await self._absence(request, self._come_back)
 
     async def _absence(
         self,
         request: Request,
-        note: Callable[[Person, Mapping[str, str], Assurance], Awaitable[None]],
+        change: Callable[[Person, Mapping[str, str], Assurance], Awaitable[None]],
     ) -> Response:
-        """Note an absence.
+        """Set or end an absence.
 
-        The stand-in decides. So a person who has a second factor, and may be asked what takes one,
-        gives it: a session alone hands on no more than it may decide.
+        A delegate decides in the person's place. So people who have a second factor must give it: a
+        session alone hands over no more than it may decide.
         """
         visit, form = await self._auth.sent(request)
         strict = await self._auth.has_factor(visit)
-        visit, status, alert = await self._auth.proven(visit, form, strict=strict)
+        visit, status, alert = await self._auth.check_proof(visit, form, strict=strict)
         try:
             if not alert:
                 given = Assurance.SECOND_FACTOR if strict else Assurance.ACCOUNT
-                await note(visit.person, form, given)
+                await change(visit.person, form, given)
                 return go(f"{ROOT}/away")
         except AbsenceRefused as error:
             status, alert = 422, str(error)
@@ -87,7 +86,7 @@ class AwayPages(Pages):
             absence=_line(absence, directory) if absence is not None else None,
             later=[_line(one, directory) for one in later],
             today=present.day(now).isoformat(),
-            ask_code=await self._auth.needs_code(visit, strict=has_factor),
+            ask_code=await self._auth.required_proof(visit, strict=has_factor),
             has_factor=has_factor,
             waiting=[
                 {"id": one.id, "call": one_line(one.call.name)}
@@ -99,21 +98,18 @@ class AwayPages(Pages):
         )
 
     async def _leave(self, person: Person, form: Mapping[str, str], given: Assurance) -> None:
-        """Note the absence of a form.
+        """Set the absence that a form describes.
 
         Raises:
-            AbsenceRefused: It cannot be; the message is for the person.
+            AbsenceRefused: The absence is impossible; nothing was done.
         """
         now = await self._decisions.ledger.now()
         try:
             start, end = _day(form, "from", default=person.day(now)), _day(form, "until")
-            if end < start:
-                raise AbsenceRefused(f"It would end on {end}, before it begins on {start}.")
-            name = form.get("delegate", "").strip()
-            delegate = person_named(self._decisions.directory, name).id if name else ""
+            delegate = form.get("delegate", "").strip()
+            absence = absence_between(start, end, delegate, self._decisions.directory)
         except MoveRefused as error:
             raise AbsenceRefused(str(error)) from error
-        absence = Absence(start=start, end=end, delegate=delegate)
         more = {"channel": CHANNEL}
         decisions = self._decisions
         await decisions.people.leave(person, absence, by=person.id, more=more, assurance=given)
@@ -121,28 +117,28 @@ class AwayPages(Pages):
             await self._hand_over(person, absence, given)
 
     async def _hand_over(self, person: Person, absence: Absence, given: Assurance) -> None:
-        """Give what waits for somebody to their delegate.
+        """Hand over the requests that wait for a person to their delegate.
 
         Raises:
-            AbsenceRefused: There is no delegate, or some of it stays; the message says what.
+            AbsenceRefused: There is no delegate, or some requests stay. The absence is set.
         """
         decisions = self._decisions
         delegate = decisions.directory.find(absence.delegate)
         if delegate is None:
             raise AbsenceRefused(
-                "Your absence is noted. Nothing was handed over: name a delegate for that."
+                "Your absence is set. Nothing was handed over: name a delegate for that."
             )
         waiting = await waits_for(decisions.ledger, person.id)
         actor = Actor(person, CHANNEL, assurance=given)
         handed = await hand_over(decisions, waiting, actor, of=person, to=delegate)
         if handed.refused:
-            raise AbsenceRefused(f"Your absence is noted. {handover_words(handed, delegate)}")
+            raise AbsenceRefused(f"Your absence is set. {handed_words(handed, delegate)}")
 
     async def _come_back(self, person: Person, _: Mapping[str, str], __: Assurance) -> None:
-        """Note that somebody is here from today on.
+        """Record that a person is back from today on.
 
         Raises:
-            AbsenceRefused: They are not away.
+            AbsenceRefused: The person is not away.
         """
         await self._decisions.people.come_back(person, by=person.id, more={"channel": CHANNEL})
 
@@ -152,7 +148,7 @@ def _day(form: Mapping[str, str], name: str, *, default: date | None = None) -> 
     if not text and default is not None:
         return default
     try:
-        # What is not a day of the form is none, also where Python reads more.
+        # `date.fromisoformat` accepts more forms.
         return datetime.strptime(text, "%Y-%m-%d").date()  # noqa: DTZ007 -- a day has no zone
     except ValueError as error:
         raise AbsenceRefused(f"{text!r} is not a day: write it like 2026-12-24.") from error

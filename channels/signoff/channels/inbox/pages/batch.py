@@ -32,18 +32,18 @@ from signoff.core.directory.people import Person
 log = structlog.get_logger(__name__)
 
 MOST: Final = 50
-"""How many calls are approved at once."""
+"""The most calls in a batch."""
 
 _SEARCHED: Final = 1_000
-"""How many pending requests of a person are searched for such calls, the oldest first."""
+"""The most pending requests of a person to search for a batch, the oldest first."""
 
 _FIELD: Final = "digest."
-_NOBODYS: Final = "There is no such request, or you may not see it."
+_NOT_FOUND: Final = "There is no such request, or you may not see it."
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One call that is to be approved with others."""
+    """One call of a batch."""
 
     card: Card
     path: str
@@ -52,7 +52,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of one of them.
+    """The outcome of one call of a batch.
 
     Attributes:
         path: The path of its page, "" if this person may not see it.
@@ -85,12 +85,12 @@ class BatchPages(Pages):
         if not wanted and request.query_params.get("all"):
             able = await self._able(person, now)
             if not able:
-                raise BadForm("Nothing that waits for you can be approved with others.")
+                raise BadForm("None of your requests can be approved together with others.")
             wanted, more = able[:MOST], len(able) - MOST
-        for one in _some(wanted):
+        for one in _selected(wanted):
             approval = await self._found(person, one)
             if approval is None:
-                left.append(Outcome("", one, _NOBODYS))
+                left.append(Outcome("", one, _NOT_FOUND))
             elif problem := self._problem(approval, person, now):
                 left.append(Outcome(page_of(approval.id), self._title(approval), problem))
             else:
@@ -112,7 +112,7 @@ class BatchPages(Pages):
             for name, digest in form.items()
             if name.startswith(_FIELD)
         }
-        ids = _some(list(shown))
+        ids = _selected(list(shown))
         # No second factor: calls that need one are never approved with others.
         proof = await self._auth.evidence(visit)
         outcomes = [await self._decided(visit.person, one, shown[one], proof) for one in ids]
@@ -136,7 +136,7 @@ class BatchPages(Pages):
         """Approve one call if it has not changed since it was shown, and return the result."""
         seen = await self._found(person, approval_id)
         if seen is None:
-            return Outcome("", approval_id, _NOBODYS)
+            return Outcome("", approval_id, _NOT_FOUND)
         path, title = page_of(seen.id), self._title(seen)
         if digest != seen.digest:
             problem = "The call has changed since it was shown. Open it again."
@@ -180,15 +180,15 @@ class BatchPages(Pages):
         return card(approval, self._decisions.directory).title
 
 
-def _some(wanted: Sequence[str]) -> Sequence[str]:
-    """Return the ids of a form, each once.
+def _selected(wanted: Sequence[str]) -> Sequence[str]:
+    """Return the selected ids without duplicates.
 
     Raises:
-        BadForm: There are none, or more than are approved at once.
+        BadForm: There are none, or more than `MOST`.
     """
     ids = list(dict.fromkeys(wanted))
     if not ids:
-        raise BadForm("Nothing was ticked. Go back, and tick what you want to approve together.")
+        raise BadForm("You selected nothing. Go back, and select the requests to approve.")
     if len(ids) > MOST:
-        raise BadForm(f"{len(ids)} were ticked, and {MOST} are the most at once. Take fewer.")
+        raise BadForm(f"You selected {len(ids)} requests. Select at most {MOST}.")
     return ids

@@ -1,7 +1,7 @@
-"""What people do on the page of an approval: decide, and everything short of it.
+"""Takes the forms of an approval's page: decisions and all other moves.
 
-The page only leaves out what would be refused. Whether a move may be made is judged when the form
-comes, of where the approval then stands.
+The page offers only permitted moves. Permissions are checked again when a form arrives, against the
+state of the approval at that time.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from starlette.responses import Response
 
 from signoff.broker.decisions import Decisions, Extras, Refused
 from signoff.broker.ledger.change import Change
-from signoff.channels.collaboration import person_named
+from signoff.channels.collaboration import find_person
 from signoff.channels.form_fields import PayloadErrors, fields
 from signoff.channels.inbox.auth.context import AuthContext, Pages, Route, Visit, go
 from signoff.channels.inbox.forms import BadForm
-from signoff.channels.inbox.pages.approval import ApprovalPages, Tried, most_field
+from signoff.channels.inbox.pages.approval import ApprovalPages, RefusedForm, most_field
 from signoff.channels.inbox.pages.fields import read_values
 from signoff.channels.inbox.settings import CHANNEL, page_of
 from signoff.core.approvals import collaboration, moves
@@ -53,28 +53,28 @@ _ONCE: Final = re.compile(r"[A-Za-z0-9_-]{16}")
 _REMEMBERED: Final = timedelta(days=1)
 _AGAIN: Final = "The call has changed, so nothing was done. Reload the page."
 _DIGITS: Final = 6
-_NOT_SAID: Final = frozenset({"csrf", "code"})
+_NOT_IN_KEY: Final = frozenset({"csrf", "code"})
 REASON: Final = "#reason"
 SPAN: Final = "#span"
-"""What is no field of the payload, where it is said what is wrong with a form."""
+"""The names of inputs that are not fields of the payload, in the errors of a form."""
 
 _STRICT: Final = frozenset({"approve", "glass", "reassign"})
-"""What takes a second factor where a yes does: a session alone hands on no more than it may decide.
-A no counts without, as by mail."""
+"""The moves that need a second factor if an approval does: a session alone may not reassign what it
+may not decide. A rejection needs none, as by mail."""
 
 
 _OPERATED: Final = frozenset({"release", "reassign", "comment", "withdraw", "extend", "remind"})
-"""What an operator does as one; the rest they do like everybody who is asked."""
+"""The moves that operators make in their role; they make others as approvers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """A form of the page.
+class SubmittedForm:
+    """A submitted form.
 
     Attributes:
-        visit: Who has sent it.
-        approval: What it is about, as it was when the form came.
-        form: Its fields.
+        visit: The visitor.
+        approval: The approval, as it was when the form arrived.
+        form: The fields.
     """
 
     visit: Visit
@@ -83,11 +83,11 @@ class Sent:
 
     @property
     def person(self) -> Person:
-        """Who."""
+        """The visitor."""
         return self.visit.person
 
     def text(self, name: str) -> str:
-        """Return what was written into a field, as it is kept."""
+        """Return the text of a field, as it is stored."""
         return clean_text(self.form.get(name, "")).strip()[:LONGEST_REASON].strip()
 
 
@@ -96,8 +96,8 @@ class MovePages(Pages):
 
     Args:
         decisions: Makes the moves.
-        auth: Who sends.
-        pages: Show how it then stands.
+        auth: Identifies visitors.
+        pages: Shows the approval after a refusal.
     """
 
     def __init__(self, decisions: Decisions, auth: AuthContext, pages: ApprovalPages) -> None:
@@ -105,8 +105,8 @@ class MovePages(Pages):
         self._pages = pages
 
     def routes(self) -> Sequence[Route]:
-        """Return the routes: one for each move."""
-        wanted: dict[str, Callable[[Sent, Directory], Move]] = {
+        """Return the routes, one for each move."""
+        wanted: dict[str, Callable[[SubmittedForm, Directory], Move]] = {
             "approve": lambda sent, _: _approval(sent),
             "reject": lambda sent, _: moves.Reject(reason=sent.text("reason")),
             "glass": lambda sent, _: moves.BreakGlass(reason=sent.text("reason")),
@@ -121,14 +121,14 @@ class MovePages(Pages):
             "remind": lambda *_: moves.Remind(),
         }
         return tuple(
-            ("POST", f"/approvals/{{approval_id}}/{name}", partial(self._take, name, read))
+            ("POST", f"/approvals/{{approval_id}}/{name}", partial(self._handle, name, read))
             for name, read in wanted.items()
         )
 
-    async def _take(
-        self, name: str, read: Callable[[Sent, Directory], Move], request: Request
+    async def _handle(
+        self, name: str, read: Callable[[SubmittedForm, Directory], Move], request: Request
     ) -> Response:
-        """Make a move, once, if the session is that of someone who may."""
+        """Make the move of a form, once."""
         visit, form = await self._auth.sent(request)
         approval = await self._pages.of_path(visit)
         if form.get("digest") != approval.digest or not _ONCE.fullmatch(form.get("once", "")):
@@ -140,28 +140,28 @@ class MovePages(Pages):
         if await self._ledger.raw(guard) is not None:
             return there
         strict = name in _STRICT and approval.in_two_steps
-        visit, status, alert = await self._auth.proven(visit, form, strict=strict)
+        visit, status, alert = await self._auth.check_proof(visit, form, strict=strict)
         if alert:
-            tried = Tried(name, form, alert)
+            tried = RefusedForm(name, form, alert)
             return await self._pages.shown(visit, approval, status=status, tried=tried)
-        sent = Sent(visit, approval, form)
-        error = await self._make(name, read, sent, guard, strict=strict)
-        # Who presses twice was heard the first time.
+        sent = SubmittedForm(visit, approval, form)
+        error = await self._try_move(name, read, sent, guard, strict=strict)
+        # If the same form was submitted twice, the first one has made the move.
         if error is not None and await self._ledger.raw(guard) is None:
-            return await self._not_taken(sent, name, error)
+            return await self._show_refusal(sent, name, error)
         log.info("inbox.moved", approval=approval.id, person=visit.person.id, move=name)
         return there
 
-    async def _make(
+    async def _try_move(
         self,
         name: str,
-        read: Callable[[Sent, Directory], Move],
-        sent: Sent,
+        read: Callable[[SubmittedForm, Directory], Move],
+        sent: SubmittedForm,
         guard: str,
         *,
         strict: bool,
     ) -> Exception | None:
-        """Make the move that a form wants; return why it was not made, None where it was."""
+        """Make the move of a form; return why it was not made, None if it was."""
         directory, about = self._decisions.directory, sent.approval.id
         extras = Extras(also=Change().put_raw(guard, "1", ttl=_REMEMBERED))
         actor = await self._actor(name, sent, strict=strict)
@@ -179,8 +179,8 @@ class MovePages(Pages):
             return error
         return outcome.error if isinstance(outcome, Refused) else None
 
-    async def _actor(self, name: str, sent: Sent, *, strict: bool) -> Actor:
-        """Return as whom a form is sent, and how that is proven."""
+    async def _actor(self, name: str, sent: SubmittedForm, *, strict: bool) -> Actor:
+        """Return the actor of a form: the person or their role, and the proof."""
         acting = collaboration.acting(sent.approval, sent.person, self._decisions.directory)
         proof = dict(await self._auth.evidence(sent.visit))
         operates = isinstance(acting, Operator) and name in _OPERATED
@@ -188,26 +188,26 @@ class MovePages(Pages):
             proof["role"] = Role.OPERATOR.value
         whose = self._decisions.directory.find(sent.form.get("of", "") or sent.person.id)
         own = name == "reassign" and whose is not None and whose.id == sent.person.id
-        # What `strict` moves take was given just now, or within the minutes that it is good for.
+        # For a strict move, the second factor was checked before.
         assurance = Assurance.SECOND_FACTOR if strict else Assurance.ACCOUNT
         return Actor(acting if operates and not own else sent.person, CHANNEL, proof, assurance)
 
-    async def _not_taken(self, sent: Sent, name: str, error: Exception) -> Response:
-        """Show the form again, with what is wrong with it, or how things stand.
+    async def _show_refusal(self, sent: SubmittedForm, name: str, error: Exception) -> Response:
+        """Show the form again with its errors, or the new state of the approval.
 
         Raises:
-            Conflict: Others were faster each time; nothing was done.
+            Conflict: There were conflicts with other changes; nothing was done.
         """
         if isinstance(error, Conflict):
             raise error
         wrong = isinstance(error, PayloadErrors | PayloadError | GrantRefused)
-        tried = Tried(name, sent.form, *_error_texts(error))
+        tried = RefusedForm(name, sent.form, *_error_texts(error))
         status = 422 if wrong else 409
         return await self._pages.shown(sent.visit, sent.approval, status=status, tried=tried)
 
 
-def _approval(sent: Sent) -> Move:
-    """Return the yes of a form: at once, to what was said by mail, or to calls like it too."""
+def _approval(sent: SubmittedForm) -> Move:
+    """Return the approval of a form: of the call, of a first step by mail, or with a grant."""
     if mark := sent.form.get("mark", ""):
         return moves.Confirm(mark=mark)
     reason = sent.text("reason")
@@ -217,8 +217,8 @@ def _approval(sent: Sent) -> Move:
     return moves.Approve(values=values, reason=reason)
 
 
-def _grant(sent: Sent, span: timedelta, reason: str) -> Move:
-    """Return the yes that approves calls like it too, within the bounds of the form."""
+def _grant(sent: SubmittedForm, span: timedelta, reason: str) -> Move:
+    """Return the approval with a grant for similar calls, within the bounds of the form."""
     rules = sent.approval.terms.grants if sent.approval.terms is not None else None
     names = bounded(sent.approval, rules) if rules is not None else ()
     most = {name: sent.form.get(most_field(at), "") for at, name in enumerate(names)}
@@ -229,17 +229,17 @@ def _grant(sent: Sent, span: timedelta, reason: str) -> Move:
     return GiveGrant(span=span, uses=count, limit=limit_of(most), reason=reason)
 
 
-def _reassignment(sent: Sent, directory: Directory) -> Move:
+def _reassignment(sent: SubmittedForm, directory: Directory) -> Move:
     whose = sent.form.get("of", "")
     return moves.Reassign(
-        of=person_named(directory, whose) if whose else sent.person,
-        to=person_named(directory, sent.form.get("to", "").strip()),
+        of=find_person(directory, whose) if whose else sent.person,
+        to=find_person(directory, sent.form.get("to", "").strip()),
         reason=sent.text("reason"),
     )
 
 
-def _withdrawal(sent: Sent, directory: Directory) -> Move:
-    """Return what withdraws it: as the requester, or as an operator, with a reason."""
+def _withdrawal(sent: SubmittedForm, directory: Directory) -> Move:
+    """Return the withdrawal; operators need a reason."""
     reason = sent.text("reason")
     if not reason and isinstance(
         collaboration.acting(sent.approval, sent.person, directory), Operator
@@ -250,13 +250,13 @@ def _withdrawal(sent: Sent, directory: Directory) -> Move:
     return moves.Withdraw(reason=reason)
 
 
-def _extension(sent: Sent) -> Move:
+def _extension(sent: SubmittedForm) -> Move:
     by = _duration(sent.form.get("by", ""), MoveRefused)
     return moves.Extend(by=by, reason=sent.text("reason"))
 
 
 def _error_texts(error: Exception) -> tuple[str, dict[str, str]]:
-    """Return what is said about a form that was not taken, and at which fields."""
+    """Return the error of a refused form, and the errors of its fields."""
     match error:
         case PayloadErrors(problems=problems):
             return "Please correct the marked fields.", {
@@ -273,12 +273,12 @@ def _error_texts(error: Exception) -> tuple[str, dict[str, str]]:
 
 
 def _guard(move: str, person: Person, approval: Approval, form: Mapping[str, str]) -> str:
-    """Return the key under which it is known that a form was taken.
+    """Return the key that marks a form as handled.
 
-    The same page sent again with other words is another form.
+    The same page submitted with other values is another form.
     """
-    said = sorted((name, text) for name, text in form.items() if name not in _NOT_SAID)
-    parts = (move, person.id, approval.id, *(part for pair in said for part in pair))
+    values = sorted((name, text) for name, text in form.items() if name not in _NOT_IN_KEY)
+    parts = (move, person.id, approval.id, *(part for pair in values for part in pair))
     return f"form:{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:32]}"
 
 
@@ -288,5 +288,5 @@ def _duration(text: str, refused: Callable[[str], GrantRefused | MoveRefused]) -
     except ValueError as error:
         raise refused(str(error)) from error
     if not isinstance(length, timedelta):
-        raise refused(f"{text!r} is no length of time.")
+        raise refused(f"{text!r} is not a duration in clock time, such as 4h.")
     return length

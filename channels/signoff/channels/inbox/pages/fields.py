@@ -1,4 +1,4 @@
-"""The form of an approval on its page: its inputs, and back into values."""
+"""The form of an approval on its page: turns fields into inputs, and inputs into values."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _PICKED: Final = frozenset({Input.BOOLEAN, Input.CHOICE})
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """One input of the form, as the page draws it.
+    """One input of the form.
 
     Attributes:
         id: Its id and its name.
-        label: What it is called.
-        input: Of what kind it is.
-        text: What it holds.
-        required: Whether it has to be filled.
-        note: What is to be known about it, "" for nothing.
-        options: What can be chosen: the value, and what is shown.
-        problem: What is wrong with what it holds, "" for nothing.
+        label: Its label.
+        input: Its kind.
+        text: Its value.
+        required: Whether a person must fill it in.
+        note: A note for the person, "" for none.
+        options: The choices: the value, and the text to show.
+        problem: The error of its value, "" for none.
     """
 
     id: str
@@ -56,19 +56,19 @@ class Control:
 
     @property
     def lines(self) -> bool:
-        """Whether it takes more than one line."""
+        """Whether it needs several lines."""
         return self.input is Input.JSON or len(self.text) > _LONG or "\n" in self.text
 
 
 def controls(
     wanted: Sequence[Field], sent: Mapping[str, str], problems: Mapping[str, str]
 ) -> tuple[Control, ...]:
-    """Return the inputs.
+    """Return the inputs of a form.
 
     Args:
         wanted: The fields.
-        sent: What was sent before, and is shown again; empty where nothing was.
-        problems: What is wrong with it, by the names of the fields.
+        sent: The values of a refused form, which are shown again; empty for a new form.
+        problems: The errors of the refused form, by field.
     """
     return tuple(
         Control(
@@ -86,17 +86,16 @@ def controls(
 
 
 def read_values(wanted: Sequence[Field], sent: Mapping[str, str]) -> dict[str, JsonValue]:
-    """Return what a person filled in, by field.
+    """Return the values that a person entered, by field.
 
-    What nobody has touched is left out: it then is exactly what the field started as, however that
-    would read.
+    Unchanged inputs are left out, so that these fields keep exactly their initial values.
 
     Args:
-        wanted: The fields, as the form was made from.
-        sent: The form.
+        wanted: The fields from which the form was made.
+        sent: The submitted form.
 
     Raises:
-        PayloadErrors: By field, what is wrong; nothing else is raised, whatever was sent.
+        PayloadErrors: The errors by field. Nothing else is raised, whatever was sent.
     """
     return read_each(wanted, lambda field, name: _read(field, _plain(sent.get(name, ""))))
 
@@ -119,10 +118,10 @@ def _read(field: Field, text: str) -> tuple[JsonValue] | None:
 
 
 def _empty(field: Field) -> tuple[JsonValue] | None:
-    """Return what a field means in which nothing stands.
+    """Return the value of an empty input, in a tuple; None if the field is left out.
 
     Raises:
-        PayloadError: It has to be filled, or had something that was taken away.
+        PayloadError: The field is required, or its initial value was deleted.
     """
     if field.required:
         raise _wanted(field, "has to be filled in", "")
@@ -130,8 +129,8 @@ def _empty(field: Field) -> tuple[JsonValue] | None:
         return None
     if field.input is Input.TEXT and isinstance(field.first, str):
         return ("",)
-    # To leave it out would bring back what was taken away.
-    raise _wanted(field, f"was {_first(field)[:40]}; write what it shall be", "")
+    # Leaving it out would restore the deleted value.
+    raise _wanted(field, f"was {_first(field)[:40]}; enter a new value", "")
 
 
 def _wanted(field: Field, what: str, text: str) -> PayloadError:
@@ -140,7 +139,7 @@ def _wanted(field: Field, what: str, text: str) -> PayloadError:
 
 
 def _first(field: Field) -> str:
-    """Return what an input holds before anybody has touched it."""
+    """Return the initial value of an input."""
     if field.first is None:
         return ""
     match field.input:
@@ -163,11 +162,11 @@ def _options(field: Field) -> tuple[tuple[str, str], ...]:
             ]
         case _:
             return ()
-    # What starts as nothing can go back to nothing.
+    # A field without an initial value can be left empty again.
     none = [] if field.required or field.first is not None else [("", "(no answer)")]
     return (*none, *found)
 
 
 def _plain(text: str) -> str:
-    """Return text with the line ends that browsers send as one kind."""
+    """Return a text with uniform line ends; browsers send CRLF."""
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -73,7 +73,7 @@ class Wanted(Search):
         try:
             after = Place.of(cursor[:_LONGEST]) if cursor else None
         except ValueError as error:
-            raise BadForm("This address names no page of the list. Go to its first one.") from error
+            raise BadForm("There is no such page of the list. Go to the first one.") from error
         return cls(
             **found,
             state=_choice(query, "state", Status),
@@ -103,5 +103,5 @@ def _choice(query: Mapping[str, str], name: str, kind: type[E]) -> E | None:
     except ValueError as error:
         known = ", ".join(kind)
         raise BadForm(
-            f"This address asks for {name}={value[:40]!r}, which there is not. There is: {known}."
+            f"{name}={value[:40]!r} in this address is unknown. It can be one of: {known}."
         ) from error

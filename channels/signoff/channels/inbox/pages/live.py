@@ -1,8 +1,7 @@
-"""What has changed, told to the pages that are open: server-sent events.
+"""Notifies open pages of changes, by server-sent events.
 
-A page is told only that something about an approval has changed, and only of approvals that its
-person may see; it then fetches its own part anew. However many pages are open, one reader of each
-process follows the audit, and reads what an entry is about once for all of them.
+An event has only the id of an approval that the page's person may see; the page then fetches a part
+of itself again. One reader in each process follows the audit for all open pages.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from signoff.core.directory.people import Person
 log = structlog.get_logger(__name__)
 
 ANYTHING: Final = "*"
-"""Told in place of an id where too much has changed to name it."""
+"""Sent instead of ids if too many approvals have changed."""
 
 HEARTBEAT: Final = 15.0
-"""Seconds after which a page that has nothing to be told is sent a sign of life."""
+"""Seconds between two events; without a change, a page gets an empty one."""
 
 MOST: Final = 1_000
-"""How many pages one process keeps up to date."""
+"""The most open pages of one process."""
 
 MOST_EACH: Final = 8
-"""How many of them may be one person's."""
+"""The most open pages of one person."""
 
 _KEPT: Final = 50
 _CAUGHT_UP: Final = 200
@@ -50,8 +49,8 @@ class Listener:
     """One open page.
 
     Args:
-        person: Who looks at it.
-        about: The approval that it is about; "" for all that the person may see.
+        person: The visitor.
+        about: The id of the page's approval; "" for all approvals that the person may see.
     """
 
     def __init__(self, person: Person, about: str) -> None:
@@ -61,31 +60,31 @@ class Listener:
         self._about = about
         self._changed: dict[str, str] = {}
 
-    def tell(self, approval: str, entry: str) -> None:
-        """Note that an approval has changed, at an entry of the audit; what is noted is bounded."""
+    def record(self, approval: str, entry: str) -> None:
+        """Record that an approval has changed at an entry of the audit."""
         if self._about and approval not in {self._about, ANYTHING}:
             return
         if len(self._changed) == _KEPT and approval not in self._changed:
             self._changed.clear()
             approval = ANYTHING
-        self._changed.pop(approval, None)  # what comes last is told last
+        self._changed.pop(approval, None)  # keeps the order of the entries
         self._changed[approval] = entry
         self.wake.set()
 
     def close(self) -> None:
-        """End it."""
+        """End the stream of the page."""
         self.closed = True
         self.wake.set()
 
     def take(self) -> Mapping[str, str]:
-        """Return what has changed since the last time, with the entries, and forget it."""
+        """Return and forget the changed approvals, each with its entry of the audit."""
         self.wake.clear()
         found, self._changed = self._changed, {}
         return found
 
 
 class Hub:
-    """Follows the audit for all listeners, as long as there are any.
+    """Follows the audit while there are listeners.
 
     Args:
         decisions: The ledger and the people.
@@ -101,12 +100,12 @@ class Hub:
         self._closed = False
 
     def has_room(self, person: Person) -> bool:
-        """Say whether one more page of a person can be told."""
+        """Return whether a person can have one more open page."""
         theirs = sum(one.person.id == person.id for one in self._listeners)
         return theirs < MOST_EACH and len(self._listeners) < MOST
 
     def attach(self, listener: Listener) -> bool:
-        """Begin to tell a listener; say whether there is room for it."""
+        """Add a listener; return whether there is room for it."""
         if not self.has_room(listener.person):
             return False
         self._listeners.add(listener)
@@ -117,7 +116,7 @@ class Hub:
         return True
 
     def detach(self, listener: Listener) -> None:
-        """Tell a listener no more."""
+        """Remove a listener."""
         self._listeners.discard(listener)
         if not self._listeners and self._reader is not None:
             self._reader.cancel()
@@ -125,24 +124,24 @@ class Hub:
             self._begun.clear()
 
     def close(self) -> None:
-        """End all listeners, and those that come later: the process stops."""
+        """End all present and later streams, because the process stops."""
         self._closed = True
         for one in self._listeners:
             one.close()
 
     async def catch_up(self, listener: Listener, start: str) -> None:
-        """Tell a listener what has changed since an entry of the audit.
+        """Notify a listener of the changes after an entry of the audit.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
-        # Only then is what comes after this look read by the reader, and nothing falls in between.
+        # The reader must have started first, so that no change falls in between.
         await self._begun.wait()
         missed = await since(self._decisions.ledger.store, start, limit=_CAUGHT_UP)
         if len(missed) == _CAUGHT_UP:
-            listener.tell(ANYTHING, missed[-1][0])
+            listener.record(ANYTHING, missed[-1][0])
         else:
-            await self._tell(missed, [listener])
+            await self._notify(missed, [listener])
 
     async def _read(self) -> None:
         start = ""
@@ -153,8 +152,8 @@ class Hub:
                 async for batch in batches(self._decisions.ledger.store, start=start):
                     if batch:
                         start = batch[-1][0]
-                        await self._tell(batch, self._listeners)
-                        # What comes together is read together, and told once.
+                        await self._notify(batch, self._listeners)
+                        # Changes in quick succession are read together, and notified once.
                         await asyncio.sleep(_PAUSE)
             except LedgerError as error:
                 log.warning("live.ledger_unavailable", error=str(error))
@@ -163,25 +162,25 @@ class Hub:
                 log.exception("live.reader_failed")
                 await asyncio.sleep(self._patience)
 
-    async def _tell(self, entries: Sequence[Entry], listeners: Iterable[Listener]) -> None:
+    async def _notify(self, entries: Sequence[Entry], listeners: Iterable[Listener]) -> None:
         latest = {event.approval: entry for entry, event in entries if event.approval}
         found = await self._decisions.ledger.readable(list(latest))
         for one in tuple(listeners):
             for approval in found:
                 if self._may_see(approval, one.person):
-                    one.tell(approval.id, latest[approval.id])
+                    one.record(approval.id, latest[approval.id])
 
     def _may_see(self, approval: Approval, person: Person) -> bool:
         return may_see(approval, person, self._decisions.directory)
 
 
 class LivePages:
-    """The stream of what has changed.
+    """The event stream of open pages.
 
     Args:
         decisions: The ledger and the people.
-        auth: Who looks.
-        heartbeat: Seconds after which a page that has nothing to be told is sent a sign of life.
+        auth: Identifies visitors.
+        heartbeat: Seconds after which a page without a change gets an empty event.
     """
 
     def __init__(
@@ -196,17 +195,17 @@ class LivePages:
         return (("GET", "/live", self.live),)
 
     async def live(self, request: Request) -> Response:
-        """Tell a page what changes, from where it was rendered on, until its session ends."""
+        """Send a page the changes since it was rendered, until its session ends."""
         try:
             visit = await self._auth.of(request, used=False)
         except SignInFirst:
-            # Not the page to sign in, as elsewhere: the browser would try again and again.
+            # Not a redirect to the sign-in: the browser would reconnect again and again.
             return PlainTextResponse("Nobody is signed in.\n", 401, headers=_HEADERS)
         query = request.query_params
         start = request.headers.get("last-event-id", "") or query.get("since", "")
         listener = Listener(visit.person, query.get("about", ""))
         if not self._hub.has_room(visit.person):
-            text = "Too many pages are open: this one is brought up to date by loading it again.\n"
+            text = "Too many pages are open. Reload this one to see changes.\n"
             return PlainTextResponse(text, 429, headers=_HEADERS)
         request.app.state.closing.add(self._hub.close)
         return StreamingResponse(
@@ -214,7 +213,7 @@ class LivePages:
         )
 
     async def _events(self, visit: Visit, listener: Listener, start: str) -> AsyncIterator[str]:
-        # Here and not before: what is never begun is never ended.
+        # Not before the stream begins: a stream that never begins does not detach.
         if not self._hub.attach(listener):
             return
         try:
@@ -223,9 +222,9 @@ class LivePages:
                 async with asyncio.timeout(self._heartbeat):
                     await self._hub.catch_up(listener, start)
             while True:
-                alive = await self._auth.sessions.stands(visit.session)
+                alive = await self._auth.sessions.is_open(visit.session)
                 if listener.closed or not alive:
-                    # The browser connects again, and learns whether there is another session.
+                    # The browser reconnects, perhaps with a new session.
                     return
                 told = [
                     f"id: {entry}\nevent: changed\ndata: {approval}\n\n"
@@ -238,7 +237,7 @@ class LivePages:
                 except TimeoutError:
                     continue
         except (LedgerError, TimeoutError) as error:
-            # The browser reconnects automatically, and says what it has seen last.
+            # The browser reconnects automatically, and sends the id of its last event.
             log.warning("live.ledger_unavailable", error=str(error))
         finally:
             self._hub.detach(listener)

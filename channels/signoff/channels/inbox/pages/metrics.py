@@ -20,7 +20,7 @@ from signoff.core.cards.card import one_line
 from signoff.core.directory.queues import QUEUE
 
 LOOKED: Final = 1_000
-"""How many of the requests that ended last the metrics cover."""
+"""The most requests that the metrics cover, the latest ended first."""
 
 ROWS: Final = 40
 """How many rows of tools and weeks are shown."""
@@ -88,7 +88,7 @@ class Chart:
 
 
 class ChartPages(Pages):
-    """Shows figures."""
+    """Shows metrics."""
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""

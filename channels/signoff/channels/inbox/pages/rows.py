@@ -1,4 +1,4 @@
-"""An approval as one line of a list."""
+"""Turns an approval into a line of a list."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from signoff.core.directory.queues import QUEUE
 
 _LONGEST: Final = 240
 _LIKE_ROWS: Final = re.compile(r", [^,]*: ")
-"""A value that reads as several, where they stand in one line."""
+"""A value that would look like several arguments in one line."""
 _MOST_NAMES: Final = 3
 _SOON: Final = timedelta(hours=1)
 _TODAY: Final = timedelta(hours=8)
@@ -44,7 +44,7 @@ OUTCOMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """A moment, for machines, for people, and as seen from now."""
+    """A time: for machines, for people, and relative to the present."""
 
     iso: str
     text: str
@@ -52,7 +52,7 @@ class When:
 
     @classmethod
     def of(cls, at: datetime | None, now: datetime, zone: tzinfo) -> When | None:
-        """Return a moment as it is shown to somebody in a time zone; None stays None."""
+        """Return a time as it is shown in a time zone; None stays None."""
         if at is None:
             return None
         about = f"{roughly(now - at)} ago" if at <= now else f"in {roughly(at - now)}"
@@ -63,11 +63,11 @@ class When:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A word or two that stand out.
+    """A highlighted word or two.
 
     Attributes:
         text: The words.
-        kind: How they look: ``late``, ``yes``, ``no``, ``quiet``, or "" for what wants attention.
+        kind: Their style: ``late``, ``yes``, ``no``, ``quiet``, or "" for the default.
     """
 
     text: str
@@ -79,22 +79,22 @@ class Line:
     """One line of a list.
 
     Attributes:
-        id: Of the approval.
-        path: Of its page.
-        title: What it is about.
-        what: The arguments, as far as they fit.
-        requester: Who asked.
+        id: The id of the approval.
+        path: The path of its page.
+        title: Its title.
+        what: The arguments, shortened.
+        requester: The requester.
         since: When it was opened.
-        due: When the present level ends; None where it stays open, or has ended.
-        urgency: How the deadline looks: ``late``, ``soon``, ``today`` or "".
-        day: The day on which it is due, as a heading.
-        ended: When it ended; None where it waits.
-        waits_on: Whose answer it waits for.
-        level: What the level is called, and how many of how many have approved.
-        chips: What stands out.
+        due: When the present level ends; None for an ended approval, and without a deadline.
+        urgency: The style of the deadline: ``late``, ``soon``, ``today`` or "".
+        day: The heading of the day on which it is due.
+        ended: When it ended; None for a pending approval.
+        waits_on: The people whose answers are awaited.
+        level: The name and the progress of the level.
+        chips: The highlighted words.
         batchable: Whether the person may approve it together with others.
-        at_once: The digest, where it may be approved from the list, which shows all of the call;
-            "" elsewhere.
+        at_once: The digest if it can be approved from the list, because the line shows the whole
+            call; else "".
     """
 
     id: str
@@ -115,7 +115,7 @@ class Line:
 
 
 def line(approval: Approval, person: Person, directory: Directory, now: datetime) -> Line:
-    """Return an approval as a line of a list that a person looks at."""
+    """Return the line of an approval for a person."""
     shape, pending = card(approval, directory), approval.state is State.PENDING
     parts = (shape.level, shape.progress) if pending else ()
     decision, zone = approval.decision, directory.zone_of(person.id)
@@ -145,14 +145,14 @@ def line(approval: Approval, person: Person, directory: Directory, now: datetime
 
 
 def _is_whole(shape: Card, what: str) -> bool:
-    """Say whether a line shows all that a person has to read before a yes, and only as it is."""
+    """Return whether a line shows everything that an approver has to read, unchanged."""
     values = [row.value for row in shape.rows]
     more = shape.warnings or shape.hint or shape.hides or shape.comments or len(what) > _LONGEST
     return not more and all(unbroken(one) == one and not _LIKE_ROWS.search(one) for one in values)
 
 
 def by_day(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
-    """Return lines that are sorted by when they are due, in groups of a day each."""
+    """Group lines by the day on which they are due; the lines are sorted by it."""
     return [(day, list(group)) for day, group in groupby(lines, key=lambda one: one.day)]
 
 
@@ -160,11 +160,15 @@ def _urgency(due: datetime | None, now: datetime) -> str:
     if due is None:
         return ""
     left = due - now
-    return "late" if left <= timedelta() else "soon" if left < _SOON else "today" * (left < _TODAY)
+    if left <= timedelta():
+        return "late"
+    if left < _SOON:
+        return "soon"
+    return "today" if left < _TODAY else ""
 
 
 def _day(due: datetime | None, now: datetime, zone: tzinfo) -> str:
-    """Name the day on which something is due, by the clock of the reader."""
+    """Return the heading of a due date, in the time zone of the reader."""
     if due is None:
         return "No deadline"
     if due <= now:
@@ -175,7 +179,7 @@ def _day(due: datetime | None, now: datetime, zone: tzinfo) -> str:
 
 
 def may_answer(approval: Approval, person: Person, directory: Directory, now: datetime) -> bool:
-    """Say whether an answer of a person is waited for, as far as one can say in advance."""
+    """Return whether the answer of a person is awaited now."""
     claim = approval.claim_at(now)
     return (
         approval.state is State.PENDING
@@ -188,14 +192,14 @@ def may_answer(approval: Approval, person: Person, directory: Directory, now: da
 
 
 def names(people: Iterable[str], directory: Directory) -> str:
-    """Name people, the first of them where there are many."""
+    """Return the names of people; of many only the first ones, and the number of the others."""
     found = [one_line(directory.shown(id_)) for id_ in people]
     more = len(found) - _MOST_NAMES
     return ", ".join(found[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def queues_seen(person: Person, directory: Directory) -> list[str]:
-    """Return the queues that a person may look into: their own, or all."""
+    """Return the queues that a person may see: their own, or all."""
     found = names_of(directory) if person.sees_all else names_for(directory, person.id)
     return [one for one in found if one.startswith(QUEUE)]
 

@@ -1,4 +1,4 @@
-"""What the pages show one person of an approval, and what that person may do."""
+"""The view of one person on an approval, and the moves that the person may make."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _ANY: Final = "…"
 
 
 class Mode(StrEnum):
-    """What a person can do about an approval."""
+    """The ways in which the page of an approval is shown."""
 
     DECIDE = "decide"
-    """Say yes or no here."""
+    """The person can approve or reject here."""
     ANSWER_FIRST = "answer_first"
-    """Say no here; a yes begins with the mail."""
+    """The person can reject here; an approval begins with the mail."""
     CONFIRM = "confirm"
-    """Confirm the yes that was said by mail, or say no."""
+    """The person can confirm the approval of the first step, or reject."""
     WATCH = "watch"
-    """See how it stands; others decide."""
+    """Others decide."""
     OVER = "over"
-    """Read how it ended."""
+    """It has ended, at least for this person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +63,19 @@ class May:
 
     Attributes:
         decide: Approve or reject.
-        grant: Approve calls like it, too.
+        grant: Approve similar calls, too.
         claim: Reserve the decision.
         release: Give a claim back.
         comment: Write a comment.
-        ask: Put a question to the requester.
+        ask: Ask the requester a question.
         answer: Answer the question that is open, as the requester.
-        withdraw: Take the question back.
+        withdraw: Withdraw the request.
+        operates: They act as an operator, who needs a reason to withdraw it.
         remind: Remind the people whose answer is awaited.
         extend: How much may be added to the deadline; zero if it may not be moved.
         glass: Break the glass: run a frozen or unanswered call alone.
-        hand_on: The people whose places may be given to others.
-        to: The people who may get them; the list may be cut.
+        hand_on: The approvers whom they may replace by others.
+        to: The people who may replace them; the list may be cut.
     """
 
     decide: bool = False
@@ -85,6 +86,7 @@ class May:
     ask: bool = False
     answer: bool = False
     withdraw: bool = False
+    operates: bool = False
     remind: bool = False
     extend: timedelta = timedelta()
     glass: bool = False
@@ -97,13 +99,13 @@ class View:
     """One approval, as one person sees it.
 
     Attributes:
-        mode: What they can do about it.
-        card: What is asked.
-        may: What they may do.
-        said: What they said by mail, and have to confirm.
-        over: How it ended, or why it is over for them.
+        mode: How the page is shown.
+        card: The request.
+        may: The moves that they may make.
+        said: Their approval in the first step, which they have to confirm.
+        over: How it ended, or why it has ended for them.
         ended: When it ended.
-        why_not: Why others decide and they do not, "" if that is obvious.
+        why_not: Why they cannot decide, "" if that is obvious.
         vote: Their vote, if it has not ended the approval.
         claimed_until: When the present claim ends.
     """
@@ -130,29 +132,34 @@ def may_see(approval: Approval, person: Person, directory: Directory) -> bool:
 
 def may(approval: Approval, person: Person, directory: Directory, now: datetime) -> May:
     """Return what a person may do now: the moves that the approval would accept."""
-    glass = _taken(lambda: approval.may_break_glass(person, directory, now=now))
+    glass = _is_permitted(lambda: approval.may_break_glass(person, directory, now=now))
     if approval.state is not State.PENDING:
         return May(glass=glass)
     who = collaboration.acting(approval, person, directory)
     claim = approval.claim_at(now)
     several = bool(approval.queues) or len(approval.ballot.awaited) > 1
-    decide = _taken(lambda: approval.may_decide(person, directory, now=now))
-    extend = _taken(lambda: collaboration.may_extend(approval, who, directory, now=now))
-    places, to = _places(approval, person, who, directory, now)
+    decide = _is_permitted(lambda: approval.may_decide(person, directory, now=now))
+    extend = _is_permitted(lambda: collaboration.may_extend(approval, who, directory, now=now))
+    places, to = _replaceable(approval, person, who, directory, now)
     mine = approval.is_requester(person, directory)
     return May(
         decide=decide,
         grant=decide and person.id in givers(approval),
         claim=several
         and claim is None
-        and _taken(lambda: collaboration.claim(approval, person, directory, now=now)),
-        release=_taken(lambda: collaboration.release(approval, who, directory, now=now)),
-        comment=_taken(lambda: collaboration.may_comment(approval, who, directory)),
-        ask=_taken(lambda: collaboration.ask_back(approval, person, directory, text=_ANY, now=now)),
+        and _is_permitted(lambda: collaboration.claim(approval, person, directory, now=now)),
+        release=_is_permitted(lambda: collaboration.release(approval, who, directory, now=now)),
+        comment=_is_permitted(lambda: collaboration.may_comment(approval, who, directory)),
+        ask=_is_permitted(
+            lambda: collaboration.ask_back(approval, person, directory, text=_ANY, now=now)
+        ),
         answer=approval.open_question is not None
-        and _taken(lambda: collaboration.may_answer_back(approval, person, directory, now=now)),
+        and _is_permitted(
+            lambda: collaboration.may_answer_back(approval, person, directory, now=now)
+        ),
         withdraw=mine or isinstance(who, Operator),
-        remind=_taken(lambda: collaboration.remind_now(approval, who, directory, now=now)),
+        operates=isinstance(who, Operator),
+        remind=_is_permitted(lambda: collaboration.remind_now(approval, who, directory, now=now)),
         extend=collaboration.time_to_add(approval) if extend else timedelta(),
         glass=glass,
         hand_on=places,
@@ -163,7 +170,7 @@ def may(approval: Approval, person: Person, directory: Directory, now: datetime)
 def view(approval: Approval, person: Person, directory: Directory, now: datetime) -> View:
     """Return what a person is shown of an approval that they may see."""
     step, claim = approval.step_of(person.id), approval.claim_at(now)
-    over = _over(approval, person, directory, now)
+    over = _ended_for(approval, person, directory, now)
     allowed, why_not = may(approval, person, directory, now), ""
     if over is not None:
         mode = Mode.OVER
@@ -188,7 +195,7 @@ def view(approval: Approval, person: Person, directory: Directory, now: datetime
     )
 
 
-def _taken(move: Callable[[], object]) -> bool:
+def _is_permitted(move: Callable[[], object]) -> bool:
     try:
         move()
     except DecisionRefused:
@@ -196,17 +203,17 @@ def _taken(move: Callable[[], object]) -> bool:
     return True
 
 
-def _places(
+def _replaceable(
     approval: Approval, person: Person, who: Who, directory: Directory, now: datetime
 ) -> tuple[tuple[Person, ...], tuple[Person, ...]]:
-    """Return the people whose places a person may give away, and who may get them."""
+    """Return the approvers whom a person may replace, and the people who may replace them."""
     own = [found for one in approval.ballot.own if (found := directory.get(one)) is not None]
 
     def goes(of: Person) -> bool:
         by = person if of.id == person.id else who
         # The form asks for a second factor if one is needed.
         given = Assurance.SECOND_FACTOR
-        return _taken(
+        return _is_permitted(
             lambda: collaboration.may_reassign(
                 approval, by, directory, of=of, now=now, assurance=given
             )
@@ -217,7 +224,7 @@ def _places(
         return (), ()
 
     def fits(one: Person) -> bool:
-        return one.id != person.id and _taken(
+        return one.id != person.id and _is_permitted(
             lambda: collaboration.may_take(approval, one, directory)
         )
 
@@ -225,7 +232,9 @@ def _places(
     return (places, to) if to else ((), ())
 
 
-def _over(approval: Approval, person: Person, directory: Directory, now: datetime) -> Words | None:
+def _ended_for(
+    approval: Approval, person: Person, directory: Directory, now: datetime
+) -> Words | None:
     if approval.state is not State.PENDING:
         # The person who has withdrawn it reads the same text as all others.
         reader = "" if approval.state is State.WITHDRAWN else person.id

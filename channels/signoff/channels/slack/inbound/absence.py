@@ -14,19 +14,19 @@ from slack_sdk.models.views import View
 
 from signoff.broker.decisions import Decisions
 from signoff.broker.hand_over import hand_over, waits_for
-from signoff.channels.absence import absence_words, handover_words, waiting_words
+from signoff.channels.absence import absence_words, handed_words, waiting_words
 from signoff.channels.slack.inbound.acks import (
     ASK_OPERATOR,
     LATER,
     STRANGER,
     Ack,
-    guard,
-    guarded,
-    instead,
+    handled_key,
+    mark_handled,
+    replace_modal,
     source_of,
 )
 from signoff.channels.slack.inbound.payloads import Actor, Submission
-from signoff.channels.slack.inbound.submitted import Misfilled, errors_at, given
+from signoff.channels.slack.inbound.submitted import InvalidInput, errors_at, given
 from signoff.channels.slack.outbound import views
 from signoff.channels.slack.outbound.channel import NAME
 from signoff.core.approvals import moves as core_moves
@@ -42,7 +42,7 @@ _HAND_OVER: Final = "To hand over all of it for good, set the absence again and 
 _END: Final = 'choose "Say that you are away" again once it has begun, and tick "I am back"'
 
 
-class SlackLeavings:
+class AbsenceModal:
     """Sets and ends absences.
 
     Args:
@@ -81,13 +81,13 @@ class SlackLeavings:
         """
         person = await self._who(submission.actor)
         if person is None:
-            return instead(views.notice_view(STRANGER, ASK_OPERATOR))
+            return replace_modal(views.notice_view(STRANGER, ASK_OPERATOR))
         source = source_of(submission.actor, submission.view)
         if await self._seen(source):
             return None
         try:
             absence = await self._set_absence(submission, person, source)
-        except Misfilled as problem:
+        except InvalidInput as problem:
             return errors_at({problem.block: problem})
         except LedgerError as error:
             if await self._seen(source):
@@ -106,7 +106,7 @@ class SlackLeavings:
                 log.warning("slack.not_handed_over", person=person.id, problem=str(error))
                 waiting = LATER
         words = absence_words(absence, directory, end=_END, waiting=waiting)
-        return instead(views.notice_view(words.headline, words.text, title="Noted"))
+        return replace_modal(views.notice_view(words.headline, words.text, title="Noted"))
 
     async def _waiting(self, submission: Submission, person: Person, absence: Absence) -> str:
         """Hand over the pending requests of a person who ticked that; return what was done.
@@ -122,7 +122,7 @@ class SlackLeavings:
         actor = submission.actor
         who = core_moves.Actor(person, NAME, {"user": actor.user, "team": actor.team})
         handed = await hand_over(decisions, waiting, who, of=person, to=delegate)
-        return handover_words(handed, delegate)
+        return handed_words(handed, delegate)
 
     async def _set_absence(
         self, submission: Submission, person: Person, source: str
@@ -130,31 +130,33 @@ class SlackLeavings:
         """Return the absence that was set, None for a person who is back.
 
         Raises:
-            Misfilled: The absence cannot be set; nothing was done.
+            InvalidInput: The absence cannot be set; nothing was done.
         """
         actor, people = submission.actor, self._decisions.people
         more = {"channel": NAME, "user": actor.user, "team": actor.team}
-        also = guarded(source)
+        also = mark_handled(source)
         if given(submission, views.BACK, "selected_options"):
             try:
                 await people.come_back(person, by=person.id, more=more, also=also)
             except AbsenceRefused as error:
-                raise Misfilled(views.BACK, str(error)) from error
+                raise InvalidInput(views.BACK, str(error)) from error
             return None
         today = person.day(await self._decisions.ledger.now())
         start = _day(submission, views.FIRST_DAY)
         end = _day(submission, views.LAST_DAY)
         if end < start:
             text = f"It would end on {end}, before it begins on {start}."
-            raise Misfilled(views.LAST_DAY, text)
+            raise InvalidInput(views.LAST_DAY, text)
         delegate = await self._delegate(given(submission, views.STANDS_IN, "selected_user"))
+        if not delegate and given(submission, views.HAND_OVER, "selected_options"):
+            raise InvalidInput(views.STANDS_IN, "Choose the person who gets your requests.")
         absence = Absence(start=start, end=end, delegate=delegate)
         try:
             return await people.leave(person, absence, by=person.id, more=more, also=also)
         except AbsenceRefused as error:
             # If the days are valid, the problem is the delegate.
             at = views.LAST_DAY if end < today or not delegate else views.STANDS_IN
-            raise Misfilled(at, str(error)) from error
+            raise InvalidInput(at, str(error)) from error
 
     async def _delegate(self, user: object) -> str:
         if not isinstance(user, str) or not user:
@@ -162,7 +164,7 @@ class SlackLeavings:
         # Slack returns the team; the modal has only the id.
         found = await self._who(Actor(user, ""))
         if found is None:
-            raise Misfilled(
+            raise InvalidInput(
                 views.STANDS_IN,
                 "Signoff does not know this person. Choose somebody who is asked, too, or ask your "
                 "operator to add them to the directory.",
@@ -170,14 +172,14 @@ class SlackLeavings:
         return found.id
 
     async def _seen(self, source: str) -> bool:
-        return await self._decisions.ledger.raw(guard(source)) is not None
+        return await self._decisions.ledger.raw(handled_key(source)) is not None
 
 
 def _day(submission: Submission, block: str) -> date:
     text = given(submission, block, "selected_date")
     if not isinstance(text, str) or not text:
-        raise Misfilled(block, "Choose a day.")
+        raise InvalidInput(block, "Choose a day.")
     try:
         return datetime.strptime(text, "%Y-%m-%d").date()  # noqa: DTZ007 -- a day does not have a time zone
     except ValueError as error:
-        raise Misfilled(block, "This is not a day: choose one like 2026-12-24.") from error
+        raise InvalidInput(block, "This is not a day: choose one like 2026-12-24.") from error

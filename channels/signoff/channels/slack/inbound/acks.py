@@ -1,4 +1,4 @@
-"""The acknowledgements to Slack, and the keys that mark what was handled before."""
+"""The acknowledgements to Slack, and the records of handled clicks and submissions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from signoff.core.directory.people import Directory, Person
 Ack = dict[str, Any] | None
 """The acknowledgement to Slack: empty, or an action for the modal."""
 
-STRANGER: Final = "You are not among the people of Signoff here."
+STRANGER: Final = "Signoff does not know you."
 ASK_OPERATOR: Final = "Ask your operator to add you, or your Slack id, to the directory."
 """The advice to a user who is not in the directory."""
 
@@ -33,22 +33,22 @@ def source_of(actor: Actor, nonce: str) -> str:
     return hashlib.sha256(f"{actor.user}\0{nonce}".encode()).hexdigest()[:16]
 
 
-def guard(source: str) -> str:
-    """Return the key that marks it as handled."""
+def handled_key(source: str) -> str:
+    """Return the key of the record that a click or submission was handled."""
     return f"slack:{source}"
 
 
-def guarded(source: str) -> Change:
-    """Return the change that marks it as handled; a second commit of it is refused."""
-    return Change().put_raw(guard(source), "1", ttl=_REMEMBERED)
+def mark_handled(source: str) -> Change:
+    """Return the change that records it as handled; a second commit is refused."""
+    return Change().put_raw(handled_key(source), "1", ttl=_REMEMBERED)
 
 
-def instead(view: View) -> Ack:
+def replace_modal(view: View) -> Ack:
     """Return the acknowledgement that replaces the submitted modal with another one."""
     return {"response_action": "update", "view": view.to_dict()}
 
 
-def told_instead(refused: Refused, person: Person | None, directory: Directory) -> Ack:
+def refusal_modal(refused: Refused, person: Person | None, directory: Directory) -> Ack:
     """Return the acknowledgement that replaces a modal with the reason of its refusal."""
     words = refusal_of(refused, person, directory).words
-    return instead(notice_view(words.headline, words.text))
+    return replace_modal(notice_view(words.headline, words.text))

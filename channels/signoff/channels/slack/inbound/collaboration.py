@@ -17,9 +17,9 @@ from signoff.broker.ledger.ledger import Current
 from signoff.broker.ledger.listing import requests
 from signoff.channels.answers import Answers
 from signoff.channels.incoming import Answer
-from signoff.channels.slack.inbound.acks import ASK_OPERATOR, LATER, STRANGER, Ack, told_instead
+from signoff.channels.slack.inbound.acks import ASK_OPERATOR, LATER, STRANGER, Ack, refusal_modal
 from signoff.channels.slack.inbound.payloads import Actor, Submission
-from signoff.channels.slack.inbound.submitted import Misfilled, errors_at, given, text_in
+from signoff.channels.slack.inbound.submitted import InvalidInput, errors_at, given, text_in
 from signoff.channels.slack.outbound import views
 from signoff.channels.slack.references import (
     ANSWER,
@@ -44,14 +44,14 @@ Who = Callable[[Actor], Awaitable[Person | None]]
 MODALS: Final = frozenset({ANSWER, COMMENT, REASSIGN, EXTEND, WITHDRAW})
 """The modals that this module handles, and the clicks that open them."""
 
-_LOOKED_AT: Final = 200
+_MOST_READ: Final = 200
 """The most requests to read, the newest first; older ones are not shown."""
 
 _AT: Final = {REASSIGN: views.TO, EXTEND: views.LENGTH}
 """The blocks that show why a move is not possible; other modals show it at the text."""
 
 
-class SlackMenu:
+class CollaborationModals:
     """Handles the moves that decide nothing.
 
     Args:
@@ -75,7 +75,7 @@ class SlackMenu:
         person = await self._who(actor)
         if person is None:
             return views.notice_view(STRANGER, ASK_OPERATOR)
-        found = await requests(self._decisions.ledger, person, limit=_LOOKED_AT)
+        found = await requests(self._decisions.ledger, person, limit=_MOST_READ)
         waiting = [one for _, one in found if one is not None and one.state is State.PENDING]
         directory = self._decisions.directory
         return views.requests_view(
@@ -93,7 +93,7 @@ class SlackMenu:
             DecisionRefused: The person may not make the move.
         """
         approval = seen.approval
-        self._judge(action, approval, person, seen.now)
+        self._require_permitted(action, approval, person, seen.now)
         shape = card(approval, self._decisions.directory)
         if action == COMMENT:
             return views.comment_view(shape, about)
@@ -117,12 +117,12 @@ class SlackMenu:
             DecisionRefused: The person may not make the move, or not any more; nothing was done.
         """
         action = submission.callback
-        self._judge(action, seen.approval, person, seen.now)
+        self._require_permitted(action, seen.approval, person, seen.now)
         at = _AT.get(action, views.REASON)
         try:
             move = await self._move(submission, person)
             outcome = await self._answers.make(answer, person, move, is_final=_is_final, seen=seen)
-        except Misfilled as problem:
+        except InvalidInput as problem:
             return errors_at({problem.block: problem})
         except LedgerError as error:
             log.warning("slack.not_recorded", approval=seen.approval.id, problem=str(error))
@@ -131,9 +131,11 @@ class SlackMenu:
             return None
         if not _is_final(outcome.error):
             return errors_at({at: outcome.error})
-        return told_instead(outcome, person, self._decisions.directory)
+        return refusal_modal(outcome, person, self._decisions.directory)
 
-    def _judge(self, action: str, approval: Approval, person: Person, now: datetime) -> None:
+    def _require_permitted(
+        self, action: str, approval: Approval, person: Person, now: datetime
+    ) -> None:
         """Refuse a person who may not make the move.
 
         Raises:
@@ -155,7 +157,7 @@ class SlackMenu:
         """Return the move that a modal describes.
 
         Raises:
-            Misfilled: The modal is incomplete or invalid.
+            InvalidInput: The modal is incomplete or invalid.
         """
         text = text_in(submission, views.REASON)
         if submission.callback == WITHDRAW:
@@ -163,7 +165,7 @@ class SlackMenu:
         if submission.callback == ANSWER:
             return moves.AnswerBack(text=text)
         if not text:
-            raise Misfilled(views.REASON, "There are no words in it.")
+            raise InvalidInput(views.REASON, "There are no words in it.")
         if submission.callback == COMMENT:
             return moves.Comment(text=text)
         if submission.callback == EXTEND:
@@ -172,7 +174,7 @@ class SlackMenu:
         # Slack returns the team; the modal has only the id.
         found = await self._who(Actor(user, "")) if isinstance(user, str) and user else None
         if found is None:
-            raise Misfilled(
+            raise InvalidInput(
                 views.TO,
                 "Signoff does not know this person. Choose somebody else, or ask your operator to "
                 "add them to the directory.",
@@ -189,13 +191,13 @@ def _length(submission: Submission) -> timedelta:
     """Return the additional time that a modal asks for.
 
     Raises:
-        Misfilled: It is not a duration.
+        InvalidInput: It is not a duration.
     """
     text = text_in(submission, views.LENGTH)
     try:
         length = parse_duration(text)
     except ValueError as error:
-        raise Misfilled(views.LENGTH, "Write it like 30m, 4h or 1d.") from error
+        raise InvalidInput(views.LENGTH, "Write it like 30m, 4h or 1d.") from error
     if not isinstance(length, timedelta) or length <= timedelta():
-        raise Misfilled(views.LENGTH, "Write it like 30m, 4h or 1d.")
+        raise InvalidInput(views.LENGTH, "Write it like 30m, 4h or 1d.")
     return length

@@ -23,17 +23,17 @@ from signoff.channels.form_fields import Field, PayloadErrors, fields
 from signoff.channels.incoming import Answer, Notice, answer_back
 from signoff.channels.pipeline.reply_tokens import Holder
 from signoff.channels.slack.form import fits
-from signoff.channels.slack.inbound.absence import SlackLeavings
+from signoff.channels.slack.inbound.absence import AbsenceModal
 from signoff.channels.slack.inbound.acks import (
     LATER,
     Ack,
-    guard,
-    guarded,
-    instead,
+    handled_key,
+    mark_handled,
+    refusal_modal,
+    replace_modal,
     source_of,
-    told_instead,
 )
-from signoff.channels.slack.inbound.collaboration import MODALS, SlackMenu
+from signoff.channels.slack.inbound.collaboration import MODALS, CollaborationModals
 from signoff.channels.slack.inbound.identity import Identities
 from signoff.channels.slack.inbound.payloads import Actor, Click, Shortcut, Submission, read_payload
 from signoff.channels.slack.inbound.submitted import (
@@ -94,9 +94,9 @@ log = structlog.get_logger(__name__)
 _TRIGGER: Final = 2.5
 """Seconds; a trigger is valid for three."""
 
-_AT_ONCE: Final = {CLAIM: moves.Claim(), RELEASE: moves.Release()}
+_WITHOUT_MODAL: Final = {CLAIM: moves.Claim(), RELEASE: moves.Release()}
 _MENU: Final = frozenset({ANSWER, *MENU})
-_OURS: Final = frozenset({APPROVE, REJECT, DETAILS, ASK, MORE, REVOKE, *_AT_ONCE, *_MENU})
+_OURS: Final = frozenset({APPROVE, REJECT, DETAILS, ASK, MORE, REVOKE, *_WITHOUT_MODAL, *_MENU})
 _PREFIX: Final = "signoff."
 
 _NOT_OURS: Final = "This request is not known here."
@@ -104,7 +104,9 @@ _NOT_OPENED: Final = "Slack did not open the form. Choose it again."
 _USED: Final = "exchanged_trigger_id"
 """Slack's error for a trigger that has opened a modal already: it opens only one."""
 
-_OVER: Final = frozenset({_USED, "expired_trigger_id", "trigger_expired", "invalid_trigger_id"})
+_NOT_RETRIED: Final = frozenset(
+    {_USED, "expired_trigger_id", "trigger_expired", "invalid_trigger_id"}
+)
 """Errors after which the same trigger cannot be tried again."""
 
 Show = Callable[[str, View], Awaitable[None]]
@@ -126,8 +128,8 @@ class SlackHandler:
         self._answers = Answers(decisions)
         self._web = web
         self._identities = identities
-        self._leavings = SlackLeavings(decisions, self._who)
-        self._menu = SlackMenu(decisions, self._answers, self._who)
+        self._absences = AbsenceModal(decisions, self._who)
+        self._collaboration = CollaborationModals(decisions, self._answers, self._who)
 
     async def handle(self, payload: Mapping[str, Any]) -> Ack:
         """Handle a payload, and return the acknowledgement.
@@ -142,22 +144,22 @@ class SlackHandler:
         await self._decisions.roster.refresh()
         match wanted:
             case Click() as click:
-                await self._clicked(click)
+                await self._handle_click(click)
                 return None
             case Shortcut() as shortcut:
-                await self._chosen(shortcut)
+                await self._handle_shortcut(shortcut)
                 return None
             case Submission(callback=callback) as submission if callback == AWAY:
-                return await self._leavings.take(submission)
+                return await self._absences.take(submission)
             case Submission() as submission:
-                return await self._submitted(submission)
+                return await self._handle_submission(submission)
         return None
 
-    async def _chosen(self, shortcut: Shortcut) -> None:
+    async def _handle_shortcut(self, shortcut: Shortcut) -> None:
         if shortcut.callback == AWAY:
-            view = await self._leavings.view(shortcut.actor)
+            view = await self._absences.view(shortcut.actor)
         elif shortcut.callback == REQUESTS:
-            view = await self._menu.requests(shortcut.actor)
+            view = await self._collaboration.requests(shortcut.actor)
         else:
             log.info("slack.not_ours", shortcut=shortcut.callback[:80])
             return
@@ -167,7 +169,7 @@ class SlackHandler:
             log.warning("slack.no_modal", problem=str(error))
             await self._say_directly(shortcut.actor, _NOT_OPENED)
 
-    async def _clicked(self, click: Click) -> None:
+    async def _handle_click(self, click: Click) -> None:
         if click.action not in _OURS:
             log.info("slack.not_ours", action=click.action[:80])
             return
@@ -179,7 +181,7 @@ class SlackHandler:
         try:
             seen = await self._ledger.current(reference.approval)
         except ApprovalNotFound:
-            await self._whisper(click, _NOT_OURS)
+            await self._say_unknown(click, _NOT_OURS)
             return
         approval = seen.approval
         person = await self._who(click.actor)
@@ -232,15 +234,15 @@ class SlackHandler:
             await self._answers.make(answer, person, moves.Remind(), seen=seen)
             return
         if click.action in _MENU:
-            await self._open(click, self._menu.view(click.action, seen, person, about))
+            await self._open(click, self._collaboration.view(click.action, seen, person, about))
             return
         approval.may_decide(person, directory, now=seen.now)
         shown = card(approval, directory)
         wanted, offered = fields(approval), person.id in shown.offer.who
         if click.action == APPROVE:
             _must_fit(approval, person, wanted)
-        if click.action in _AT_ONCE:
-            await self._answers.make(answer, person, _AT_ONCE[click.action], seen=seen)
+        if click.action in _WITHOUT_MODAL:
+            await self._answers.make(answer, person, _WITHOUT_MODAL[click.action], seen=seen)
         elif click.action == ASK:
             await self._open(click, views.ask_view(shown, about))
         elif click.action == DETAILS:
@@ -254,7 +256,7 @@ class SlackHandler:
         else:
             await self._answers.make(answer, person, moves.Approve(), seen=seen)
 
-    async def _submitted(self, submission: Submission) -> Ack:
+    async def _handle_submission(self, submission: Submission) -> Ack:
         if submission.callback not in {APPROVE, REJECT, ASK, *MODALS}:
             return None
         reference = read_reference(submission.metadata)
@@ -263,23 +265,23 @@ class SlackHandler:
         try:
             seen = await self._ledger.current(reference.approval)
         except ApprovalNotFound:
-            return instead(views.notice_view(_NOT_OURS, ""))
+            return replace_modal(views.notice_view(_NOT_OURS, ""))
         person = await self._who(submission.actor)
         where = read_receipt(reference.copy_of)
         answer = self._answer(submission.actor, reference, person, where, submission.view)
         if await self._seen(answer):
             return None
         try:
-            known = _known(person, seen.approval, reference)
+            known = _require_known(person, seen.approval, reference)
             if submission.callback in MODALS:
-                return await self._menu.take(submission, seen, known, answer)
-            return await self._filled_in(submission, seen, known, answer)
+                return await self._collaboration.take(submission, seen, known, answer)
+            return await self._handle_decision(submission, seen, known, answer)
         except DecisionRefused as error:
             wanted = submission.callback.removeprefix(_PREFIX)
             await self._answers.refuse(answer, error, person, wanted=wanted, seen=seen)
-            return told_instead(Refused(seen.approval, error), person, self._decisions.directory)
+            return refusal_modal(Refused(seen.approval, error), person, self._decisions.directory)
 
-    async def _filled_in(
+    async def _handle_decision(
         self, submission: Submission, seen: Current, person: Person, answer: Answer
     ) -> Ack:
         """Take the decision in a modal, or return the errors of its fields.
@@ -303,7 +305,7 @@ class SlackHandler:
         except LedgerError as error:
             log.warning("slack.not_recorded", approval=approval.id, problem=str(error))
             return errors_at({first_block(approval): LATER})
-        return None if isinstance(outcome, Taken) else _shown(outcome, person, directory)
+        return None if isinstance(outcome, Taken) else _refusal(outcome, person, directory)
 
     async def _who(self, actor: Actor) -> Person | None:
         """Return the person of a user.
@@ -332,14 +334,14 @@ class SlackHandler:
             token="",
             source=source,
             reply_to="",
-            also=guarded(source),
+            also=mark_handled(source),
             to=f"{where.channel}/{actor.user}" if where is not None else actor.user,
             more={"user": actor.user, "team": actor.team},
         )
 
     async def _seen(self, answer: Answer) -> bool:
         """Return whether this click was handled before: an envelope can come twice."""
-        return await self._ledger.raw(guard(answer.source)) is not None
+        return await self._ledger.raw(handled_key(answer.source)) is not None
 
     async def _reconcile(self, approval: Approval, reference: Reference, receipt: Receipt) -> None:
         """Record the delivery of a card that is in Slack but not in the ledger."""
@@ -356,7 +358,7 @@ class SlackHandler:
         if deliveries.found_copy(approval, key, NAME, str(receipt), now=approval.opened_at)[1]:
             await self._ledger.decide_again(attempt)
 
-    async def _whisper(self, click: Click, text: str) -> None:
+    async def _say_unknown(self, click: Click, text: str) -> None:
         """Tell a person that the ledger does not know the card they pressed."""
         view = views.notice_view(text, "It may be from another installation, or too old.")
         try:
@@ -387,7 +389,7 @@ class SlackHandler:
                 try:
                     await show(click.trigger, view)
                 except SlackError as error:
-                    if isinstance(error, SlackRefused) and error.code in _OVER:
+                    if isinstance(error, SlackRefused) and error.code in _NOT_RETRIED:
                         raise
                     log.info("slack.modal_tried_again", problem=str(error))
                     await self._show_again(show, click.trigger, view)
@@ -409,7 +411,7 @@ def _is_final(error: ApprovalError) -> bool:
     return not isinstance(error, PayloadError | GrantRefused)
 
 
-def _shown(refused: Refused, person: Person, directory: Directory) -> Ack:
+def _refusal(refused: Refused, person: Person, directory: Directory) -> Ack:
     """Return why a modal was refused: as errors of fields, or as another modal."""
     match refused.error:
         case GrantRefused() as error:
@@ -418,7 +420,7 @@ def _shown(refused: Refused, person: Person, directory: Directory) -> Ack:
             return errors_at({views.REASON: error})
         case PayloadError() as error:
             return errors_of(refused.approval, {error.key: error})
-    return told_instead(refused, person, directory)
+    return refusal_modal(refused, person, directory)
 
 
 def _must_fit(approval: Approval, person: Person, wanted: Sequence[Field]) -> None:
@@ -437,7 +439,7 @@ def _must_fit(approval: Approval, person: Person, wanted: Sequence[Field]) -> No
         )
 
 
-def _known(person: Person | None, approval: Approval, reference: Reference) -> Person:
+def _require_known(person: Person | None, approval: Approval, reference: Reference) -> Person:
     """Return the person who has submitted a modal, if it is about this call.
 
     Raises:

@@ -46,7 +46,7 @@ def make_slack_router(settings: SlackSettings, handler: SlackHandler) -> Router:
             log.info("slack.refused", kind=problem.kind, peer=_peer(request))
             return problem.response()
         except SlackPayloadUnreadable as error:
-            return Problem(422, "invalid", "The payload is not taken", str(error)).response()
+            return Problem(422, "invalid", "The payload cannot be read", str(error)).response()
         except (LedgerError, SlackDeferred) as error:
             log.warning("slack.not_recorded", problem=str(error))
             words = "Nothing was recorded: press it again."
@@ -71,16 +71,16 @@ def _payload(verifier: SignatureVerifier, request: Request, body: bytes) -> dict
         # The SDK reads the timestamp as a number, the body as UTF-8 and the signature as ASCII.
         genuine = False
     if not genuine:
-        words = "X-Slack-Signature does not fit the body, or its timestamp is over 5 minutes away."
+        words = "X-Slack-Signature does not match the body, or its timestamp is over 5 minutes off."
         raise Problem(401, "not-signed", "The request is not signed by Slack", words)
     try:
         (text,) = parse_qs(body.decode(), max_num_fields=10)["payload"]
         payload = json.loads(text)
     except (ValueError, KeyError, RecursionError) as error:
         words = "Send a form with one field, payload, that contains JSON."
-        raise Problem(422, "invalid", "The body is no interaction of Slack's", words) from error
+        raise Problem(422, "invalid", "The body is not an interaction from Slack", words) from error
     if not isinstance(payload, dict):
-        raise Problem(422, "invalid", "The payload is no object", "A JSON object is wanted.")
+        raise Problem(422, "invalid", "The payload is not an object", "Send a JSON object.")
     return payload
 
 

@@ -22,6 +22,8 @@ log = structlog.get_logger(__name__)
 
 _REMEMBERED: Final = 600.0
 _MOST: Final = 10_000
+_UNKNOWN: Final = frozenset({"user_not_found", "user_not_visible"})
+"""The errors for users who do not exist, or whom the app may not see."""
 
 
 class _Known(NamedTuple):
@@ -72,6 +74,9 @@ class Identities:
             member = await self._web.member(actor.user)
         except SlackRefused as error:
             log.warning("slack.user_unknown", user=actor.user, problem=str(error))
+            if error.code not in _UNKNOWN:
+                # Slack refuses our token, which says nothing about the user.
+                raise SlackDeferred(str(error)) from error
             return None
         own = at_home or (bool(me.enterprise) and member.enterprise == me.enterprise)
         if not actor.team:

@@ -22,7 +22,7 @@ from signoff.core.cards.card import one_line
 from signoff.core.grants.moves import GiveGrant
 
 
-class Misfilled(Exception):
+class InvalidInput(Exception):
     """An error in one block of a modal."""
 
     def __init__(self, block: str, text: str) -> None:

@@ -97,10 +97,10 @@ def opening(message: Message) -> tuple[str, list[Block]]:
 def bundle_blocks(message: Message) -> list[Block]:
     """Return the blocks of a bundle: a section for each request, with a link button."""
     head = HeaderBlock(text=plain(one_line(message.headline), HEADER))
-    return [head, *_paragraphs(message.text), *map(_listed, message.entries)]
+    return [head, *_paragraphs(message.text), *map(_entry_block, message.entries)]
 
 
-def _listed(entry: Entry) -> SectionBlock:
+def _entry_block(entry: Entry) -> SectionBlock:
     said = plain(one_line(entry.title), _ENTRY).text
     if entry.outcome:
         return SectionBlock(text=plain(f"▪️ {said}: {one_line(entry.outcome)}", _SUMMARY))
@@ -138,7 +138,7 @@ def card_blocks(message: Message, *, inbox: str = "", group: str = "") -> list[B
     mention = [SectionBlock(text=markup(f"<!subteam^{escape(group, _ID)}>"))] if group else []
     buttons = _buttons(card, to=message.person, inbox=inbox)
     head = _head(card, open_still=True)
-    return [*mention, *head, *_missing(card, inbox), buttons, _marks(card)]
+    return [*mention, *head, *_where_to_approve(card, inbox), buttons, _small_print(card)]
 
 
 def outcome_blocks(message: Message) -> list[Block]:
@@ -149,7 +149,7 @@ def outcome_blocks(message: Message) -> list[Block]:
         DividerBlock(),
         SectionBlock(text=plain(f"{mark} {one_line(message.headline)}", _SUMMARY)),
         *_paragraphs(message.text),
-        _marks(message.card),
+        _small_print(message.card),
     ]
 
 
@@ -195,7 +195,7 @@ def metadata(message: Message) -> Json:
 def _head(card: Card, *, open_still: bool) -> Iterator[Block]:
     whole = is_whole(card)
     yield HeaderBlock(text=plain(card.title, HEADER))
-    yield SectionBlock(fields=_who(card, open_still=open_still))
+    yield SectionBlock(fields=_requester_and_deadline(card, open_still=open_still))
     if card.warnings:
         said = "\n".join(f"⚠️ {one}" for one in card.warnings)
         yield SectionBlock(text=plain(said, _LINE * 2))
@@ -205,14 +205,14 @@ def _head(card: Card, *, open_still: bool) -> Iterator[Block]:
         yield SectionBlock(text=plain(NO_ARGUMENTS))
     yield from rows_of(card, whole=whole)
     if open_still:
-        yield from _standing(card)
+        yield from _progress(card)
     yield from _explanation(card)
     if open_still and card.fields:
         names = ", ".join(row.name for row in card.fields)
         yield SectionBlock(text=plain(f"To be filled in: {names}", _SUMMARY))
 
 
-def _missing(card: Card, inbox: str) -> Iterator[Block]:
+def _where_to_approve(card: Card, inbox: str) -> Iterator[Block]:
     """Yield where the request can be approved, if the card does not show the whole call."""
     if is_whole(card):
         return
@@ -226,7 +226,7 @@ def _missing(card: Card, inbox: str) -> Iterator[Block]:
         yield SectionBlock(text=plain(f"⚠️ {text} You can reject it here."))
 
 
-def _standing(card: Card) -> Iterator[Block]:
+def _progress(card: Card) -> Iterator[Block]:
     """Yield why the person is asked, who answered, and who is still asked."""
     lines = [
         card.escalated,
@@ -252,7 +252,7 @@ def _explanation(card: Card) -> Iterator[Block]:
         yield ContextBlock(elements=[who, markup(f"until {date(card.claimed_until)}")])
 
 
-def _who(card: Card, *, open_still: bool) -> list[TextObject]:
+def _requester_and_deadline(card: Card, *, open_still: bool) -> list[TextObject]:
     """Return the requester and the deadline, which must be visible above the buttons."""
     said: list[TextObject] = [plain(f"Requested by {card.requester}", _SUMMARY)]
     if open_still and card.deadline is not None:
@@ -262,7 +262,7 @@ def _who(card: Card, *, open_still: bool) -> list[TextObject]:
     return said
 
 
-def _marks(card: Card) -> ContextBlock:
+def _small_print(card: Card) -> ContextBlock:
     """Return the ids of the call in small print; the Details modal shows more."""
     return ContextBlock(elements=[plain(f"digest {short_digest(card.digest)}")])
 

@@ -35,10 +35,10 @@ _LOOK_BACK: Final = timedelta(days=2)
 _CLOCKS_DIFFER: Final = timedelta(hours=1)
 """Allows for a difference between Slack's clock and the ledger's."""
 
-_NO_WORD: Final = 1.0
+_DEFAULT_PAUSE: Final = 1.0
 """Seconds to wait if Slack limits us and does not say for how long."""
 
-_LEDGER_AWAY: Final = 5.0
+_LEDGER_RETRY: Final = 5.0
 _GONE: Final = frozenset(
     {"message_not_found", "cant_update_message", "edit_window_closed", "is_inactive"}
     | {"channel_not_found", "is_archived", "thread_not_found"}
@@ -93,7 +93,7 @@ class SlackChannel:
             if wait:
                 problem = f"It waits for its turn: {call.method}."
                 return Retry(wait, problem, counted=False, unsure=message.unsure)
-            return await limited(partial(self._delivered, message, call), message)
+            return await limited(partial(self._deliver, message, call), message)
 
         return list(
             await asyncio.gather(
@@ -108,18 +108,18 @@ class SlackChannel:
             return await self._pace.take(wishes)
         except LedgerUnavailable as error:
             log.warning("slack.pace_unknown", problem=str(error))
-            return [_LEDGER_AWAY] * len(wishes)
+            return [_LEDGER_RETRY] * len(wishes)
 
     async def _translated(self, step: Callable[[], Awaitable[T]], message: Message) -> T | Result:
         """Run a step, and return an error as a result."""
         try:
             return await step()
         except SlackDeferred as error:
-            return _put_off(error, message)
+            return _retry_later(error, message)
         except SlackRefused as error:
             return Refused(str(error))
         except LedgerError as error:
-            return Retry(_LEDGER_AWAY, str(error), counted=False, unsure=message.unsure)
+            return Retry(_LEDGER_RETRY, str(error), counted=False, unsure=message.unsure)
         except Exception as error:
             log.exception("slack.not_delivered", message=message.id)
             return Retry(0, f"{type(error).__name__}: {error}")
@@ -134,31 +134,31 @@ class SlackChannel:
             return there or Call(POST, await self._conversation(message.address))
         if message.kind in {Kind.OUTCOME, Kind.UPDATE}:
             return Call(UPDATE) if thread else Delivered(message.thread)
-        if _whispered(message):
+        if _is_whispered(message):
             return Call(WHISPER)
         return Call(POST, thread.channel if thread else await self._conversation(message.address))
 
-    async def _delivered(self, message: Message, call: Call) -> Result:
+    async def _deliver(self, message: Message, call: Call) -> Result:
         try:
             match call.method:
                 case "chat.update":
-                    return await self._rewritten(message)
+                    return await self._rewrite(message)
                 case "chat.postEphemeral":
-                    return await self._told_in_place(message)
+                    return await self._whisper(message)
             if message.kind in {Kind.CARD, Kind.BUNDLE}:
-                return await self._card(message, call.channel)
-            return await self._notice(message, call.channel)
+                return await self._post_card(message, call.channel)
+            return await self._post_notice(message, call.channel)
         except SlackDeferred as error:
-            await self._rest(call, error)
+            await self._pause_calls(call, error)
             raise
         except SlackRefused as error:
             if error.code == "channel_not_found" and await self._conversations.forget(
                 _place(message.address)
             ):
-                raise SlackDeferred(f"{error} It is looked up anew.") from error
+                raise SlackDeferred(f"{error} It is looked up again.") from error
             raise
 
-    async def _card(self, message: Message, channel: str) -> Result:
+    async def _post_card(self, message: Message, channel: str) -> Result:
         metadata = blocks.metadata(message)
         seen = extent(message.card) if message.kind is Kind.CARD else Shown.CUT
         looked = False
@@ -167,7 +167,7 @@ class SlackChannel:
                 there, looked = await self._posted_before(channel, message)
             except SlackDeferred as error:
                 # Slack limited the history, not the post.
-                return _put_off(error, message)
+                return _retry_later(error, message)
             if there is not None:
                 log.info("slack.reconciled", message=message.id)
                 return Delivered(str(there), copy="reconciled", shown=seen)
@@ -189,20 +189,20 @@ class SlackChannel:
         """
         payload = blocks.metadata(message)["event_payload"]
         since, until = message.at - _LOOK_BACK, message.at + _CLOCKS_DIFFER
-        await self._ready(HISTORY)
+        await self._take_slot(HISTORY)
         try:
             return await self._web.find_card(
                 channel, payload, since=since.timestamp(), until=until.timestamp()
             )
         except SlackDeferred as error:
-            await self._rest(Call(HISTORY), error)
+            await self._pause_calls(Call(HISTORY), error)
             raise
         except SlackRefused as error:
             # Without this scope a second card is possible; a click on it reconciles it.
             log.warning("slack.cannot_look_back", message=message.id, problem=str(error))
             return None, False
 
-    async def _rewritten(self, message: Message) -> Result:
+    async def _rewrite(self, message: Message) -> Result:
         text, shown = blocks.summary(message), blocks.outcome_blocks(message)
         if message.kind in {Kind.UPDATE, Kind.BUNDLE}:
             text, shown = blocks.opening(message)
@@ -221,7 +221,7 @@ class SlackChannel:
         shown_now = extent(message.card) if message.kind is Kind.UPDATE else Shown.UNKNOWN
         return Delivered(message.thread, copy=lost or "updated", shown=shown_now)
 
-    async def _told_in_place(self, message: Message) -> Result:
+    async def _whisper(self, message: Message) -> Result:
         """Show a user a notice in the conversation in which they clicked."""
         channel, _, user = message.address.partition("/")
         said, text = blocks.notice_blocks(message), blocks.summary(message)
@@ -232,7 +232,7 @@ class SlackChannel:
             log.info("slack.told_directly", message=message.id, problem=str(error))
             return Delivered(str(await self._web.post(await self._conversation(user), text, said)))
 
-    async def _notice(self, message: Message, channel: str) -> Result:
+    async def _post_notice(self, message: Message, channel: str) -> Result:
         thread = read_receipt(message.thread)
         said, text = blocks.notice_blocks(message), blocks.summary(message)
         receipt = await self._web.post(channel, text, said, thread=thread.ts if thread else "")
@@ -248,22 +248,22 @@ class SlackChannel:
         async def ready(method: str) -> None:
             nonlocal called
             called = ""
-            await self._ready(method)
+            await self._take_slot(method)
             called = method
 
         try:
             return await self._conversations.of(place, ready)
         except SlackDeferred as error:
             if called:
-                await self._rest(Call(called), error)
+                await self._pause_calls(Call(called), error)
             raise
 
-    async def _rest(self, call: Call, error: SlackDeferred) -> None:
+    async def _pause_calls(self, call: Call, error: SlackDeferred) -> None:
         """Stop such calls, in all processes, for as long as Slack asked."""
         if error.limited and self._pace is not None and error.after:
-            await self._pace.rest(call, error.after)
+            await self._pace.pause(call, error.after)
 
-    async def _ready(self, method: str) -> None:
+    async def _take_slot(self, method: str) -> None:
         """Take a slot for a look-up.
 
         Raises:
@@ -275,9 +275,9 @@ class SlackChannel:
             raise SlackDeferred(problem, after=wait, limited=True)
 
 
-def _put_off(error: SlackDeferred, message: Message) -> Retry:
+def _retry_later(error: SlackDeferred, message: Message) -> Retry:
     """Return when to try again; a call that Slack limited does not count as an attempt."""
-    after = error.after or (_NO_WORD if error.limited else 0)
+    after = error.after or (_DEFAULT_PAUSE if error.limited else 0)
     unsure = message.unsure or error.unsure
     return Retry(after, str(error), counted=not error.limited, unsure=unsure)
 
@@ -287,7 +287,7 @@ def _place(address: str) -> str:
     return address if "@" in address else blocks.place_and_group(address)[0]
 
 
-def _whispered(message: Message) -> bool:
+def _is_whispered(message: Message) -> bool:
     """Return whether only one user sees the notice in a conversation: ``C0OPS/U0CLEO``."""
     channel, _, user = message.address.partition("/")
     return bool(user) and channel[:1] in _CONVERSATIONS and "@" not in user

@@ -39,8 +39,8 @@ class Conversations:
         self._web = web
         self._app = app
         self._ledger = ledger
-        self._found: dict[str, str] = {}
-        self._kept: set[str] = set()
+        self._without_ledger: dict[str, str] = {}
+        self._from_ledger: set[str] = set()
         self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def of(self, place: str, ready: Ready) -> str:
@@ -54,12 +54,9 @@ class Conversations:
             SlackError: Slack cannot answer, or may not be called now.
             LedgerError: Redis cannot be reached.
         """
-        if place not in self._found:
-            # A burst of cards for one person causes one look-up.
-            async with self._asking[place]:
-                if place not in self._found:
-                    self._found[place] = await self._kept_of(place) or await self._new(place, ready)
-        return self._found[place]
+        # A burst of cards for one person causes one look-up.
+        async with self._asking[place]:
+            return await self._known(place) or await self._look_up(place, ready)
 
     async def forget(self, place: str) -> bool:
         """Forget a conversation that Slack no longer knows.
@@ -70,31 +67,34 @@ class Conversations:
         Raises:
             LedgerError: Redis cannot be reached.
         """
-        if place not in self._kept or self._ledger is None:
+        if place not in self._from_ledger or self._ledger is None:
             return False
-        self._kept.discard(place)
-        self._found.pop(place, None)
+        self._from_ledger.discard(place)
         if (record := await self._ledger.raw(self._key(place))) is not None:
             await self._ledger.commit(Change().put_raw(self._key(place), "", was=record[0]))
         return True
 
-    async def _kept_of(self, place: str) -> str:
+    async def _known(self, place: str) -> str:
+        """Return the result of an earlier look-up, "" if there is none or it has expired."""
         if self._ledger is None:
-            return ""
+            return self._without_ledger.get(place, "")
         record = await self._ledger.raw(self._key(place))
         if record is None:
+            self._from_ledger.discard(place)
             return ""
-        self._kept.add(place)
+        self._from_ledger.add(place)
         return record[1]
 
-    async def _new(self, place: str, ready: Ready) -> str:
+    async def _look_up(self, place: str, ready: Ready) -> str:
         user = place.rpartition("/")[2]
         if "@" in place:
             await ready("users.lookupByEmail")
             user = await self._web.user_of(place)
         await ready("conversations.open")
         found = await self._web.direct(user)
-        if self._ledger is not None:
+        if self._ledger is None:
+            self._without_ledger[place] = found
+        else:
             kept = _KEPT_BY_ADDRESS if "@" in place else _KEPT
             try:
                 await self._ledger.commit(Change().put_raw(self._key(place), found, ttl=kept))

@@ -76,7 +76,7 @@ class Pace:
             [Wish(name, limits_of(call), deadline) for name, call, deadline in calls]
         )
 
-    async def rest(self, call: Call, seconds: float) -> None:
+    async def pause(self, call: Call, seconds: float) -> None:
         """Stop such calls for a number of seconds, because Slack asked for it.
 
         Raises:

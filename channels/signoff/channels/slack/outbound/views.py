@@ -76,8 +76,9 @@ BACK: Final = "back"
 MOST_REQUESTS: Final = 20
 """The most requests in one modal, of three blocks each."""
 
-_ABOUT_WHOM: Final = 500
+_LONGEST_NAMES: Final = 500
 _ABOUT: Final = 4
+"""The blocks of a modal for the title, the warnings and the hint, and one for small print."""
 _MOST_PIECES: Final = 20
 
 
@@ -219,11 +220,11 @@ def requests_view(waiting: Sequence[tuple[Card, str]], *, more: bool = False) ->
     blocks: list[Block] = []
     for card, awaited in waiting[:MOST_REQUESTS]:
         reference = Reference(approval=card.approval, digest=short_digest(card.digest)).text()
-        whom = plain(f"Waits for {awaited or 'nobody can be asked yet'}", _ABOUT_WHOM)
+        whom = f"Waits for {awaited}" if awaited else "Nobody can be asked yet"
         until = [markup(f"Answer until *{in_their_zone(card.deadline)}*")] if card.deadline else []
         blocks += [
             SectionBlock(text=plain(card.title, SECTION)),
-            ContextBlock(elements=[whom, *until]),
+            ContextBlock(elements=[plain(whom, _LONGEST_NAMES), *until]),
             ActionsBlock(
                 elements=[
                     ButtonElement(text=plain("Remind"), action_id=REMIND, value=reference),
@@ -232,7 +233,7 @@ def requests_view(waiting: Sequence[tuple[Card, str]], *, more: bool = False) ->
             ),
         ]
     if not blocks:
-        blocks.append(SectionBlock(text=plain("Nothing that you have asked for waits.")))
+        blocks.append(SectionBlock(text=plain("You have no pending requests.")))
     if more:
         blocks.append(ContextBlock(elements=[plain("… and more that are older")]))
     return _view(DETAILS, "What you asked for", blocks)
