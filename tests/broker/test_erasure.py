@@ -221,7 +221,7 @@ async def test_an_erasure_that_was_broken_off_is_finished(
     counts: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Before its commit nothing has changed; after it, the next archiving finishes the erasure."""
+    """Before its commit the archive is unchanged; after it, the next archiving finishes it."""
     await ended(still_ledger, still_decider)
     await archiver(still_ledger, files, after=timedelta()).once()
     real = Anchor.put
@@ -252,6 +252,30 @@ async def test_an_erasure_that_was_broken_off_is_finished(
     assert "mara@example.com" not in text_of(files)
     await reading.verify(still_ledger, files)
     assert all(one.suffix == ".jsonl" for one in files.folder.iterdir())
+
+
+async def test_a_repeated_erasure_knows_whose_requests_they_were(
+    still_ledger: Ledger,
+    still_decider: Decider,
+    files: ArchiveFiles,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Undelivered results of their requests are gone, even though the archive names nobody now."""
+    _, (approval,) = await ended(still_ledger, still_decider)
+    record = json.dumps({"approval": approval.id, "answer": "paid 2500"})
+    await still_ledger.commit(Change().put_raw("mcp:1", record, ttl=timedelta(days=1)))
+    await archiver(still_ledger, files, after=timedelta()).once()
+
+    def place(*_: object, **options: object) -> None:
+        if options.get("replaces"):
+            raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ArchiveFiles, "place", place)
+        with pytest.raises(Crash):
+            await erase(still_ledger, files, redaction(RILEY), by="ops", why="asked")
+    await erase(still_ledger, files, redaction(RILEY), by="ops", why="asked")
+    assert await still_ledger.raw("mcp:1") is None
 
 
 def test_a_receipt_that_names_somebody_goes_whole() -> None:

@@ -135,8 +135,18 @@ def _looks(approval: Approval) -> tuple[object, ...]:
     return approval.claimed, approval.comments, approval.deadline, approval.level, votes
 
 
-def rewrite(change: Change, approval: Approval, asked: Asked) -> None:
-    """Add work to a change: rewrite an open card, once for each version of the approval."""
+def rewrite(change: Change, approval: Approval, asked: Asked, *, cause: str = "") -> None:
+    """Add work to a change: rewrite an open card.
+
+    It adds nothing while the same work is in the outbox, even if a process is writing the card
+    already. So a change that the approval does not record needs a cause.
+
+    Args:
+        change: The change to extend.
+        approval: The approval.
+        asked: The person who has the card.
+        cause: What has changed besides the approval, "" for nothing.
+    """
     change.send(
         UpdateCard(
             channel=asked.channel,
@@ -144,6 +154,7 @@ def rewrite(change: Change, approval: Approval, asked: Asked) -> None:
             person=asked.key,
             level_key=asked.level_key,
             version=approval.version,
+            cause=cause,
         )
     )
 

@@ -120,6 +120,8 @@ async def erase(
         for name in files.unplaced(_SUFFIX):
             files.drop(name)  # left by an erasure that was interrupted before its commit
         theirs = await asyncio.to_thread(_owned, files, anchor, redaction)
+        # Before the archive is redacted, so that a repeated erasure still knows their requests.
+        await _forget(ledger, redaction, theirs)
         swaps, count = await asyncio.to_thread(_rewrite, files, anchor, redaction, theirs)
         sums = {one.sequence: one.sha256 for one in swaps}
         after = anchor.model_copy(
@@ -132,7 +134,6 @@ async def erase(
         event = Event(what=What.ERASED, at=await ledger.now(), by=by, why=why, more=more)
         await ledger.commit(hold.fence(anchor.put(Change(), after).note([event])))
         await recovered(ledger, files, hold)
-    await _forget(ledger, redaction, theirs)
     await _forget_sessions(ledger, redaction)
     await SearchIndex(ledger).drop()
     log.info("person.erased", placeholder=redaction.placeholder, files=len(swaps))
