@@ -90,13 +90,13 @@ async def test_who_decided_is_gone_and_what_was_decided_stays(
             assert name not in text
     assert await still_ledger.raw("absences") == (2, '{"cleo": {}}')
     for run, approval in ((old, first), (fresh, second)):
-        kept, events = await reading.show(still_ledger, files, approval.id)
+        kept, events = await reading.find(still_ledger, files, approval.id)
         assert isinstance(kept, Approval)
         assert (kept.digest, kept.call) == (approval.digest, approval.call)
         assert kept.decision is not None
         assert (kept.decision.by, kept.decision.reason) == (PLACEHOLDER, "")
         assert PLACEHOLDER in {one.by for one in events}
-        assert (await reading.show(still_ledger, files, run.id))[0] == run
+        assert (await reading.find(still_ledger, files, run.id))[0] == run
     verified = await reading.verify(still_ledger, files, expect_head=head)
     (last,) = [one async for _, one, _ in audit.entries(still_ledger.store) if "erased" in one]
     assert '"by":"ops"' in last
@@ -114,11 +114,11 @@ async def test_who_asked_is_gone_with_what_they_asked_for(
     for text in (text_of(files), await text_in(still_ledger)):
         for name in ("riley", "Riley", "2500", "conference"):
             assert name not in text
-    kept, _ = await reading.show(still_ledger, files, approval.id)
+    kept, _ = await reading.find(still_ledger, files, approval.id)
     assert isinstance(kept, Approval)
     assert (kept.call.name, kept.call.args, kept.state) == ("reimburse", {}, approval.state)
     assert kept.digest == approval.digest
-    old, _ = await reading.show(still_ledger, files, run.id)
+    old, _ = await reading.find(still_ledger, files, run.id)
     assert isinstance(old, Run)
     assert (old.user, old.message, old.state) == (PLACEHOLDER, "[erased]", run.state)
     await reading.verify(still_ledger, files)

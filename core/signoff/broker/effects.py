@@ -184,7 +184,7 @@ def open_approval(change: Change, approval: Approval, events: Iterable[Event]) -
 
 def tell_result(change: Change, approval: Approval, *, remarks: str = "") -> None:
     """Add work to a change: tell the deciders and the requester the result of the call."""
-    for asked in told_of_decision(approval):
+    for asked in cards_of_decider(approval):
         change.send(
             ReportResult(
                 channel=asked.channel, approval=approval.id, person=asked.key, remarks=remarks
@@ -196,7 +196,7 @@ def tell_result(change: Change, approval: Approval, *, remarks: str = "") -> Non
 
 def tell_failure(change: Change, approval: Approval, problem: str) -> None:
     """Add work to a change: tell the deciders and the requester that the call failed."""
-    for asked in told_of_decision(approval):
+    for asked in cards_of_decider(approval):
         change.send(
             ReportFailure(
                 channel=asked.channel, approval=approval.id, person=asked.key, problem=problem
@@ -206,8 +206,8 @@ def tell_failure(change: Change, approval: Approval, problem: str) -> None:
         announce(change, approval, Milestone.FAILED, problem=problem)
 
 
-def told_of_decision(approval: Approval) -> list[Asked]:
-    """Return the card of the person who decided, and the common cards."""
+def cards_of_decider(approval: Approval) -> list[Asked]:
+    """Return the card of the person who decided, and the cards that several people share."""
     if approval.decision is None or not approval.decision.by:
         return []
     theirs = {approval.decision.by, ""}
