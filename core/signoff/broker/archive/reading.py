@@ -73,14 +73,14 @@ async def _verify(
             copy = copies.pop(entry.id, None)
             if copy is not None and copy != (entry.text, entry.link):
                 raise AuditBroken(
-                    f"Entry {entry.id} is not as it is in the archive.", entry=entry.id
+                    f"Entry {entry.id} differs from its copy in the archive.", entry=entry.id
                 )
     chain = walk.chain
     if (chain.link, chain.count) != (anchor.link, anchor.count):
-        raise AuditBroken("The archive does not end where the ledger goes on.", entry="-")
+        raise AuditBroken("The ledger does not continue where the archive ends.", entry="-")
     if copies:
         first = next(iter(copies))
-        raise AuditBroken(f"Entry {first} was put in: the archive does not have it.", entry=first)
+        raise AuditBroken(f"Entry {first} was inserted: it is not in the archive.", entry=first)
     expected = "" if walk.seen else expect_head
     async for entry_id, text, _ in audit.entries(ledger.store, after=anchor.entry):
         walk.note(entry_id, text)
@@ -124,7 +124,7 @@ class _Walk:
                     self.chain.count,
                 ):
                     raise ArchiveBroken(
-                        f"{self._files.path(sequence)} does not go on from the file before."
+                        f"{self._files.path(sequence)} does not continue the previous file."
                     )
                 case Entry():
                     self.seen = self.chain.follow(*line) == self._expect or self.seen
@@ -155,7 +155,7 @@ class _Walk:
         """Check that each file has the checksum that the audit names."""
         if anchor.swaps:
             raise ArchiveBroken(
-                "An erasure was broken off. `signoff archive run` finishes it; then verify again."
+                "An erasure was interrupted. `signoff archive run` finishes it; then verify again."
             )
         for sequence, sha256 in self._sums.items():
             if self._noted.get(sequence) != sha256:
