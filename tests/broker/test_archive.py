@@ -105,14 +105,14 @@ async def test_what_ended_long_ago_is_in_the_archive_and_nowhere_else(
     assert (done.files, done.runs, done.entries) == ([1], 1, 12)
     with pytest.raises(ApprovalNotFound):
         await still_ledger.approval(approvals[0].id)
-    kept, events = await reading.show(still_ledger, files, approvals[0].id)
+    kept, events = await reading.find(still_ledger, files, approvals[0].id)
     assert kept == approvals[0]
     assert [one.what for one in events][-2:] == [What.FINISHED, What.RESUMED]
-    assert (await reading.show(still_ledger, files, run.id))[0] == run
+    assert (await reading.find(still_ledger, files, run.id))[0] == run
     found = await reading.verify(still_ledger, files, expect_head=head)
     assert (found.entries, found.archived, found.files) == (13, 12, 1)
     with pytest.raises(NotArchived):
-        await reading.show(still_ledger, files, "run_none")
+        await reading.find(still_ledger, files, "run_none")
 
 
 async def test_an_ended_run_leaves_no_byte_in_redis(
@@ -282,7 +282,7 @@ async def test_a_run_in_doubt_goes_when_somebody_has_settled_it(
     await still_ledger.commit(Change().note([settled]))
     clock.advance(DAYS + timedelta(seconds=1))
     assert (await archiver(still_ledger, files).once()).runs == 1
-    kept, events = await reading.show(still_ledger, files, run.id)
+    kept, events = await reading.find(still_ledger, files, run.id)
     assert isinstance(kept, Run)
     assert kept.state is RunState.IN_DOUBT
     assert events[-1] == settled
@@ -374,7 +374,7 @@ async def test_what_changes_at_that_moment_stays(
     await reading.verify(still_ledger, files)
     await archiver(still_ledger, files).once()
     assert await all_records(still_ledger, files) == [f"run:{run.id}", f"approval:{approval.id}"]
-    kept, _ = await reading.show(still_ledger, files, approval.id)
+    kept, _ = await reading.find(still_ledger, files, approval.id)
     assert getattr(kept, "reported", False)
 
 

@@ -25,6 +25,7 @@ from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change, groups
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.submit import submit
 from signoff.broker.work import ResumeRun
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import State
@@ -484,3 +485,11 @@ async def test_an_approval_its_run_and_the_clock_at_once(
         await still_ledger.current(approval.id)
     with pytest.raises(ApprovalNotFound):
         await still_ledger.current("ap_none")
+
+
+async def test_a_refused_addition_submits_no_run(ledger: Ledger) -> None:
+    """The error says what has changed, and not that a run is missing."""
+    await ledger.commit(Change().put_raw("key:1", "taken"))
+    with pytest.raises(Conflict, match="key:1"):
+        await submit(ledger, "finance", "hi", user="riley", also=Change().put_raw("key:1", "again"))
+    assert await ledger.recent_runs() == []

@@ -90,13 +90,13 @@ async def test_who_decided_is_gone_and_what_was_decided_stays(
             assert name not in text
     assert await still_ledger.raw("absences") == (2, '{"cleo": {}}')
     for run, approval in ((old, first), (fresh, second)):
-        kept, events = await reading.show(still_ledger, files, approval.id)
+        kept, events = await reading.find(still_ledger, files, approval.id)
         assert isinstance(kept, Approval)
         assert (kept.digest, kept.call) == (approval.digest, approval.call)
         assert kept.decision is not None
         assert (kept.decision.by, kept.decision.reason) == (PLACEHOLDER, "")
         assert PLACEHOLDER in {one.by for one in events}
-        assert (await reading.show(still_ledger, files, run.id))[0] == run
+        assert (await reading.find(still_ledger, files, run.id))[0] == run
     verified = await reading.verify(still_ledger, files, expect_head=head)
     (last,) = [one async for _, one, _ in audit.entries(still_ledger.store) if "erased" in one]
     assert '"by":"ops"' in last
@@ -114,11 +114,11 @@ async def test_who_asked_is_gone_with_what_they_asked_for(
     for text in (text_of(files), await text_in(still_ledger)):
         for name in ("riley", "Riley", "2500", "conference"):
             assert name not in text
-    kept, _ = await reading.show(still_ledger, files, approval.id)
+    kept, _ = await reading.find(still_ledger, files, approval.id)
     assert isinstance(kept, Approval)
     assert (kept.call.name, kept.call.args, kept.state) == ("reimburse", {}, approval.state)
     assert kept.digest == approval.digest
-    old, _ = await reading.show(still_ledger, files, run.id)
+    old, _ = await reading.find(still_ledger, files, run.id)
     assert isinstance(old, Run)
     assert (old.user, old.message, old.state) == (PLACEHOLDER, "[erased]", run.state)
     await reading.verify(still_ledger, files)
@@ -221,7 +221,7 @@ async def test_an_erasure_that_was_broken_off_is_finished(
     counts: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Before its commit nothing has changed; after it, the next archiving finishes the erasure."""
+    """Before its commit the archive is unchanged; after it, the next archiving finishes it."""
     await ended(still_ledger, still_decider)
     await archiver(still_ledger, files, after=timedelta()).once()
     real = Anchor.put
@@ -243,7 +243,7 @@ async def test_an_erasure_that_was_broken_off_is_finished(
         with pytest.raises(Crash):
             await erase(still_ledger, files, redaction(MARA), by="ops", why="asked")
     if counts:
-        with pytest.raises(ArchiveBroken, match="broken off"):
+        with pytest.raises(ArchiveBroken, match="interrupted"):
             await reading.verify(still_ledger, files)
         await archiver(still_ledger, files).once()
     else:
@@ -252,6 +252,30 @@ async def test_an_erasure_that_was_broken_off_is_finished(
     assert "mara@example.com" not in text_of(files)
     await reading.verify(still_ledger, files)
     assert all(one.suffix == ".jsonl" for one in files.folder.iterdir())
+
+
+async def test_a_repeated_erasure_knows_whose_requests_they_were(
+    still_ledger: Ledger,
+    still_decider: Decider,
+    files: ArchiveFiles,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Undelivered results of their requests are gone, even though the archive names nobody now."""
+    _, (approval,) = await ended(still_ledger, still_decider)
+    record = json.dumps({"approval": approval.id, "answer": "paid 2500"})
+    await still_ledger.commit(Change().put_raw("mcp:1", record, ttl=timedelta(days=1)))
+    await archiver(still_ledger, files, after=timedelta()).once()
+
+    def place(*_: object, **options: object) -> None:
+        if options.get("replaces"):
+            raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ArchiveFiles, "place", place)
+        with pytest.raises(Crash):
+            await erase(still_ledger, files, redaction(RILEY), by="ops", why="asked")
+    await erase(still_ledger, files, redaction(RILEY), by="ops", why="asked")
+    assert await still_ledger.raw("mcp:1") is None
 
 
 def test_a_receipt_that_names_somebody_goes_whole() -> None:

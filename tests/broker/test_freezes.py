@@ -12,8 +12,8 @@ from signoff.broker import stages
 from signoff.broker.freezes import Freezes
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
-from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.work import TellMove
+from signoff.broker.ledger.ledger import Ledger, Look
+from signoff.broker.work import StartRun, TellMove
 from signoff.channels.pipeline.notices import tell_move
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, Handoff, State
@@ -25,6 +25,7 @@ from signoff.core.base.errors import (
     ApprovalError,
     FreezeRefused,
     Frozen,
+    LedgerUnavailable,
     NotAnApprover,
     NotShownInFull,
     OwnRequest,
@@ -32,6 +33,7 @@ from signoff.core.base.errors import (
     SecondFactorNeeded,
 )
 from signoff.core.cards.card import card
+from signoff.core.directory.people import Directory
 
 WHY = "the bank called"
 
@@ -204,3 +206,35 @@ async def test_breaking_the_glass_takes_what_an_approval_takes(
     assert done.state is State.APPROVED
     with pytest.raises(AlreadyDecided):
         await decider.made(approval.id, breaking(), CLEO, channel="inbox")
+
+
+class _BrokenLedger(Ledger):
+    """A ledger that loses Redis after the commit of a freeze, a thaw or a move."""
+
+    async def pending(self, *, limit: int | None = None) -> list[Approval]:
+        """Fail, as a lost connection does."""
+        raise LedgerUnavailable("gone")
+
+    async def look(self) -> Look:
+        """Fail, as a lost connection does."""
+        raise LedgerUnavailable("gone")
+
+
+async def test_a_freeze_is_not_reported_as_failed_after_its_commit(ledger: Ledger) -> None:
+    """If Redis is lost before the cards are rewritten, the caller still learns the truth."""
+    freezes = Freezes(_BrokenLedger(ledger.store))
+    made = await freezes.freeze(tool="reimburse", by="ops", why=WHY)
+    assert await freezes.all() == (made,)
+    assert await freezes.thaw(tool="reimburse", by="ops") == made
+    assert await freezes.all() == ()
+
+
+async def test_breaking_the_glass_is_not_reported_as_failed_after_its_commit(
+    ledger: Ledger, directory: Directory
+) -> None:
+    """If Redis is lost before the held runs wake, they are checked within a minute."""
+    approval = await with_glass(ledger)
+    await ledger.commit(Change().send(StartRun(app="finance", run="run_1")))
+    broken = Decider(_BrokenLedger(ledger.store), directory)
+    done = await broken.made(approval.id, breaking(), CLEO, channel="cli")
+    assert done.state is State.APPROVED

@@ -1,4 +1,4 @@
-"""The events of a watched turn, on their way to the watchers."""
+"""Streams of the events of watched turns."""
 
 from __future__ import annotations
 
@@ -46,69 +46,69 @@ async def test_events_come_in_order_and_once(ledger: Ledger) -> None:
     """An event that a second worker repeats is not seen twice."""
     run = await submit(ledger)
     for event_id in ("a", "b", "a", "b", "c"):
-        await live.show(ledger, run, event_id, f'"{event_id}"')
+        await live.publish(ledger, run, event_id, f'"{event_id}"')
     await complete(ledger, run)
     assert await seen(ledger, run) == ['"a"', '"b"', '"c"']
 
 
-async def test_an_early_watcher_sees_each_event_as_it_is_shown(ledger: Ledger) -> None:
-    """A watcher does not have to wait for the end of the turn."""
+async def test_an_early_watcher_gets_each_event_at_once(ledger: Ledger) -> None:
+    """A watcher does not wait for the end of the turn."""
     run = await submit(ledger)
     events = live.follow_turn(ledger, run.id, run.pause)
     coming = asyncio.ensure_future(anext(events))
-    await live.show(ledger, run, "a", "first")
+    await live.publish(ledger, run, "a", "first")
     while (text := await coming) == "":
         coming = asyncio.ensure_future(anext(events))
     assert text == "first"
     await complete(ledger, run)
-    await live.look_up(ledger, run)
+    await live.wake_watchers(ledger, run)
     assert [text async for text in events if text] == []
 
 
-async def test_a_mark_by_itself_ends_nothing(ledger: Ledger) -> None:
-    """The record ends the turn, because a worker may put its work back and try again."""
+async def test_a_woken_watcher_waits_for_the_end(ledger: Ledger) -> None:
+    """Only the record of the run says that a turn is over: a worker may try again."""
     run = await submit(ledger)
-    await live.look_up(ledger, run)
+    await live.wake_watchers(ledger, run)
     events = live.follow_turn(ledger, run.id, run.pause)
     assert await anext(events) == ""
     assert isinstance(events, AsyncGenerator)
     await events.aclose()
 
 
-async def test_an_end_without_a_mark_is_seen_all_the_same(ledger: Ledger) -> None:
-    """A worker that dies after its commit sends no end mark."""
+async def test_a_watcher_that_is_not_woken_sees_the_end(ledger: Ledger) -> None:
+    """A worker that dies after its commit wakes nobody."""
     run = await submit(ledger)
     following = asyncio.create_task(seen(ledger, run))
-    await live.show(ledger, run, "a", "last")
+    await live.publish(ledger, run, "a", "last")
     await complete(ledger, run)
     assert await following == ["last"]
 
 
-async def test_an_unwatched_run_is_shown_to_nobody(ledger: Ledger) -> None:
+async def test_events_of_an_unwatched_run_are_not_published(ledger: Ledger) -> None:
     """Such a run leaves no keys in Redis."""
     run = await submit(ledger, WATCHED.model_copy(update={"watched": Watch.NO}))
-    await live.show(ledger, run, "a", "x")
-    await live.look_up(ledger, run)
+    await live.publish(ledger, run, "a", "x")
+    await live.wake_watchers(ledger, run)
     assert await ledger.store.keys("events:") == []
 
 
-async def test_what_was_shown_goes_away_by_itself(ledger: Ledger) -> None:
+async def test_streams_expire(ledger: Ledger) -> None:
     """A stream has an expiry from its first event on."""
     run = await submit(ledger)
-    await live.show(ledger, run, "a", "x")
+    await live.publish(ledger, run, "a", "x")
     (key,) = await ledger.store.keys("events:")
     left = await ledger.store.client.ttl(ledger.store.prefix + key)
     assert 0 < left <= live.KEEP_S
 
 
-async def test_a_turn_does_not_fail_because_nobody_can_be_shown_anything(
+async def test_a_turn_does_not_fail_without_its_stream(
     unused_tcp_port: int,
 ) -> None:
-    """Without Redis, the log has a line and the agent continues."""
+    """Without Redis, a warning is logged and the agent continues."""
     url = f"redis://127.0.0.1:{unused_tcp_port}/0"
     nowhere = Ledger(Store.open(url))
-    await live.show(nowhere, WATCHED, "a", "x")
-    await live.look_up(nowhere, WATCHED)
+    await live.publish(nowhere, WATCHED, "a", "x")
+    await live.wake_watchers(nowhere, WATCHED)
     await nowhere.close()
 
 

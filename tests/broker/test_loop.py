@@ -129,3 +129,31 @@ def test_an_interrupted_wait_ends_the_coroutine(
     with pytest.raises(KeyboardInterrupt):
         loop.run(work())
     assert ended.wait(timeout=60)
+
+
+def test_what_begins_during_the_stop_is_not_left_waiting() -> None:
+    """A thread that calls while the loop stops gets an error instead of waiting forever."""
+    loop = LoopThread()
+    begun, errors = threading.Event(), list[BaseException]()
+
+    def call() -> None:
+        try:
+            loop.run(asyncio.Event().wait())
+        except BaseException as error:  # noqa: BLE001 -- a cancellation is not an Exception
+            errors.append(error)
+
+    late = threading.Thread(target=call, daemon=True)
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            late.start()
+            await asyncio.to_thread(late.join, 5)
+
+    loop.spawn(work())
+    begun.wait()
+    loop.stop()
+    late.join(timeout=5)
+    assert len(errors) == 1

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from builders import CLEO, MARA, paused, people
-from signoff.broker.decisions import Decisions, Extras, Refused, Taken
+from signoff.broker.decisions import Decisions, Extras, Refused, Taken, always
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals import moves
@@ -59,3 +59,16 @@ async def test_what_comes_twice_is_taken_once_and_refused_never(ledger: Ledger) 
     assert isinstance(again, Refused)
     refused = [one for one in await ledger.history(approval.id) if one.what is What.REFUSED_ANSWER]
     assert refused == []
+
+
+async def test_a_refused_message_that_comes_twice_is_refused_once(ledger: Ledger) -> None:
+    """The guard of the first one recognises the second, whose commit could never succeed."""
+    _, (approval,) = await paused(ledger, asked=[MARA])
+    decisions, actor = Decisions(ledger, people()), Actor(CLEO, "slack")
+    for _ in range(2):
+        also = Change().put_raw("click:1", "1", ttl=timedelta(hours=1))
+        extras = Extras(also=also, acknowledges=always)
+        outcome = await decisions.take(approval.id, moves.Approve(), actor, extras)
+        assert isinstance(outcome, Refused)
+    refused = [one for one in await ledger.history(approval.id) if one.what is What.REFUSED_ANSWER]
+    assert len(refused) == 1

@@ -66,6 +66,11 @@ async def test_a_repeated_command_changes_nothing(ledger: Ledger) -> None:
     kept = await records.read(name)
     assert kept is not None
     assert (kept.count, kept.states.app) == (3, {"a": "1"})
+    last = event._replace(id="e11", at=3000.0)
+    for _ in range(2):
+        after = await records.append(name, SeenAt("e10", 2000.0), last)
+        assert not isinstance(after, Refused)
+        assert after.count == 4
 
 
 async def test_what_was_read_before_is_not_read_again(ledger: Ledger) -> None:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.limits.slots import Limit, Slots, Wish
+from signoff.broker.limits.slots import Limit, SlotRequest, Slots
 from signoff.testing import VirtualClock
 
 SECOND = timedelta(seconds=1)
@@ -23,10 +23,10 @@ def slots(still_ledger: Ledger) -> Slots:
     return Slots(still_ledger.store)
 
 
-def wish(name: str, clock: VirtualClock, hours: float | None = None, *limits: Limit) -> Wish:
+def wish(name: str, clock: VirtualClock, hours: float | None = None, *limits: Limit) -> SlotRequest:
     """Return a wish whose deadline is this many hours away."""
     deadline = None if hours is None else clock.now() + timedelta(hours=hours)
-    return Wish(name, limits or (ROOM,), deadline)
+    return SlotRequest(name, limits or (ROOM,), deadline)
 
 
 async def test_one_after_the_other(slots: Slots, clock: VirtualClock) -> None:

@@ -1,8 +1,9 @@
 """The delivery of a card and of its updates, and failures of a channel."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.pipeline import outbox
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.directory.people import Directory
@@ -407,3 +409,49 @@ async def test_cards_say_what_is_frozen_when_they_are_sent(channels: Channels) -
     thawed = channels.channel.find(first.id, Kind.UPDATE)
     assert thawed is not None
     assert thawed.card.warnings == ()
+
+
+class _Interrupted(_Rewriting):
+    """Does something else once, while it rewrites a card."""
+
+    def __init__(self, meanwhile: Callable[[], Awaitable[object]]) -> None:
+        super().__init__()
+        self._meanwhile: Callable[[], Awaitable[object]] | None = meanwhile
+
+    async def deliver(self, messages: Sequence[Message]) -> list[Result]:
+        """Deliver after the other thing."""
+        meanwhile = self._meanwhile
+        if meanwhile is not None and any(one.kind is Kind.UPDATE for one in messages):
+            self._meanwhile = None
+            await meanwhile()
+        return await super().deliver(messages)
+
+
+async def test_a_thaw_while_a_card_is_rewritten_is_shown(channels: Channels) -> None:
+    """The card does not keep the freeze that ended while the channel wrote it."""
+    freezes = Freezes(channels.ledger)
+    channels.channel = _Interrupted(partial(freezes.thaw, tool="reimburse", by="ops"))
+    approval, _ = await channels.ask()
+    await freezes.freeze(tool="reimburse", why="the bank called", by="ops")
+    await channels.delivery.drain()
+    last = channels.channel.find(approval.id, Kind.UPDATE)
+    assert last is not None
+    assert last.card.warnings == ()
+
+
+async def test_a_card_is_rewritten_once_for_a_reader_with_similar_decisions(
+    channels: Channels,
+) -> None:
+    """The sentence about them is added when a card is sent; it is not a change of the card."""
+    channels.channel = _Rewriting()
+    before, _ = await channels.ask()
+    await channels.decider.approve(before.id, MARA, channel="inbox")
+    approval, _ = await channels.ask()
+    await channels.delivery.drain()
+    await channels.decider.made(approval.id, moves.Claim(), MARA, channel="inbox")
+    async with asyncio.timeout(30):
+        await channels.delivery.drain()
+    updates = [one for one in channels.channel.delivered if one.kind is Kind.UPDATE]
+    assert [one.card.similar for one in updates] == [
+        "You decided 1 request like this before: 1 approved."
+    ]

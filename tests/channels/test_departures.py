@@ -247,3 +247,13 @@ async def test_after_the_offer_it_can_still_be_handed_over(opened: Open) -> None
     assert ({*here.ballot.own}, here.ballot.need) == ({"dan", "cleo"}, 2)
     await office.decider.approve(approval.id, DAN, channel="cli")
     assert (await office.now(approval)).state is State.PENDING
+
+
+async def test_an_approval_that_is_gone_keeps_none_of_the_others(opened: Open) -> None:
+    """It is reported, and the other approvals are handed over."""
+    office, approval = await opened(level("mara"))
+    (here,) = await waits_for(office.channels.ledger, "mara")
+    gone = here.model_copy(update={"id": "ap_aaaaaaaaaaaaaaaa"})
+    handed = await hand_over(office.decider, [gone, here], Actor(MARA, "cli"), of=MARA, to=CLEO)
+    assert [one.id for one in handed.done] == [approval.id]
+    assert [one.id for one, _ in handed.refused] == [gone.id]

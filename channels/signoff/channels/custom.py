@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 RESERVED_NAMES: Final = frozenset(
     {"email", "slack", "inbox", "cli", "api", "deadline", "settings", "withdrawn", "superseded"}
 )
-"""Names with a meaning of their own in the audit: an answer on the inbox page, for instance, is better
-proven than one of another channel."""
+"""Names with a meaning of their own in the audit: an answer on the inbox page, for instance, is
+better proven than one of another channel."""
 
 
 class AddedChannel(BaseModel):

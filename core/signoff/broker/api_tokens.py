@@ -1,7 +1,7 @@
-"""API tokens in the ledger: made, found again by what they carry, and revoked.
+"""Creates, finds and revokes API tokens.
 
-A token is ``signoff_<id>_<secret>``. The ledger knows only the SHA-256 of the secret, which has 256
-random bits, so who can read the ledger cannot use it; the text itself is shown once.
+A token is ``signoff_<id>_<secret>``. The ledger has only the SHA-256 of the secret, which has 256
+random bits. So the ledger's contents are no use for signing in, and a token is shown only once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from signoff.core.directory.people import Directory
 log = structlog.get_logger(__name__)
 
 PREFIX: Final = "signoff_"
-"""What every token begins with."""
+"""The prefix of every token."""
 
 _KEYS: Final = "access:"
 _FORM: Final = re.compile(r"signoff_([a-z2-7]{10})_([a-z2-7]{52})")
@@ -46,23 +46,23 @@ async def create(
     apps: tuple[str, ...] = (),
     expires_at: datetime | None = None,
 ) -> tuple[str, Access]:
-    """Make a token.
+    """Create a token.
 
     Args:
-        ledger: Where it is kept.
-        scopes: What it is good for.
-        by: Who makes it, for the audit.
-        name: See `Access`, as for the following.
+        ledger: The ledger.
+        scopes: The scopes of the token; see `Access` for these and the following.
+        by: Who creates it, for the audit.
+        name: The name.
         person: The id of a person.
         users: ADK users.
-        apps: Agents.
+        apps: Apps.
         expires_at: When it expires (UTC).
 
     Returns:
-        The token, which can never be found out again, and what is kept of it.
+        The token, which is not stored, and its record.
 
     Raises:
-        InvalidToken: Nobody may have such a token.
+        InvalidToken: The parts contradict each other, or the token has expired already.
     """
     now = await ledger.now()
     secret = _random(32)
@@ -83,7 +83,7 @@ async def create(
         first = error.errors(include_url=False, include_input=False)[0]
         raise InvalidToken(f"{first['msg'].removeprefix('Value error, ')}.") from error
     if access.has_expired(now):
-        raise InvalidToken("It would have expired before it was made.")
+        raise InvalidToken("The expiry is in the past.")
     await ledger.commit(_put(Change(), access))
     return f"{PREFIX}{access.id}_{secret}", access
 
@@ -91,21 +91,21 @@ async def create(
 def issue(
     change: Change, *, instance: str, name: str, app: str, seed: bytes, by: str, now: datetime
 ) -> tuple[str, str]:
-    """Add to a change the credential of an instance.
+    """Add the token of a program's instance to a change.
 
     Args:
-        change: Added to.
+        change: The change to extend.
         instance: The id of the instance.
-        name: What the token is called in the audit.
-        app: The app as which it asks.
-        seed: Random bytes of which the token is made: the same ones make the same token.
-        by: Who makes it, for the audit.
+        name: The name of the token.
+        app: The app in whose name the instance sends requests.
+        seed: Random bytes; see `token_of`.
+        by: Who creates it, for the audit.
         now: The present.
 
     Returns:
-        The token, and its id.
+        The token and its id.
     """
-    token, token_id = made_of(seed)
+    token, token_id = token_of(seed)
     access = Access(
         id=token_id,
         name=name,
@@ -120,15 +120,15 @@ def issue(
     return token, token_id
 
 
-def made_of(seed: bytes) -> tuple[str, str]:
-    """Return the token that random bytes make, and its id."""
+def token_of(seed: bytes) -> tuple[str, str]:
+    """Return the token that is derived from random bytes, and its id."""
     token_id = _letters(hashlib.sha256(b"id" + seed).digest())[:10]
     secret = _letters(hashlib.sha256(b"secret" + seed).digest())
     return f"{PREFIX}{token_id}_{secret}", token_id
 
 
-async def take_away(ledger: Ledger, change: Change, token_id: str, *, by: str) -> None:
-    """Add to a change that a token is worth nothing any more, if it is still worth something."""
+async def add_revocation(ledger: Ledger, change: Change, token_id: str, *, by: str) -> None:
+    """Add the revocation of a token to a change, unless the token is revoked already."""
     record = await ledger.raw(_KEYS + token_id)
     access = None if record is None else _read(record[1])
     if record is not None and access is not None:
@@ -143,7 +143,7 @@ def _put(change: Change, access: Access) -> Change:
 
 
 async def find(ledger: Ledger, token: str) -> Access | None:
-    """Return what the holder of a token may do; None for one that is worth nothing.
+    """Return the access of a token, None if it is unknown, revoked or expired.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -152,21 +152,21 @@ async def find(ledger: Ledger, token: str) -> Access | None:
     name, secret = form.groups() if form else ("", "")
     (record,), now = await ledger.store.read_now([_KEYS + name])
     access = None if record is None else _read(record[1])
-    # Compared even where there is no such token, so that the time says nothing.
+    # Compared even if the token is unknown, so that the response time reveals nothing.
     fits = hmac.compare_digest(access.sha256 if access else _NOBODY, _hash(secret))
     return access if fits and access is not None and not access.has_expired(now) else None
 
 
 async def holder(ledger: Ledger, directory: Directory, token: str) -> Access | None:
-    """Return what `find` does; None as well where it is of a person who is not there any more."""
+    """Return the access of a token; see `find`. A token of a person who has left gives none."""
     found = await find(ledger, token) if token else None
     if found is None or (found.person and directory.get(found.person) is None):
         return None
     return found
 
 
-async def everyone(ledger: Ledger) -> list[Access]:
-    """Return all tokens, the oldest first, those that have expired included."""
+async def all_tokens(ledger: Ledger) -> list[Access]:
+    """Return all tokens, including expired ones, the oldest first."""
     keys = await ledger.store.keys(_KEYS, "string")
     records = await ledger.store.read(keys)
     found = [_read(record[1]) for record in records if record is not None]
@@ -174,10 +174,10 @@ async def everyone(ledger: Ledger) -> list[Access]:
 
 
 async def revoke(ledger: Ledger, token_id: str, *, by: str) -> Access:
-    """Make a token worth nothing, and return what it was.
+    """Revoke a token, and return its record.
 
     Raises:
-        TokenNotFound: There is none with this id.
+        TokenNotFound: There is no token with this id.
     """
 
     async def attempt() -> Access:
@@ -197,7 +197,7 @@ def _read(text: str) -> Access | None:
     try:
         return Access.model_validate_json(text)
     except ValidationError as error:
-        # It has a scope of a newer version; what cannot be read lets nobody in.
+        # It may have a scope of a newer version. An unreadable token gives no access.
         log.error("access.unreadable", error=str(error))  # noqa: TRY400 -- the message says it all
         return None
 

@@ -67,8 +67,8 @@ async def summaries(
 ) -> tuple[list[Waiting], datetime]:
     """Summarise the pending approvals, and return the present (UTC).
 
-    Their number and age are exact, unless `keep` is given. Everything else is computed from the
-    1,000 approvals that are due next.
+    Without `keep`, the counts are exact, and so are the ages in queues and of people. Everything
+    else is computed from the 1,000 approvals that are due next.
 
     Args:
         ledger: The ledger.

@@ -404,11 +404,10 @@ class Decisions:
         now: datetime,
     ) -> Refused:
         refused = Refused(approval, error)
-        ends = extras.acknowledges(error)
-        if not ends and await self._was_done(extras.also):
-            # The same message came before and was accepted.
+        if await self._was_done(extras.also):
+            # The same message came before. Its first copy was answered.
             return refused
-        change = _changes_of(extras) if ends else Change()
+        change = _changes_of(extras) if extras.acknowledges(error) else Change()
         more = {**actor.details, **wanted}
         event = approval.note(What.REFUSED_ANSWER, now=now, by=actor.by, why=str(error), more=more)
         change.note([event])

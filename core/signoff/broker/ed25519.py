@@ -1,7 +1,7 @@
-"""Signed JSON: JWS in the compact form (RFC 7515), with Ed25519 (RFC 8037) and nothing else.
+"""Signed JSON: JWS in the compact form (RFC 7515), with Ed25519 only (RFC 8037).
 
-A library for all of JOSE brings all of its algorithms into the memory of each process. The tests
-hold this against such a one.
+A complete JOSE library would load all its algorithms into each process. The tests compare this
+module with such a library.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nacl.exceptions import BadSignatureError
 from nacl.signing import SigningKey, VerifyKey
 
 ALGORITHM: Final = "EdDSA"
-"""Of RFC 8037, which every JOSE library knows; the name of RFC 9864 is new."""
+"""The name from RFC 8037, which every JOSE library knows; the one from RFC 9864 is newer."""
 
 _BYTES: Final = 32
 _KIND: Final = {"kty": "OKP", "crv": "Ed25519"}
@@ -25,11 +25,11 @@ _KIND: Final = {"kty": "OKP", "crv": "Ed25519"}
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of Ed25519.
+    """An Ed25519 key.
 
     Attributes:
         public: The public key.
-        seed: The private key; empty where it is not known.
+        seed: The private key; empty if it is not known.
     """
 
     public: bytes
@@ -43,18 +43,18 @@ class Key:
 
     @classmethod
     def read(cls, jwk: dict[str, Any]) -> Self:
-        """Return the key of a JSON object (RFC 7517).
+        """Return the key in a JSON object (RFC 7517).
 
         Raises:
-            ValueError: It is none, or its private key is that of another public key.
+            ValueError: It is not an Ed25519 key, or the private key does not match the public one.
         """
         if jwk.get("kty") != _KIND["kty"]:
-            raise ValueError(f"it is no key: kty is {jwk.get('kty')!r}, not 'OKP'")
+            raise ValueError(f"it is not a key: kty is {jwk.get('kty')!r}, not 'OKP'")
         if jwk.get("crv") != _KIND["crv"]:
             raise ValueError(f"it is a key of {jwk.get('crv')}, not of Ed25519")
         public, seed = _key_bytes(jwk, "x"), _key_bytes(jwk, "d") if "d" in jwk else b""
         if seed and bytes(SigningKey(seed).verify_key) != public:
-            raise ValueError("it is no key: x and d do not belong together")
+            raise ValueError("it is not a key: x and d do not match")
         return cls(public, seed)
 
     @property
@@ -64,23 +64,23 @@ class Key:
 
     @property
     def kid(self) -> str:
-        """What it is called: its thumbprint (RFC 7638)."""
+        """The key id: the thumbprint of the public key (RFC 7638)."""
         members = _KIND | {"x": _text(self.public)}
         text = json.dumps(members, sort_keys=True, separators=(",", ":"))
         return _text(hashlib.sha256(text.encode()).digest())
 
     def jwk(self, *, private: bool) -> dict[str, str]:
-        """Return it as a JSON object, with its name."""
+        """Return the key as a JSON object, with its key id."""
         secret = {"d": _text(self.seed)} if private else {}
         used = {"kid": self.kid, "use": "sig", "alg": ALGORITHM}
         return {**_KIND, "x": _text(self.public), **secret, **used}
 
     def sign(self, payload: str, kind: str) -> str:
-        """Return a signed text.
+        """Sign a text, and return both as a JWS.
 
         Args:
             payload: The text.
-            kind: What it is, for its header (``typ``).
+            kind: The type for the header (``typ``).
         """
         header = json.dumps({"alg": ALGORITHM, "kid": self.kid, "typ": kind})
         signed = f"{_text(header.encode())}.{_text(payload.encode())}"
@@ -88,10 +88,10 @@ class Key:
 
 
 def contents(signed: str) -> tuple[dict[str, Any], bytes]:
-    """Return header and payload of a signed text. They are not verified.
+    """Return the header and the payload of a JWS without verifying its signature.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a JWS.
     """
     header, payload, _ = _parts(signed)
     found = json.loads(_bytes(header))
@@ -101,20 +101,20 @@ def contents(signed: str) -> tuple[dict[str, Any], bytes]:
 
 
 def verified(signed: str, kind: str, key: Callable[[str], Key]) -> bytes:
-    """Return the payload of a signed text.
+    """Verify a JWS, and return its payload.
 
     Args:
-        signed: The text.
-        kind: What it has to be (``typ``).
-        key: Returns the public key of a name.
+        signed: The JWS.
+        kind: The expected type (``typ``).
+        key: Returns the public key with a key id.
 
     Raises:
-        ValueError: It is something else, or the signature is not that of this text and key.
+        ValueError: It is not a JWS of this type, or the signature is invalid.
     """
     header, payload = contents(signed)
-    # Extensions that have to be understood (RFC 7515, section 4.1.11): there are none.
+    # "crit" lists extensions that must be understood (RFC 7515, section 4.1.11); none are.
     if (header.get("alg"), header.get("typ")) != (ALGORITHM, kind) or "crit" in header:
-        raise ValueError("it is something else than a receipt")
+        raise ValueError("it is not a receipt")
     public = VerifyKey(key(str(header.get("kid", ""))).public)
     head, body, signature = _parts(signed)
     try:
@@ -127,7 +127,7 @@ def verified(signed: str, kind: str, key: Callable[[str], Key]) -> bytes:
 def _parts(signed: str) -> list[str]:
     parts = signed.split(".")
     if len(parts) != 3:
-        raise ValueError("it has not three parts")
+        raise ValueError("it does not have three parts")
     return parts
 
 
@@ -135,7 +135,7 @@ def _key_bytes(jwk: dict[str, Any], name: str) -> bytes:
     value = jwk.get(name)
     found = _bytes(value) if isinstance(value, str) else b""
     if len(found) != _BYTES:
-        raise ValueError(f"it is no key: {name} should be {_BYTES} bytes in base64url")
+        raise ValueError(f"it is not a key: {name} should be {_BYTES} bytes in base64url")
     return found
 
 
@@ -144,10 +144,10 @@ def _text(raw: bytes) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """Return what is written in base64url without padding (RFC 7515, section 2).
+    """Decode base64url without padding (RFC 7515, section 2).
 
     Raises:
-        ValueError: It is not.
+        ValueError: The text is not base64url.
     """
     try:
         raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))

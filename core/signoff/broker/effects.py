@@ -135,8 +135,18 @@ def _looks(approval: Approval) -> tuple[object, ...]:
     return approval.claimed, approval.comments, approval.deadline, approval.level, votes
 
 
-def rewrite(change: Change, approval: Approval, asked: Asked) -> None:
-    """Add work to a change: rewrite an open card, once for each version of the approval."""
+def rewrite(change: Change, approval: Approval, asked: Asked, *, cause: str = "") -> None:
+    """Add work to a change: rewrite an open card.
+
+    It adds nothing while the same work is in the outbox, even if a process is writing the card
+    already. So a change that the approval does not record needs a cause.
+
+    Args:
+        change: The change to extend.
+        approval: The approval.
+        asked: The person who has the card.
+        cause: What has changed besides the approval, "" for nothing.
+    """
     change.send(
         UpdateCard(
             channel=asked.channel,
@@ -144,6 +154,7 @@ def rewrite(change: Change, approval: Approval, asked: Asked) -> None:
             person=asked.key,
             level_key=asked.level_key,
             version=approval.version,
+            cause=cause,
         )
     )
 
@@ -173,7 +184,7 @@ def open_approval(change: Change, approval: Approval, events: Iterable[Event]) -
 
 def tell_result(change: Change, approval: Approval, *, remarks: str = "") -> None:
     """Add work to a change: tell the deciders and the requester the result of the call."""
-    for asked in told_of_decision(approval):
+    for asked in cards_of_decider(approval):
         change.send(
             ReportResult(
                 channel=asked.channel, approval=approval.id, person=asked.key, remarks=remarks
@@ -185,7 +196,7 @@ def tell_result(change: Change, approval: Approval, *, remarks: str = "") -> Non
 
 def tell_failure(change: Change, approval: Approval, problem: str) -> None:
     """Add work to a change: tell the deciders and the requester that the call failed."""
-    for asked in told_of_decision(approval):
+    for asked in cards_of_decider(approval):
         change.send(
             ReportFailure(
                 channel=asked.channel, approval=approval.id, person=asked.key, problem=problem
@@ -195,8 +206,8 @@ def tell_failure(change: Change, approval: Approval, problem: str) -> None:
         announce(change, approval, Milestone.FAILED, problem=problem)
 
 
-def told_of_decision(approval: Approval) -> list[Asked]:
-    """Return the card of the person who decided, and the common cards."""
+def cards_of_decider(approval: Approval) -> list[Asked]:
+    """Return the card of the person who decided, and the cards that several people share."""
     if approval.decision is None or not approval.decision.by:
         return []
     theirs = {approval.decision.by, ""}

@@ -7,7 +7,8 @@ after a freeze was acknowledged.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Final
 
@@ -20,7 +21,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.records import legible
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import Event, What
-from signoff.core.base.errors import FreezeRefused
+from signoff.core.base.errors import FreezeRefused, LedgerUnavailable
 from signoff.core.base.freezes import Freeze, shown_place
 
 KEY: Final = "freezes"
@@ -109,7 +110,7 @@ class Freezes:
 
         made = await self._ledger.decide_again(attempt)
         log.info("frozen", freeze=made.id, stops=made.stops, by=by, why=made.why)
-        await self._rewrite_cards(made)
+        await self._rewrite_cards(made, cause=made.id)
         return made
 
     async def thaw(
@@ -153,19 +154,22 @@ class Freezes:
         was = await self._ledger.decide_again(attempt)
         log.info("thawed", freeze=was.id, stops=was.stops, by=by, why=why)
         await self.wake(was.app)
-        await self._rewrite_cards(was)
+        await self._rewrite_cards(was, cause=f"{was.id}:thawed")
         return was
 
     async def wake(self, app: str = "") -> None:
         """Make held runs continue at once; otherwise they are checked within a minute.
 
+        If Redis cannot be reached, this is logged.
+
         Args:
             app: The app; "" for all.
         """
-        found = [stages.run(app), stages.resume(app)] if app else await self._stages()
-        if found:
-            await self._ledger.store.script("wake", self._ledger.store.now_ms(), *found)
-            await self._ledger.look()
+        with _logged("freeze.not_woken"):
+            found = [stages.run(app), stages.resume(app)] if app else await self._stages()
+            if found:
+                await self._ledger.store.script("wake", self._ledger.store.now_ms(), *found)
+                await self._ledger.look()
 
     async def _stages(self) -> list[str]:
         starts = (stages.run(""), stages.resume(""))
@@ -183,25 +187,40 @@ class Freezes:
         change.put_raw(KEY, data, was=record[0] if record else 0)
         await self._ledger.commit(change.note([event]))
 
-    async def _rewrite_cards(self, freeze: Freeze) -> None:
-        """Rewrite the open cards of the approvals that a freeze covers."""
-        waiting = iter(
-            one
-            for one in await self._ledger.pending()
-            if freeze.covers(one.origin.app, one.call.name)
-        )
-        while batch := list(islice(waiting, _CARDS)):
-            await self._ledger.commit(_cards_of(batch))
+    async def _rewrite_cards(self, freeze: Freeze, *, cause: str) -> None:
+        """Rewrite the open cards of the approvals that a freeze covers.
+
+        Args:
+            freeze: The freeze.
+            cause: Identifies its beginning or its end.
+        """
+        with _logged("freeze.cards_not_rewritten"):
+            waiting = iter(
+                one
+                for one in await self._ledger.pending()
+                if freeze.covers(one.origin.app, one.call.name)
+            )
+            while batch := list(islice(waiting, _CARDS)):
+                await self._ledger.commit(_cards_of(batch, cause))
 
 
-def _cards_of(approvals: Sequence[Approval]) -> Change:
+@contextmanager
+def _logged(event: str) -> Iterator[None]:
+    """Log that Redis is unavailable; the freeze, the thaw or the move is committed already."""
+    try:
+        yield
+    except LedgerUnavailable as error:
+        log.warning(event, error=str(error))
+
+
+def _cards_of(approvals: Sequence[Approval], cause: str) -> Change:
     from signoff.broker.effects import rewrite  # noqa: PLC0415 -- only freezing needs it
 
     change = Change()
     for approval in approvals:
         for asked in approval.asked:
             if asked.receipt and not asked.problem and asked.level_key == approval.level_key:
-                rewrite(change, approval, asked)
+                rewrite(change, approval, asked, cause=cause)
     return change
 
 

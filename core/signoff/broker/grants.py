@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 Rules = Callable[[Approval, datetime], tuple[Terms, Collection[str]]]
 """Returns the terms that a call would have now, and the ids of the people to ask first."""
 
-Told = Callable[[Change, Approval, Grant], None]
+TellGiver = Callable[[Change, Approval, Grant], None]
 """Adds a message about the use of a grant, for the person who gave it, to a change."""
 
 
@@ -65,7 +65,7 @@ class Grants:
         directory: Directory,
         *,
         also: Change | None = None,
-        told: Told | None = None,
+        tell: TellGiver | None = None,
     ) -> Approval | None:
         """Decide a call by a grant that covers it, before anybody is asked.
 
@@ -77,7 +77,7 @@ class Grants:
             rules: Returns the terms of the call.
             directory: The people.
             also: A change to commit together with the decision.
-            told: Adds a message to the giver to the commits of the first and the last use. It is
+            tell: Adds a message to the giver to the commits of the first and the last use. It is
                 about the approval that gave the grant.
 
         Returns:
@@ -103,8 +103,8 @@ class Grants:
                 from signoff.broker.effects import settle  # noqa: PLC0415 -- only uses need it
 
                 settle(change.before(grant.expires_at).before(was.window), approval, run)
-                if told is not None and (after.used == 1 or not after.left):
-                    told(change, await self._ledger.approval(grant.approval), after)
+                if tell is not None and (after.used == 1 or not after.left):
+                    tell(change, await self._ledger.approval(grant.approval), after)
                 await self._ledger.commit(change)
                 log.info("grant.used", approval=was.id, grant=grant.id, left=after.left)
                 return approval

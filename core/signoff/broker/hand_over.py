@@ -1,11 +1,11 @@
-"""What still waits for somebody who goes away, and handing all of it to their delegate."""
+"""Reassigns the approvals that wait for an absent person to their delegate."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from signoff.broker.decisions import Decisions, Refused
+from signoff.broker.decisions import OF_ONE, Decisions, Refused
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.moves import Actor, Reassign
@@ -13,11 +13,11 @@ from signoff.core.directory.people import Person
 
 
 class HandedOver(NamedTuple):
-    """The result of handing over what waits for a person.
+    """The result of `hand_over`.
 
     Attributes:
         done: The approvals that the delegate has now.
-        refused: The approvals that stay, each with why.
+        refused: The approvals that could not be reassigned, each with the reason.
     """
 
     done: tuple[Approval, ...] = ()
@@ -36,22 +36,26 @@ async def waits_for(ledger: Ledger, person: str) -> list[Approval]:
 async def hand_over(
     decisions: Decisions, waiting: Sequence[Approval], actor: Actor, *, of: Person, to: Person
 ) -> HandedOver:
-    """Hand several approvals of one person over to another, each in its own commit.
+    """Reassign approvals from one person to another, each in its own commit.
 
     Args:
         decisions: Makes the moves.
         waiting: The approvals.
-        actor: Who hands over: the person, or an operator.
-        of: Who has the places.
-        to: Who gets them.
+        actor: Who reassigns them: the person, or an operator.
+        of: The person.
+        to: The delegate.
 
     Raises:
-        LedgerError: It could not be committed; those before are handed over.
+        LedgerError: Redis cannot be reached. The approvals before this one are reassigned.
     """
     done, refused = list[Approval](), list[tuple[Approval, str]]()
     for one in waiting:
         move = Reassign(of=of, to=to, reason=f"{of.shown} is away")
-        outcome = await decisions.take(one.id, move, actor)
+        try:
+            outcome = await decisions.take(one.id, move, actor)
+        except OF_ONE as error:
+            refused.append((one, str(error)))
+            continue
         if isinstance(outcome, Refused):
             refused.append((one, str(outcome.error)))
         else:

@@ -1,4 +1,4 @@
-"""Processes say that they are alive; health checks and `signoff doctor` look who is."""
+"""Heartbeats of processes, for health checks and `signoff doctor`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import to_ms
 
 TTL: Final = 15
-"""Seconds for which one beat holds; beat every five."""
+"""Seconds for which a process counts as alive after a heartbeat; send one every five."""
 
 
 async def beat(ledger: Ledger, kind: str, name: str, state: str = "") -> None:
-    """Say that a process is alive.
+    """Record that a process is alive.
 
     Args:
         ledger: The ledger.
-        kind: ``worker``, ``channels``, ``gateway``; without a colon.
-        name: One of its kind: host and process id.
-        state: What it says of itself (JSON), "" for nothing.
+        kind: ``worker``, ``channels`` or ``gateway``; without a colon.
+        name: The host and the process id.
+        state: A JSON object with details for `states`, "" for none.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -31,7 +31,7 @@ async def beat(ledger: Ledger, kind: str, name: str, state: str = "") -> None:
 
 
 async def alive(ledger: Ledger) -> dict[str, list[str]]:
-    """Return the names of the processes that beat in the last seconds, by kind.
+    """Return the names of the processes that are alive, by kind.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -47,7 +47,7 @@ async def alive(ledger: Ledger) -> dict[str, list[str]]:
 
 
 async def states(ledger: Ledger) -> dict[str, Mapping[str, str]]:
-    """Return what the processes say of themselves, by kind and name (``worker host/17``).
+    """Return the details of the processes that are alive, by kind and name (``worker host/17``).
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.

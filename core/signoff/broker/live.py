@@ -1,9 +1,8 @@
-"""The events of a watched turn, on their way from the worker that runs it to those who look on.
+"""Streams of the events of watched turns, from the workers that run them to the watchers.
 
-Each turn has a stream of its own, ``events:<run>:<pause>``. It is a copy for the eye: nothing
-depends on it, the session has the events, and whether the turn is over stands in the run's record.
-So a worker never fails because nobody can be shown anything, and a mark that is lost only makes
-the onlooker see the end a moment later.
+Each turn has its own stream, ``events:<run>:<pause>``. The session has the events too, and the
+record of the run shows whether the turn is over. So errors of the stream never stop a worker, and a
+watcher that is not woken sees the end up to two seconds later.
 """
 
 from __future__ import annotations
@@ -22,66 +21,69 @@ from signoff.core.base.errors import LedgerError, LedgerUnavailable
 log = structlog.get_logger(__name__)
 
 KEEP_S: Final = 900
-"""For how long after its last event a stream is kept."""
+"""Seconds for which a stream is stored after its last event."""
 
 _MOST = 10_000
-# Under the socket timeout of the client: a longer blocking read would be taken for a dead server.
+"""Events in a stream, roughly; the oldest are deleted."""
+
+# Less than the socket timeout of the client: a longer blocking read would look like a dead server.
 _BLOCK_MS: Final = 2000
 _PATIENCE: Final = 30
 
 
-async def show(ledger: Ledger, run: Run, event_id: str, text: str) -> bool:
-    """Show one event of a run's present turn; never raises, and does nothing for an unwatched run.
+async def publish(ledger: Ledger, run: Run, event_id: str, text: str) -> bool:
+    """Publish an event of a run's current turn, if the run is watched; never raises.
 
     Args:
         ledger: The ledger.
         run: The run.
-        event_id: Who sees the same id again, after a take-over, sees it once; "" for an event that
-            is seen each time, such as a part of what a model is saying.
+        event_id: Identifies the event, so that each watcher gets it once, even if another worker
+            repeats it. Events with the id "" are never recognised as repeated; parts of an
+            unfinished message have it.
         text: The event as JSON.
 
     Returns:
-        Whether it was shown.
+        Whether it was published.
     """
     return bool(run.watched) and await _add(ledger.store, run, "id", event_id, "event", text)
 
 
-async def look_up(ledger: Ledger, run: Run) -> None:
-    """Let onlookers look into the run's record now; never raises."""
+async def wake_watchers(ledger: Ledger, run: Run) -> None:
+    """Make the watchers of a run check now whether the turn is over; never raises."""
     if run.watched:
         await _add(ledger.store, run, "look", "1")
 
 
 async def follow_turn(ledger: Ledger, run_id: str, pause: int) -> AsyncIterator[str]:
-    """Yield the events of one turn, as JSON, to the end of the turn.
+    """Yield the events of a turn as JSON until the turn is over.
 
     Args:
-        ledger: The ledger; its connection is held while there is nothing to see.
-        run_id: The run.
-        pause: How many times it had paused before the turn.
+        ledger: The ledger. One of its connections is in use while this waits for events.
+        run_id: The id of the run.
+        pause: How many times the run had paused before the turn.
 
     Yields:
-        An event, or "" where for two seconds there was none.
+        An event, or "" if there was none for two seconds.
 
     Raises:
-        RunNotFound: There is no such run.
-        LedgerUnavailable: Redis could not be reached for a minute or so.
+        RunNotFound: The run does not exist.
+        LedgerUnavailable: Redis could not be reached for about a minute.
     """
     start, seen, failures = "0", set[str](), 0
     while True:
         try:
-            # In this order: what was shown before the turn was over is in the stream by then.
+            # In this order: once the turn is over, the stream has all events.
             over = await _is_over(ledger, run_id, pause)
             rows = await _read(ledger.store, f"events:{run_id}:{pause}", start, wait=not over)
         except LedgerUnavailable:
             failures += 1
             if failures > _PATIENCE:
                 raise
-            # The turn goes on without us; there is no signal for a Redis that is back.
+            # The turn continues meanwhile. Nothing signals that Redis is back.
             await asyncio.sleep(1)
             continue
         failures = 0
-        for start, fields in rows:  # noqa: B007 -- where the next reading begins
+        for start, fields in rows:  # noqa: B007 -- the next read begins there
             if "event" in fields and fields["id"] not in seen:
                 seen.update(filter(None, [fields["id"]]))
                 yield fields["event"]
@@ -116,6 +118,6 @@ async def _add(store: Store, run: Run, *fields: str) -> bool:
             pipe.execute_command("EXPIRE", key, KEEP_S)
             await pipe.execute()
     except LedgerError as error:
-        log.warning("live.not_shown", error=str(error))
+        log.warning("live.not_published", error=str(error))
         return False
     return True

@@ -1,7 +1,7 @@
-"""Items of the last release in the outboxes; the next release deletes this module.
+"""Reads items of the last release, and makes items readable for it; the next release deletes this.
 
-They had no `work`: what to do followed from the stage, and from which keys there were. While
-processes are replaced one after another, each release works on items of the other.
+Its items have no field `work`: the kind of work follows from the stage and from the other fields.
+During a rolling upgrade, each release works on items of the other.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from signoff.broker import stages
 _MARKS: Final = frozenset(
     ("edit", "end", "fallback", "kind", "moved", "remind", "said", "stuck", "unmanned", "why")
 )
-"""What the last release read and this one does not."""
+"""Fields that only the last release reads."""
 
 
 def for_last_release(fields: Mapping[str, Any]) -> dict[str, Any]:  # noqa: PLR0911, PLR0912 -- one for each kind
-    """Return by what else the last release knows what to do with an item of this one."""
+    """Return the fields by which the last release recognises the work of an item."""
     match fields:
         case {"work": "approve_edit"}:
             return {"edit": True}
@@ -50,23 +50,23 @@ def for_last_release(fields: Mapping[str, Any]) -> dict[str, Any]:  # noqa: PLR0
 
 
 def known_now(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item of this release without what is there for the last one."""
+    """Return the fields of an item of this release, without those for the last one."""
     return {name: value for name, value in body.items() if name not in _MARKS}
 
 
 def of_last_release(  # noqa: PLR0911 -- one for each stage
     stage: str, item_id: str, body: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return an item of the last release in the form that this one gives it.
+    """Convert an item of the last release.
 
     Args:
-        stage: The stage in whose outbox it stands.
-        item_id: Its id.
-        body: As it is kept.
+        stage: The stage whose outbox has the item.
+        item_id: The id of the item.
+        body: The stored form.
 
     Returns:
-        The fields of one of the models of `signoff.broker.work`, or, where the last release would
-        not have understood it either, something that none of them accepts.
+        The fields of a model in `signoff.broker.work`. If the item is invalid, no model accepts
+        them.
     """
     head, _, name = stage.partition(".")
     match head:
@@ -88,7 +88,7 @@ def of_last_release(  # noqa: PLR0911 -- one for each stage
 
 
 def _routing(item_id: str, body: Mapping[str, Any]) -> dict[str, Any]:  # noqa: PLR0911 -- one for each kind
-    """Return what `route` made of an item, by the first of these keys that it had."""
+    """Convert an item of `route`; the first of these fields that it has names the work."""
     last = item_id.rpartition(":")[2]
     fields, marks = _split(body, "moved", "stuck", "unmanned", "fallback", "remind", "edit")
     match next(iter(marks), "turn" if "turn" in body else ""):
@@ -111,7 +111,7 @@ def _routing(item_id: str, body: Mapping[str, Any]) -> dict[str, Any]:  # noqa: 
 
 
 def _delivery(item_id: str, body: Mapping[str, Any]) -> dict[str, Any]:  # noqa: PLR0911 -- one for each kind
-    """Return what `deliver` made of an item, by its kind and what else it had."""
+    """Convert an item of `deliver`; its kind and its other fields name the work."""
     fields, marks = _split(body, "kind", "moved", "problem", "end")
     last = item_id.rpartition(":")[2]
     its_own = f"{body.get('approval')}:{body.get('person')}"
@@ -144,7 +144,7 @@ def _corrected(item_id: str, start: str, its_own: str) -> dict[str, str]:
 
 
 def _split(body: Mapping[str, Any], *marks: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a body without some of its keys, and those in the order in which they are named."""
+    """Return a body without some fields, and these fields in the order of `marks`."""
     rest = {name: value for name, value in body.items() if name not in marks}
     return rest, {name: body[name] for name in marks if name in body}
 

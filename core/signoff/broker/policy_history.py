@@ -1,4 +1,4 @@
-"""The history of the policies in the ledger, noted by each process that routes."""
+"""The versions of the policies in the ledger, recorded by each process that routes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ KEY: Final = "policies"
 
 _RECORD: Final = TypeAdapter(tuple[PolicyVersion, ...])
 _MOST: Final = 1000
-"""Versions that are kept, the latest ones; the audit names all."""
+"""How many of the latest versions are stored; the audit has an entry for each version."""
 
 
 async def history(ledger: Ledger) -> tuple[PolicyVersion, ...]:
-    """Return the versions that are known, the oldest first.
+    """Return the stored versions, the oldest first.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
-        RecordUnreadable: A newer version of Signoff has written them.
+        RecordUnreadable: A newer version of Signoff has written the record.
     """
     return _read(await ledger.raw(KEY))
 
@@ -34,16 +34,16 @@ async def history(ledger: Ledger) -> tuple[PolicyVersion, ...]:
 async def note_policies(
     ledger: Ledger, policies: Sequence[Policy], fallback: Fallback, *, by: str
 ) -> tuple[PolicyVersion, ...]:
-    """Note the versions that settings have and the history does not; return those.
+    """Record the policies that are new or have changed, and return their versions.
 
     Args:
-        ledger: Where.
-        policies: Of the settings, in their order.
+        ledger: The ledger.
+        policies: The policies of the settings, in order.
         fallback: The default.
-        by: Who has loaded them.
+        by: Who has loaded the settings, for the audit.
 
     Raises:
-        LedgerError: It could not be committed.
+        LedgerError: The commit failed.
     """
 
     async def attempt() -> tuple[PolicyVersion, ...]:

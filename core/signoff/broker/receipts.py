@@ -1,7 +1,7 @@
-"""Receipts: decisions are signed by those who take them, and verified by those who run tools.
+"""Receipts: signed statements about decisions, which workers verify before they run tools.
 
-Gateway, channels and the command line hold the private key. Workers hold public keys alone: what a
-model drives in a worker's process can write to Redis, and still cannot write a yes.
+Gateways, channels processes and the command line have the private key. Workers only have public
+keys: code that a model controls in a worker can write to Redis, but cannot forge an approval.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _SIGNED: Final = frozenset({What.APPROVED, What.REJECTED, What.GLASS_BROKEN})
 _NOT_PROOF: Final = frozenset({"digest", "payload", "proposal", "grant", "policy", "despite"})
 
 Keys = Callable[[], Sequence[Key]]
-"""Returns the public keys that are trusted by now."""
+"""Returns the public keys that are trusted at the moment."""
 
 
 class Receipts:
-    """Signs and verifies.
+    """Signs and verifies receipts.
 
     Args:
-        keys: The public keys; asked again where a receipt names one that is not among them.
-        private: Returns the key to sign with; None in a process that decides nothing.
-        unsigned_until: Until when decisions without a receipt count: for those that were taken by
-            a release that signed nothing.
+        keys: Returns the public keys; called again if a receipt names an unknown key.
+        private: Returns the private key; None in a process that does not decide.
+        unsigned_until: Until when decisions without a receipt are accepted, because a release
+            without receipts made them; None accepts none.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Receipts:
         return self._private is not None
 
     def seal(self, approval: Approval, events: Iterable[Event]) -> Approval:
-        """Return an approval with the receipt of what has just been decided, if anything was.
+        """Return an approval with a receipt, if a move has just decided it.
 
         Args:
-            approval: After the move.
-            events: What the move did, with everything that the audit will have of it.
+            approval: The approval after the move.
+            events: The events of the move, as they will be in the audit.
 
         Raises:
             CannotSign: This process has no private key.
@@ -79,29 +79,29 @@ class Receipts:
         return approval.model_copy(update={"receipt": receipt})
 
     def read(self, receipt: str) -> dict[str, Any]:
-        """Return what a receipt states.
+        """Return the statement of a receipt.
 
         Raises:
-            KeyUnknown: It is signed by a key that is not among the public ones.
-            ValueError: It is no receipt, or the signature is not that of its text.
+            KeyUnknown: It was signed with a key that this process does not have.
+            ValueError: It is not a receipt, or the signature is invalid.
         """
         try:
-            said = json.loads(verified(receipt, TYPE, self._key))
+            statement = json.loads(verified(receipt, TYPE, self._key))
         except ValueError as error:
             raise ValueError(f"it cannot be verified: {error}") from error
-        if not isinstance(said, dict):
-            raise ValueError("it states nothing")  # noqa: TRY004 -- of the text, not of a type
-        return said
+        if not isinstance(statement, dict):
+            raise ValueError("its payload is not a JSON object")  # noqa: TRY004 -- of the text, not of a type
+        return statement
 
     def why_refused(self, approval: Approval, now: datetime) -> str:
-        """Say why a decision is not to be believed; "" where it is.
+        """Say why a decision is not proven, "" if it is proven or there is no decision.
 
         Args:
-            approval: As the ledger has it.
+            approval: The approval in the ledger.
             now: The present.
 
         Raises:
-            KeyUnknown: It is signed by a key that this process does not have.
+            KeyUnknown: The receipt was signed with a key that this process does not have.
         """
         if approval.state not in DECIDED:
             return ""
@@ -126,33 +126,33 @@ class Receipts:
 
 
 def read_key(text: str) -> Key:
-    """Return an Ed25519 key that is written as JSON (RFC 8037).
+    """Return an Ed25519 key from JSON (RFC 8037).
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is not such a key.
     """
     return Key.read(_object(text))
 
 
 def read_keys(text: str) -> list[Key]:
-    """Return the keys of a set that is written as JSON (RFC 7517, section 5).
+    """Return the keys of a key set from JSON (RFC 7517, section 5).
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is not a set of such keys.
     """
     found = _object(text).get("keys")
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise ValueError('it is no set of keys: {"keys": [...]}')
+        raise ValueError('it is not a set of keys: {"keys": [...]}')
     return [Key.read(one) for one in found]
 
 
 def key_text(key: Key, *, private: bool = False) -> str:
-    """Return a key as JSON, with its name."""
+    """Return a key as JSON, with its key id."""
     return json.dumps(key.jwk(private=private))
 
 
 def keys_text(keys: Iterable[Key]) -> str:
-    """Return the public parts of keys as a set in JSON, each once."""
+    """Return the public keys as a key set in JSON, each key once."""
     found = {one.kid: one.jwk(private=False) for one in keys}
     return json.dumps({"keys": list(found.values())})
 

@@ -1,6 +1,6 @@
-"""The sessions of agents in the ledger's Redis: their events and states, as JSON texts.
+"""Stores the sessions of agents in the ledger's Redis: their events and states, as JSON texts.
 
-What is in an event is the agent framework's affair; here it is a text with an id and a time.
+The agent framework defines the contents of events. Here, an event is a text with an id and a time.
 """
 
 from __future__ import annotations
@@ -21,13 +21,18 @@ Texts = Mapping[str, str]
 """State: the name of each value, and the value as JSON."""
 
 _VALUE: Final = "="
-"""Before the names of values, in hashes that have fields of their own."""
+"""The prefix of the names of values in hashes, which have other fields as well."""
 
 _PAGE: Final = 200
 
 
 class Refused(StrEnum):
-    """Why an event was not put into a session."""
+    """Why an event was not appended to a session.
+
+    Attributes:
+        GONE: The session does not exist.
+        STALE: The session has changed since the caller read it.
+    """
 
     GONE = "gone"
     STALE = "stale"
@@ -38,7 +43,7 @@ class Seen:
     """A session as a caller has read it.
 
     Attributes:
-        made: What tells it from one of the same name that was deleted.
+        made: A mark that distinguishes it from a deleted session with the same name.
         count: How many events it had.
     """
 
@@ -51,11 +56,11 @@ NOT_SEEN: Final = Seen()
 
 @dataclass(frozen=True, slots=True)
 class SeenAt:
-    """A session as somebody has it who does not know more.
+    """A session as read by a caller who does not know its mark.
 
     Attributes:
-        last: The id of its last event, "" where it had none.
-        at: Its time, in seconds since the epoch.
+        last: The id of the last event, "" if there was none.
+        at: When the session was last written, in seconds since the epoch.
     """
 
     last: str
@@ -69,7 +74,7 @@ class Name:
     Attributes:
         app: The app.
         user: The user.
-        id: The id of the session; another user may have one with the same.
+        id: The id of the session, which is unique for each user and app.
     """
 
     app: str
@@ -78,7 +83,7 @@ class Name:
 
     @property
     def key(self) -> str:
-        """The hash that its keys end with."""
+        """The hash at the end of the session's keys."""
         return _hashed(self.app, self.user, self.id)
 
     @property
@@ -93,23 +98,23 @@ class Name:
 
     @property
     def lease(self) -> str:
-        """The key of its lease, whose holder alone runs or changes it."""
+        """The lease key of the session; only the holder of the lease runs or changes it."""
         return session_key(self.app, self.user, self.id)
 
     @property
     def keys(self) -> tuple[str, str, str]:
-        """All three, as the scripts take them."""
+        """The three hashes above, as arguments of the scripts."""
         return self.key, self.app_key, self.user_key
 
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """Values of state by who shares them.
+    """State by its scope.
 
     Attributes:
-        session: Those of one session.
-        app: Those of all users of the app.
-        user: Those of all sessions of the user.
+        session: The state of one session.
+        app: The state that all users of an app share.
+        user: The state that all sessions of a user share.
     """
 
     session: Texts = field(default_factory=dict)
@@ -117,7 +122,7 @@ class States:
     user: Texts = field(default_factory=dict)
 
     def updated(self, delta: States) -> States:
-        """Return them with other values in the places of those that the delta names."""
+        """Return the states with the values of a delta."""
         if not (delta.session or delta.app or delta.user):
             return self
         return States(
@@ -127,7 +132,7 @@ class States:
         )
 
     def arguments(self) -> list[str | int]:
-        """Return them as the scripts take them: three counts, then names and values."""
+        """Return the arguments of the scripts: three counts, then names and values."""
         three = (self.session, self.app, self.user)
         return [
             *(len(one) for one in three),
@@ -140,13 +145,13 @@ class StoredSession:
     """A session as it was at one moment.
 
     Attributes:
-        name: Its name.
-        made: What tells it from one of the same name that was deleted.
+        name: The name.
+        made: A mark that distinguishes it from a deleted session with the same name.
         count: How many events it has.
-        first: The place of the first event that was read.
-        events: The events from there on, in the order in which they were put in.
-        at: The time of the last event, or of its making, in seconds since the epoch.
-        states: Its state.
+        first: The index of the first event that was read, from 0.
+        events: The events from that index on, the oldest first.
+        at: The time of the last event, or of the creation, in seconds since the epoch.
+        states: The states.
     """
 
     name: Name
@@ -159,13 +164,13 @@ class StoredSession:
 
 
 class NewEvent(NamedTuple):
-    """An event that is put into a session.
+    """An event to append to a session.
 
     Attributes:
-        id: Its id.
-        text: All of it, as JSON.
-        at: Its time, in seconds since the epoch.
-        delta: What it sets in the states.
+        id: The id, which no other event has.
+        text: The whole event as JSON.
+        at: The time, in seconds since the epoch.
+        delta: The values that it sets in the states.
     """
 
     id: str
@@ -175,17 +180,17 @@ class NewEvent(NamedTuple):
 
 
 class SessionRecords:
-    """Sessions under the ledger's prefix.
+    """Reads and writes the sessions under the ledger's prefix.
 
     Args:
-        store: Where.
+        store: The store of the ledger.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def make(self, name: Name, states: States, *, at: float) -> StoredSession | None:
-        """Make a session without events, and return it; None where there is one of this name.
+        """Create a session without events, and return it; None if this name is in use.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -206,17 +211,17 @@ class SessionRecords:
         shared = States(states.session, *(_values(_pairs(one)) for one in found))
         return StoredSession(name, made, 0, 0, (), at, shared)
 
-    async def put_back(
+    async def import_newer(
         self, name: Name, values: Texts, events: Sequence[str], *, last: str, at: float
     ) -> bool:
-        """Write a session of another store, all at once, if it is newer; return whether it is.
+        """Write a session from another store, unless the stored one is as new; return whether.
 
         Args:
-            name: The session; nobody else works with it.
-            values: Its state.
-            events: Its events, in their order.
-            last: The id of the last one.
-            at: The time of the last one, in seconds since the epoch.
+            name: The session. No other process may use it meanwhile.
+            values: The state of the session.
+            events: The events, the oldest first.
+            last: The id of the last event.
+            at: The time of the last event, in seconds since the epoch.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -239,12 +244,12 @@ class SessionRecords:
         )
         return True
 
-    async def put_back_shared(self, app: str, user: str, values: Texts) -> None:
-        """Write state that another store had, as far as there is none of the same names.
+    async def import_state(self, app: str, user: str, values: Texts) -> None:
+        """Write shared state from another store; values that exist here stay.
 
         Args:
             app: The app.
-            user: The user whose sessions share it; "" for that of all users.
+            user: The user whose sessions share the state; "" if all users of the app share it.
             values: The state.
 
         Raises:
@@ -257,14 +262,14 @@ class SessionRecords:
     async def append(
         self, name: Name, seen: Seen | SeenAt, event: NewEvent
     ) -> StoredSession | Refused:
-        """Put an event behind the others, if the session is as the caller has seen it.
+        """Append an event, unless the session has changed since the caller read it.
 
         Returns:
-            The session after it, with this event and without its states; or why it is not in it.
+            The session with this event only and without states, or why it was not appended.
 
         Raises:
-            LedgerUnavailable: Redis cannot be reached. The event may have been put in; the same
-                again is safe.
+            LedgerUnavailable: Redis cannot be reached. The event may have been appended; appending
+                it again is safe.
         """
         exact, last, at = (
             ("", seen.last, repr(seen.at))
@@ -290,12 +295,12 @@ class SessionRecords:
     async def read(
         self, name: Name, seen: Seen = NOT_SEEN, *, most: int | None = None
     ) -> StoredSession | None:
-        """Return a session in one round trip, None where it is not there.
+        """Return a session in one round trip, None if it does not exist.
 
         Args:
             name: The session.
-            seen: What the caller has of it: the events behind that are returned.
-            most: The most events to return, counted from the last.
+            seen: The session as read before; only later events are returned.
+            most: The most events to return, counted from the last; None for all.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -306,23 +311,21 @@ class SessionRecords:
         return _stored(name, found) if found else None
 
     async def read_or_make(self, name: Name, *, at: float) -> StoredSession:
-        """Return a session in one round trip; one that is not there is made, without state.
+        """Return a session in one round trip; create it without state if it does not exist.
 
         Args:
             name: The session.
-            at: When it is made, in seconds since the epoch.
+            at: The time of a creation, in seconds since the epoch.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
-        mark, made_of = secrets.token_hex(4), (name.app, name.user, name.id)
-        found = await self._store.script(
-            "session_open", *name.keys, "", 0, -1, mark, repr(at), *made_of
-        )
+        parts = (secrets.token_hex(4), repr(at), name.app, name.user, name.id)
+        found = await self._store.script("session_open", *name.keys, "", 0, -1, *parts)
         return _stored(name, found)
 
     async def drop(self, name: Name) -> None:
-        """Delete a session, if it is there.
+        """Delete a session, if it exists.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -375,12 +378,13 @@ class SessionRecords:
             yield Name(one["app"], one["user"], one["id"])
 
     async def end(self, *, before: float) -> int:
-        """Delete the sessions that are over; return how many.
+        """Delete unused sessions, and return how many.
 
-        A session is over when its last event is older than this and the ledger has no run of it.
+        A session is unused if its last event is old, the ledger has none of its runs, and no worker
+        holds its lease.
 
         Args:
-            before: Seconds since the epoch.
+            before: The latest time of the last event, in seconds since the epoch.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -395,14 +399,14 @@ class SessionRecords:
         return count
 
     async def redact(self, name: Name, clean: Callable[[str], str]) -> bool:
-        """Rewrite what a session says of somebody; return whether anything changed.
+        """Redact a person in a session, and return whether anything changed.
 
         Args:
-            name: The session; the caller holds its lease.
-            clean: Returns a JSON object without them, as JSON.
+            name: The session. The caller holds its lease.
+            clean: Returns a JSON object without the person, given and returned as JSON text.
 
         Raises:
-            LedgerUnavailable: Redis cannot be reached; some of it may be rewritten.
+            LedgerUnavailable: Redis cannot be reached. A part may be redacted.
         """
         found = await self.read(name)
         if found is None:
@@ -421,14 +425,14 @@ class SessionRecords:
     async def redact_shared(
         self, is_theirs: Callable[[str], bool], clean: Callable[[str], str]
     ) -> None:
-        """Delete the state that all sessions of somebody share, and rewrite that of others.
+        """Delete the state that a person's sessions share, and redact the person elsewhere.
 
         Args:
-            is_theirs: Says whether a user of an app is this person.
-            clean: Returns a JSON object without them, as JSON.
+            is_theirs: Returns whether a user of an app is this person.
+            clean: Returns a JSON object without the person, given and returned as JSON text.
 
         Raises:
-            LedgerUnavailable: Redis cannot be reached; some of it may be rewritten.
+            LedgerUnavailable: Redis cannot be reached. A part may be redacted.
         """
         keys = await self._store.keys("state:", "hash")
         for start in range(0, len(keys), _PAGE):
@@ -440,7 +444,7 @@ class SessionRecords:
                     await self._write(self._redacted(key, _values(fields), clean))
 
     def _redacted(self, key: str, values: Texts, clean: Callable[[str], str]) -> list[Command]:
-        """Return the commands that take somebody out of the values in a hash."""
+        """Return the commands that redact the values in a hash."""
         before = {name: json.loads(text) for name, text in values.items()}
         after = json.loads(clean(json.dumps(before)))
         if after == before:
@@ -462,7 +466,7 @@ class SessionRecords:
             await pipe.execute()
 
     async def _fields(self, keys: Sequence[str]) -> AsyncIterator[dict[str, str]]:
-        """Yield the fields of sessions by their hashes; of those that are there."""
+        """Yield the fields of the existing sessions among these."""
         for start in range(0, len(keys), _PAGE):
             page = [f"session:{one}" for one in keys[start : start + _PAGE]]
             for fields in await self._hashes(page):

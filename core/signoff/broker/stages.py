@@ -1,7 +1,7 @@
-"""The stages of the way, and how Celery names them.
+"""The names of the stages, and of their Celery queues and tasks.
 
-A stage is a queue of work in the ledger's outbox. Celery's queue of the same name carries only
-doorbells: "there is work for this stage".
+The work of a stage is in its outbox in the ledger. The Celery queue carries only doorbells: "there
+is work for this stage".
 """
 
 from __future__ import annotations

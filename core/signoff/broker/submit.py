@@ -1,4 +1,4 @@
-"""Submitting a run: the message for an agent, and the work that it waits for."""
+"""Submits runs: messages for agents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.monitoring import tracing
 from signoff.core.approvals.run import Run, Watch
-from signoff.core.base.errors import Conflict, InvalidRun
+from signoff.core.base.errors import Conflict, InvalidRun, RunNotFound
 
 
 async def submit(
@@ -28,21 +28,22 @@ async def submit(
     """Queue a message for an agent.
 
     Args:
-        ledger: Where it is kept.
+        ledger: The ledger.
         app: The name of the agent's folder.
-        message: What the user says.
-        user: The ADK user id; who it is can never decide what this run asks for.
-        session: The ADK session id; a new one is made where none is given.
-        run_id: An id of the caller's own, so that submitting again is the same run.
-        watched: How the caller looks on; see `signoff.broker.live`.
-        also: What must happen in the same commit.
+        message: The message.
+        user: The ADK user id. This user can never decide the requests of the run.
+        session: The ADK session id; "" starts a new session.
+        run_id: The id of the run, so that submitting it again creates no second one; "" makes one.
+        watched: How the caller watches the run; see `signoff.broker.live`.
+        also: A change to commit together with the run.
 
     Returns:
         The run; the earlier one if the id was submitted before.
 
     Raises:
         InvalidRun: The message is empty or too long, or an id has forbidden characters.
-        LeaseLost: What `also` needs is held by somebody else.
+        Conflict: A record of `also` has changed since it was read.
+        LeaseLost: Another process holds a lease that `also` needs.
     """
     with tracing.span("submit", app=app):
         now = await ledger.now()
@@ -66,6 +67,9 @@ async def submit(
         send_work(change, run)
         try:
             await ledger.commit(change)
-        except Conflict:
-            return await ledger.run(run.id)
+        except Conflict as conflict:
+            try:
+                return await ledger.run(run.id)
+            except RunNotFound:
+                raise conflict from None
         return run

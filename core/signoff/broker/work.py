@@ -288,17 +288,19 @@ class UpdateCard(_Delivery):
 
     Attributes:
         level_key: The level of the card.
-        version: The version of the approval for which the card is rewritten.
+        version: The version of the approval before the change that the card is to show.
+        cause: What the card is to show besides, such as the id of a freeze; "" for nothing.
     """
 
     work: Literal["update_card"] = "update_card"
     level_key: LevelKey = ""
     version: int
+    cause: str = ""
 
     @property
     def id(self) -> str:
-        """One for each version of the approval."""
-        return f"update:{self.approval}:{self.person}:{self.version}"
+        """One for each version of the approval, and for each further cause."""
+        return _joined(f"update:{self.approval}:{self.person}:{self.version}", self.cause)
 
 
 class CloseCard(_Delivery):

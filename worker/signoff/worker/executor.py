@@ -165,7 +165,7 @@ class Executor:
                 ) as hold:
                     with tracing.span(*_span_of(work, run), follows=approvals):
                         again = await self._advance(taken, run, approvals, hold)
-                    await live.look_up(self.ledger, run)
+                    await live.wake_watchers(self.ledger, run)
                     return again
         except RunNotFound as error:
             log.error("work.without_run", item=item.id, error=str(error))  # noqa: TRY400 -- says all

@@ -244,7 +244,7 @@ async def create(
 async def rotate(ledger: Ledger, instance: Instance, *, by: str) -> str:
     """Make a new credential for an instance; the earlier one is no longer valid."""
     change = Change()
-    await api_tokens.take_away(ledger, change, instance.token, by=by)
+    await api_tokens.add_revocation(ledger, change, instance.token, by=by)
     token, token_id = api_tokens.issue(
         change,
         instance=instance.id,
@@ -267,7 +267,7 @@ async def delete(decisions: Decisions, instance: Instance, *, by: str) -> None:
     ledger = decisions.ledger
     if instance.deleted_at is None:
         change = Change()
-        await api_tokens.take_away(ledger, change, instance.token, by=by)
+        await api_tokens.add_revocation(ledger, change, instance.token, by=by)
         gone = instance.model_copy(
             update={"deleted_at": await ledger.now(), "receiver": None, "updates": {}}
         )

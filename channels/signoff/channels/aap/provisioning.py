@@ -235,7 +235,7 @@ def _response(instance: Instance, token: str) -> dict[str, object]:
 
 
 def _credential(token: str, name: str) -> str:
-    return api_tokens.made_of(instances.seed_of(token, name))[0]
+    return api_tokens.token_of(instances.seed_of(token, name))[0]
 
 
 def _mark(body: bytes) -> str:

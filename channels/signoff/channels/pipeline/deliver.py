@@ -191,8 +191,7 @@ class Delivery:
             del messages[item_id]
         items = [item for item in items if item.id not in gathered.gone]
         sent = [legible(approvals[approval_of(item)]) for item in items if item.id in messages]
-        with tracing.spans("deliver", sent, channel=self._channel.name):
-            came = await deliver_each(self._channel, list(messages.values()))
+        came = await self._deliver(list(messages.values()), sent)
         results = dict(zip(messages, came, strict=True))
         notified = await self._notified(items, results, approvals)
 
@@ -213,6 +212,16 @@ class Delivery:
             return notify(change, item, notified.get(item.id, ()))
 
         await commit_each(self._ledger, items, build, _give_up)
+
+    async def _deliver(
+        self, messages: Sequence[Message], approvals: Sequence[Approval]
+    ) -> Sequence[Result]:
+        with tracing.spans("deliver", approvals, channel=self._channel.name):
+            results = await deliver_each(self._channel, messages)
+        if any(one.kind is Kind.UPDATE for one in messages):
+            # For `_settled`: a thaw may have changed the card while it was written.
+            await self._roster.refresh()
+        return results
 
     async def _recall(
         self, messages: dict[str, Message], approvals: Mapping[str, Approval | Exception]
@@ -492,7 +501,8 @@ class Delivery:
         asked, again = self._asked(work, approval), self._message(item, approval, sent.at)
         if again is None:
             change.send(CloseLevel(**card_of, level_key=work.level_key, corrects=item.id))
-        elif asked is not None and again.card != sent.card:
+        elif asked is not None and again.card != sent.card.model_copy(update={"similar": ""}):
+            # The sentence about similar requests is not compared: `_recall` adds it later.
             rewrite(change, approval, asked)
 
 

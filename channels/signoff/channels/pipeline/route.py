@@ -220,7 +220,7 @@ class Router:
                 self.rules_of,
                 self._decisions.directory,
                 also=also,
-                told=partial(tell_use, directory=self._decisions.directory),
+                tell=partial(tell_use, directory=self._decisions.directory),
             )
         except (ApprovalError, Conflict, LeaseLost, RecordUnreadable) as error:
             log.info("approval.grant_not_taken", approval=approval_id, why=str(error))

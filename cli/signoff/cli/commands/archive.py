@@ -129,7 +129,7 @@ def show(ctx: typer.Context, subject: Subject, *, as_json: Json = False) -> None
     """Show an archived run, approval or grant, and what happened to it."""
 
     async def work(decisions: Decisions) -> tuple[Run | Approval | Grant, list[Event]]:
-        from signoff.broker.archive.reading import show as find  # noqa: PLC0415
+        from signoff.broker.archive.reading import find  # noqa: PLC0415
 
         return await find(decisions.ledger, files_of(ctx), subject)
 

@@ -72,18 +72,18 @@ async def _move(file: Path, records: SessionRecords) -> int:
     with closing(sqlite3.connect(file)) as database:
         try:
             for app_name, state in database.execute("SELECT app_name, state FROM app_states"):
-                await records.put_back_shared(app_name, "", _values(state))
+                await records.import_state(app_name, "", _values(state))
             for app_name, user, state in database.execute(
                 "SELECT app_name, user_id, state FROM user_states"
             ):
-                await records.put_back_shared(app_name, user, _values(state))
+                await records.import_state(app_name, user, _values(state))
             for *names, state, at in database.execute(
                 "SELECT app_name, user_id, id, state, update_time FROM sessions"
             ):
                 events = list(_events(database, names))
                 last = events[-1][0] if events else ""
                 texts = [text for _, text in events]
-                count += await records.put_back(
+                count += await records.import_newer(
                     Name(*names), _values(state), texts, last=last, at=at
                 )
             # Write the log next to the file into the file itself, because the file is renamed.

@@ -1,4 +1,4 @@
-"""The anchor: what the ledger knows of the archive, and where the audit goes on."""
+"""The anchor: the record in the ledger that says where the archive ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEASE_KEY = "lease:archive"
 
 
 class Swap(Value):
-    """A file that replaces one of the archive, because personal data was erased from it."""
+    """A replacement for a file of the archive, from which personal data was erased."""
 
     sequence: int
     part: str
@@ -23,19 +23,19 @@ class Swap(Value):
 
 
 class Anchor(Value):
-    """What the ledger knows of the archive.
+    """The end of the archive.
 
     Attributes:
-        sequence: The number of the last file; 0 where there is none.
-        part: The name that it was written under.
-        sha256: Its checksum.
-        entry: The stream id of the last entry of the audit in the archive, "" where there is none.
+        sequence: The number of the last file; 0 if there is none.
+        part: The temporary name of that file.
+        sha256: The checksum of that file.
+        entry: The stream id of the last audit entry in the archive, "" if there is none.
         link: The link of that entry.
         count: How many entries are in the archive.
-        pruning: Whether what is in the last file may still be in the ledger.
-        kept: Runs in the last file that do not count there; see `Head.kept`.
-        swaps: Files whose replacements are written and may not be in their places yet.
-        version: Counts the commits.
+        pruning: Whether contents of the last file may still be in the ledger.
+        kept: Runs in the last file that stayed in the ledger; see `Head.kept`.
+        swaps: Replacements that are written, but may not have their final names yet.
+        version: The number of commits that wrote the anchor.
     """
 
     sequence: int = 0
@@ -51,16 +51,16 @@ class Anchor(Value):
 
     @property
     def last(self) -> Part:
-        """The last file, as it was written."""
+        """The temporary name and the checksum of the last file."""
         return Part(self.part, self.sha256)
 
     def put(self, change: Change, after: Anchor) -> Change:
-        """Add to a change that another anchor takes the place of this one."""
+        """Add the replacement of this anchor by another one to a change."""
         return change.put_raw(KEY, after.model_dump_json(exclude_defaults=True), was=self.version)
 
 
 async def read_anchor(ledger: Ledger) -> Anchor:
-    """Return the anchor as it stands.
+    """Return the current anchor.
 
     Raises:
         RecordUnreadable: A newer version of Signoff has written it.

@@ -1,8 +1,8 @@
-"""From the ledger into the archive: written first, removed after, and never the other way round.
+"""Moves ended runs and audit entries from the ledger into the archive.
 
-A crash at any point loses nothing and doubles nothing. A file is on the disk, with its checksum,
-before the ledger names it; what is in it is removed after that, if it is still as it was archived;
-and the next archiver first finishes what was begun.
+A crash at any point loses and duplicates nothing. A file is on the disk, with its checksum, before
+the ledger names it. Its contents are removed from the ledger afterwards, unless they have changed.
+The next archiver finishes the work of one that crashed.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ from signoff.core.base.errors import LedgerError
 log = structlog.get_logger(__name__)
 
 CYCLE: Final = timedelta(hours=1)
-"""How often a process looks what has become old enough."""
+"""How often a process archives."""
 
 _LEASE: Final = 60.0
 _RUNS: Final = 500
 _ENTRIES: Final = 5_000
 _AT_ONCE: Final = 50
-"""Runs in one script: a few milliseconds of Redis."""
+"""Runs in one call of the script, which takes Redis a few milliseconds."""
 
 
 @dataclass(slots=True)
 class Archived:
-    """What was archived.
+    """The result of archiving.
 
     Attributes:
-        files: The numbers of the files.
-        runs: How many runs.
-        entries: How many entries of the audit.
-        sessions: How many sessions of agents have ended with the last of their runs.
-        busy: Whether somebody else is archiving: then nothing was done.
+        files: The numbers of the new files.
+        runs: How many runs were archived.
+        entries: How many audit entries were archived.
+        sessions: How many unused sessions of agents were deleted.
+        busy: Whether another process is archiving, so that nothing was done.
     """
 
     files: list[int] = field(default_factory=list)
@@ -73,21 +73,24 @@ class _Batch(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing but notes of earlier archiving, which would go on for ever."""
+        """Whether there is nothing to archive.
+
+        Entries about earlier archiving do not count, because each archiving adds one.
+        """
         return not self.runs and all('"what":"archived"' in text for _, text, _ in self.entries)
 
 
 class Archiver:
-    """Moves into the archive what ended long ago.
+    """Archives old runs and audit entries.
 
-    Any number of processes may try; one at a time does it.
+    Any number of processes may have one; a lease lets one of them archive at a time.
 
     Args:
-        ledger: Where it is.
-        files: Where it goes.
+        ledger: The ledger.
+        files: The archive.
         after: How long after its last event a run is archived.
-        feeds: Whether webhooks read the audit: what they have not read stays.
-        wanted: Says which runs that are old enough are archived; all where it is None.
+        feeds: Whether webhooks read the audit. Entries that they have not read are not archived.
+        wanted: Returns whether to archive a run that is old enough; None archives all.
     """
 
     def __init__(
@@ -106,7 +109,7 @@ class Archiver:
         self._wanted = wanted
 
     async def run_forever(self) -> None:
-        """Archive every hour until cancelled; whatever goes wrong is logged, and tried again."""
+        """Archive every hour until cancelled; log errors, and retry."""
         while True:
             try:
                 await self.once()
@@ -115,21 +118,19 @@ class Archiver:
             await asyncio.sleep(CYCLE.total_seconds())
 
     async def once(self) -> Archived:
-        """Archive everything that is old enough.
-
-        Sessions of agents that are as old, and have no run left, are deleted.
+        """Archive everything that is old enough, and delete unused sessions that are as old.
 
         Raises:
-            ArchiveBroken: A file of the archive is missing or was changed; nothing was removed.
-            LedgerUnavailable: Redis cannot be reached; the next time goes on from there.
+            ArchiveBroken: A file of the archive is missing or was changed. Nothing was removed.
+            LedgerUnavailable: Redis cannot be reached. The next call continues.
             OSError: A file cannot be written.
         """
         before = await self._ledger.now() - self._after
         found = Archived()
-        async with alone(self._ledger) as hold:
+        async with archive_lease(self._ledger) as hold:
             if hold is None:
                 return Archived(busy=True)
-            anchor = await recovered(self._ledger, self._files, hold)
+            anchor = await recover(self._ledger, self._files, hold)
             while True:
                 batch = await self._batch(anchor, before)
                 if batch.is_empty:
@@ -144,7 +145,7 @@ class Archiver:
         return found
 
     async def _batch(self, anchor: Anchor, before: datetime) -> _Batch:
-        """Return the next entries of the audit, and the runs whose last entry is among them."""
+        """Return the next audit entries, and the runs that have no later entry."""
         rows: list[tuple[str, str, str]] = []
         last = before
         limit = await self._fed()
@@ -164,7 +165,7 @@ class Archiver:
         return "" if record is None else record[1]
 
     async def _ended(self, end: str, last: datetime) -> list[RunBundle]:
-        """Return runs that have ended for good, with all of their audit up to an entry."""
+        """Return runs that can be archived, and whose audit entries are not after a given one."""
         found: list[RunBundle] = []
         names, now = names_in(await waiting_work(self._ledger)), await self._ledger.now()
         place: tuple[int, str] | None = None
@@ -213,17 +214,17 @@ class Archiver:
         try:
             await self._ledger.commit(hold.fence(anchor.put(Change(), after).note([event])))
         except LedgerError:
-            # If it was carried out all the same, the ledger names it: only then is it needed.
+            # The commit may have been carried out. Then the ledger names the file.
             if (await read_anchor(self._ledger)).part != part.name:
                 self._files.drop(part.name)
             raise
         log.info("archive.written", file=str(self._files.path(sequence)), runs=len(batch.runs))
-        return await recovered(self._ledger, self._files, hold)
+        return await recover(self._ledger, self._files, hold)
 
 
 @asynccontextmanager
-async def alone(ledger: Ledger) -> AsyncIterator[Kept | None]:
-    """Hold the archive's lease while the body runs; None where somebody else has it."""
+async def archive_lease(ledger: Ledger) -> AsyncIterator[Kept | None]:
+    """Hold the lease of the archive while the body runs; None if another process holds it."""
     token, loop = secrets.token_hex(8), asyncio.get_running_loop()
     at = loop.time()
     if not await ledger.take_lease(LEASE_KEY, token, lease=_LEASE):
@@ -233,11 +234,11 @@ async def alone(ledger: Ledger) -> AsyncIterator[Kept | None]:
         yield hold
 
 
-async def recovered(ledger: Ledger, files: ArchiveFiles, hold: Kept) -> Anchor:
-    """Finish what was begun: bring files to their places, and remove what they have.
+async def recover(ledger: Ledger, files: ArchiveFiles, hold: Kept) -> Anchor:
+    """Finish interrupted work: give files their final names, and remove their contents from Redis.
 
     Raises:
-        ArchiveBroken: A file is missing or was changed; nothing was removed from the ledger.
+        ArchiveBroken: A file is missing or was changed. Nothing was removed from the ledger.
     """
     anchor = await read_anchor(ledger)
     for swap in anchor.swaps:
@@ -245,8 +246,8 @@ async def recovered(ledger: Ledger, files: ArchiveFiles, hold: Kept) -> Anchor:
     if anchor.sequence:
         files.place(anchor.sequence, anchor.last)
     for name, sequence in files.unplaced().items():
-        # Written by a process that died or was overtaken: the ledger has another file of this
-        # number, so nobody can name this one any more.
+        # Left by a process that died or lost its lease. The ledger has another file with this
+        # number, so this one is not needed.
         if sequence <= anchor.sequence:
             files.drop(name)
     if anchor.pruning or anchor.swaps:
@@ -258,7 +259,7 @@ async def recovered(ledger: Ledger, files: ArchiveFiles, hold: Kept) -> Anchor:
 
 
 async def _prune(ledger: Ledger, files: ArchiveFiles, anchor: Anchor) -> tuple[str, ...]:
-    """Remove from the ledger what the last file has, and return the runs that changed since."""
+    """Remove the contents of the last file from the ledger; return the runs that have changed."""
     left: list[str] = []
     runs: list[list[Record]] = []
     rows: list[tuple[str, str]] = []
@@ -284,7 +285,7 @@ async def _prune(ledger: Ledger, files: ArchiveFiles, anchor: Anchor) -> tuple[s
 
 
 async def _prune_rest(ledger: Ledger, rows: Sequence[tuple[str, str]]) -> None:
-    """Remove the entries that are about no run, or about one that is not in the ledger any more."""
+    """Remove the entries without a run, and those whose run is not in the ledger any more."""
     store = ledger.store
     names = sorted({run for _, run in rows if run})
     there: set[str] = set()
@@ -317,7 +318,7 @@ def _moment(text: str) -> datetime | None:
 
 
 def _fields(text: str) -> dict[str, Any]:
-    """Return the fields of an entry: also of one that a newer version has written."""
+    """Return the fields of an entry, which a newer version may have written."""
     try:
         fields = json.loads(text)
     except ValueError:

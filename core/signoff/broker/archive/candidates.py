@@ -1,4 +1,4 @@
-"""Which runs have ended for good, with everything that goes with them."""
+"""Collects runs with their approvals, grants and audit entries, and checks if they are over."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _PAGE: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class RunBundle:
-    """A run with its approvals and grants, and its part of the audit.
+    """A run with its approvals, its grants and its audit entries.
 
     Attributes:
-        run: Its id.
-        trail: The ids of its entries in the audit, separated by spaces.
-        records: The run first.
-        values: What the records hold, in the same order.
-        events: Its part of the audit.
+        run: The id of the run.
+        trail: The ids of its audit entries, separated by spaces.
+        records: The records, that of the run first.
+        values: The values of the records, in the same order.
+        events: The events of its audit entries.
     """
 
     run: str
@@ -48,15 +48,15 @@ class RunBundle:
 
     @property
     def approvals(self) -> list[Approval]:
-        """Its approvals."""
+        """The approvals."""
         return [one for one in self.values if isinstance(one, Approval)]
 
     def why_kept(self, now: datetime, names: Collection[str]) -> str:
-        """Say why it has to stay in the ledger; "" where nothing keeps it.
+        """Say why the run has to stay in the ledger, "" if it can be archived.
 
         Args:
             now: The present.
-            names: What the work in the outboxes mentions; see `names_in`.
+            names: The names in the work of the outboxes; see `names_in`.
         """
         settled = any(event.what is What.SETTLED for event in self.events)
         asked_again = {one.supersedes for one in self.approvals}
@@ -68,16 +68,16 @@ class RunBundle:
 
 
 def value_of(record: Record) -> Value:
-    """Return what a record holds.
+    """Return the value of a record.
 
     Raises:
-        ValueError: It does not hold what this version can read.
+        ValueError: This version cannot read it.
     """
     return _READERS[record.kind](record.version, record.data)
 
 
 async def waiting_work(ledger: Ledger) -> list[str]:
-    """Return the bodies of all work in the outboxes, as JSON text.
+    """Return the bodies of all items in the outboxes, as JSON texts.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -91,12 +91,12 @@ async def waiting_work(ledger: Ledger) -> list[str]:
 
 
 def names_in(work: Iterable[str]) -> set[str]:
-    """Return every name that work mentions, ids of approvals and runs among them."""
+    """Return all names in the bodies of items, including ids of approvals and runs."""
     return {name for body in work for name in _TOKEN.findall(body)}
 
 
 async def run_bundles(ledger: Ledger, runs: Sequence[str]) -> list[RunBundle]:
-    """Return runs with everything that goes with them; those that cannot be read are left out.
+    """Return the bundles of runs, without those that cannot be read or are incomplete.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -149,13 +149,13 @@ def _keys(approval: str) -> tuple[str, str]:
 
 
 def _events(texts: Sequence[str]) -> tuple[Event, ...] | None:
-    """Return the events of a trail; None if one of them is missing or cannot be read."""
+    """Return the events of a trail, None if one of them is missing or cannot be read."""
     events = tuple(event for text in texts if (event := read_event(text)) is not None)
     return events if len(events) == len(texts) else None
 
 
 async def _stored(ledger: Ledger, keys: Sequence[str]) -> dict[str, str]:
-    """Return records as they are kept, those that are there."""
+    """Return the stored texts of the records that exist, by key."""
     found: dict[str, str] = {}
     prefix = ledger.store.prefix
     for start in range(0, len(keys), _PAGE):
@@ -173,7 +173,7 @@ def _bundle(
     approvals: Sequence[str],
     stored: Mapping[str, str],
 ) -> RunBundle | None:
-    """Return a run with what goes with it; None if a record cannot be read or is not there."""
+    """Return the bundle of a run, None if a record is missing or cannot be read."""
     keys = [f"run:{run}", *(key for one in approvals for key in _keys(one) if key in stored)]
     records, values = list[Record](), list[Value]()
     try:

@@ -20,7 +20,7 @@ from typing import Final
 import structlog
 
 from signoff.broker.archive.anchor import Anchor, Swap
-from signoff.broker.archive.archiver import Archiver, alone, recovered
+from signoff.broker.archive.archiver import Archiver, archive_lease, recover
 from signoff.broker.archive.candidates import (
     RunBundle,
     names_in,
@@ -113,13 +113,15 @@ async def erase(
     if (await archiver.once()).busy:
         raise ErasureRefused("Another process is archiving right now; try again in a minute.")
     await _require_gone(ledger, redaction)
-    async with alone(ledger) as hold:
+    async with archive_lease(ledger) as hold:
         if hold is None:
             raise ErasureRefused("Another process is archiving right now; try again in a minute.")
-        anchor = await recovered(ledger, files, hold)
+        anchor = await recover(ledger, files, hold)
         for name in files.unplaced(_SUFFIX):
             files.drop(name)  # left by an erasure that was interrupted before its commit
         theirs = await asyncio.to_thread(_owned, files, anchor, redaction)
+        # Before the archive is redacted, so that a repeated erasure still knows their requests.
+        await _forget(ledger, redaction, theirs)
         swaps, count = await asyncio.to_thread(_rewrite, files, anchor, redaction, theirs)
         sums = {one.sequence: one.sha256 for one in swaps}
         after = anchor.model_copy(
@@ -131,8 +133,7 @@ async def erase(
         }
         event = Event(what=What.ERASED, at=await ledger.now(), by=by, why=why, more=more)
         await ledger.commit(hold.fence(anchor.put(Change(), after).note([event])))
-        await recovered(ledger, files, hold)
-    await _forget(ledger, redaction, theirs)
+        await recover(ledger, files, hold)
     await _forget_sessions(ledger, redaction)
     await SearchIndex(ledger).drop()
     log.info("person.erased", placeholder=redaction.placeholder, files=len(swaps))

@@ -1,4 +1,4 @@
-"""The archive and the ledger read as one: the audit from its first entry, and what has ended."""
+"""Reads the archive and the ledger together: the whole audit, and archived runs and approvals."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _TRIES = 3
 
 
 class Verified(NamedTuple):
-    """What was verified.
+    """The result of a successful verification.
 
     Attributes:
-        entries: How many entries, in the archive and in the ledger.
+        entries: How many entries the archive and the ledger have.
         archived: How many of them are in the archive.
-        files: How many files it has.
-        head: The last link.
+        files: How many files the archive has.
+        head: The last link of the chain.
     """
 
     entries: int
@@ -40,15 +40,15 @@ class Verified(NamedTuple):
 
 
 async def verify(ledger: Ledger, files: ArchiveFiles, *, expect_head: str = "") -> Verified:
-    """Walk the chain through the archive and on through the ledger, and check every file.
+    """Verify the chain of the audit through the archive and the ledger, and every file.
 
     Args:
         ledger: The ledger.
         files: The archive.
-        expect_head: A head seen earlier, which must be a link of the chain.
+        expect_head: An earlier head, which must be a link of the chain; "" for none.
 
     Raises:
-        AuditBroken: An entry does not fit, or the expected head is not in the chain.
+        AuditBroken: An entry does not match its link, or the expected head is not in the chain.
         ArchiveBroken: A file is missing, was changed, or is not the one that was archived.
         LedgerUnavailable: Redis cannot be reached.
     """
@@ -57,7 +57,7 @@ async def verify(ledger: Ledger, files: ArchiveFiles, *, expect_head: str = "") 
         try:
             return await _verify(ledger, files, anchor, expect_head)
         except (AuditBroken, ArchiveBroken):
-            # Somebody may have archived meanwhile: then what was looked for has moved.
+            # If another process has archived meanwhile, entries have moved.
             if not left or (await read_anchor(ledger)).version == anchor.version:
                 raise
     raise AssertionError
@@ -73,14 +73,14 @@ async def _verify(
             copy = copies.pop(entry.id, None)
             if copy is not None and copy != (entry.text, entry.link):
                 raise AuditBroken(
-                    f"Entry {entry.id} is not as it is in the archive.", entry=entry.id
+                    f"Entry {entry.id} differs from its copy in the archive.", entry=entry.id
                 )
     chain = walk.chain
     if (chain.link, chain.count) != (anchor.link, anchor.count):
-        raise AuditBroken("The archive does not end where the ledger goes on.", entry="-")
+        raise AuditBroken("The ledger does not continue where the archive ends.", entry="-")
     if copies:
         first = next(iter(copies))
-        raise AuditBroken(f"Entry {first} was put in: the archive does not have it.", entry=first)
+        raise AuditBroken(f"Entry {first} was inserted: it is not in the archive.", entry=first)
     expected = "" if walk.seen else expect_head
     async for entry_id, text, _ in audit.entries(ledger.store, after=anchor.entry):
         walk.note(entry_id, text)
@@ -92,7 +92,7 @@ async def _verify(
 
 
 async def _copies(ledger: Ledger, anchor: Anchor) -> dict[str, tuple[str, str]]:
-    """Return the entries of the archive that are in the ledger too: of runs that go on."""
+    """Return archived entries that are still in the ledger, because their runs are."""
     found: dict[str, tuple[str, str]] = {}
     if anchor.entry:
         async for entry_id, text, link in audit.entries(ledger.store):
@@ -103,7 +103,7 @@ async def _copies(ledger: Ledger, anchor: Anchor) -> dict[str, tuple[str, str]]:
 
 
 class _Walk:
-    """The way through the files, one after the other."""
+    """Verifies the files one after the other."""
 
     def __init__(self, files: ArchiveFiles, expect_head: str) -> None:
         self._files = files
@@ -114,7 +114,7 @@ class _Walk:
         self.seen = not expect_head
 
     def file(self, sequence: int) -> Iterator[Entry]:
-        """Walk through one file, and yield its entries."""
+        """Verify one file, and yield its entries."""
         self._sums[sequence] = self._files.checksum(sequence)
         for line in self._files.read(sequence):
             match line:
@@ -124,7 +124,7 @@ class _Walk:
                     self.chain.count,
                 ):
                     raise ArchiveBroken(
-                        f"{self._files.path(sequence)} does not go on from the file before."
+                        f"{self._files.path(sequence)} does not continue the previous file."
                     )
                 case Entry():
                     self.seen = self.chain.follow(*line) == self._expect or self.seen
@@ -134,7 +134,7 @@ class _Walk:
                     pass
 
     def note(self, entry_id: str, text: str) -> None:
-        """Note which checksums the audit says that files have."""
+        """Collect the checksums of files that the audit names."""
         if '"what":"archived"' not in text and '"what":"erased"' not in text:
             return
         event = read_event(text)
@@ -152,10 +152,10 @@ class _Walk:
             ) from error
 
     def require_noted(self, anchor: Anchor) -> None:
-        """Check that each file is the one that the audit says it is."""
+        """Check that each file has the checksum that the audit names."""
         if anchor.swaps:
             raise ArchiveBroken(
-                "An erasure was broken off. `signoff archive run` finishes it; then verify again."
+                "An erasure was interrupted. `signoff archive run` finishes it; then verify again."
             )
         for sequence, sha256 in self._sums.items():
             if self._noted.get(sequence) != sha256:
@@ -167,12 +167,12 @@ class _Walk:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A run or an approval in the archive.
+    """A run, an approval or a grant in the archive.
 
     Attributes:
         sequence: The number of the file.
-        record: As it was kept.
-        value: What it holds.
+        record: The record.
+        value: The value of the record.
     """
 
     sequence: int
@@ -181,7 +181,7 @@ class Item:
 
 
 async def items(ledger: Ledger, files: ArchiveFiles) -> AsyncIterator[Item]:
-    """Yield every run, approval and grant in the archive, in the order in which they came there.
+    """Yield all runs, approvals and grants in the archive, the first archived first.
 
     Raises:
         ArchiveBroken: A file is missing or cannot be read.
@@ -201,7 +201,7 @@ async def items(ledger: Ledger, files: ArchiveFiles) -> AsyncIterator[Item]:
 
 
 def _counting(page: Iterable[Item], kept: Collection[str]) -> Iterator[Item]:
-    """Yield what a file has, without runs that stayed in the ledger."""
+    """Yield the items of a file, without those of runs that stayed in the ledger."""
     counts = True
     for item in page:
         if item.record.kind == "run":
@@ -210,13 +210,13 @@ def _counting(page: Iterable[Item], kept: Collection[str]) -> Iterator[Item]:
             yield item
 
 
-async def show(
+async def find(
     ledger: Ledger, files: ArchiveFiles, subject: str
 ) -> tuple[Run | Approval | Grant, list[Event]]:
-    """Return a run or an approval of the archive, and what happened to it.
+    """Return a run, an approval or a grant in the archive by its id, and its events.
 
     Raises:
-        NotArchived: It is not there.
+        NotArchived: The archive does not have it.
         ArchiveBroken: A file is missing or cannot be read.
     """
     found: Value | None = None
@@ -238,13 +238,13 @@ async def show(
 async def lines(
     ledger: Ledger, files: ArchiveFiles, *, subject: str = "", after: str = ""
 ) -> AsyncIterator[str]:
-    """Yield the audit of the archive and of the ledger as lines, as `audit.lines` does.
+    """Yield the audit in the archive and in the ledger as lines; see `audit.lines`.
 
     Args:
         ledger: The ledger.
         files: The archive.
-        subject: The id of an approval or a run; only its entries are yielded. All where it is "".
-        after: A stream id; only what comes behind it is yielded.
+        subject: The id of an approval or a run, whose entries are yielded; "" for all.
+        after: A stream id, after which to begin; "" for all.
     """
     anchor = await read_anchor(ledger)
     for sequence in range(1, anchor.sequence + 1):

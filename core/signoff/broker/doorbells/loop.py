@@ -21,6 +21,8 @@ class LoopThread:
 
     def __init__(self, name: str = "signoff-loop") -> None:
         self.loop = asyncio.new_event_loop()
+        self._stopped = False
+        self._starting = threading.Lock()
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)
         self._thread.start()
 
@@ -40,18 +42,23 @@ class LoopThread:
         """Start a coroutine and return at once.
 
         Raises:
-            RuntimeError: The loop has been stopped.
+            RuntimeError: The loop is stopping or has been stopped.
         """
-        if self.loop.is_closed():
-            coroutine.close()
-            raise RuntimeError("The loop has been stopped.")
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        with self._starting:
+            if not self._stopped:
+                return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        coroutine.close()
+        raise RuntimeError("The loop has been stopped.")
 
     def stop(self, *, patience: float = 10) -> None:
         """Cancel all tasks, wait for them so many seconds, and end the thread."""
+        # A coroutine that starts later would never be cancelled, and its caller would wait forever.
+        with self._starting:
+            self._stopped = True
         if self._thread.is_alive():
+            wind_up = asyncio.run_coroutine_threadsafe(self._wind_up(patience), self.loop)
             with contextlib.suppress(TimeoutError):
-                self.spawn(self._wind_up(patience)).result(timeout=2 * patience)
+                wind_up.result(timeout=2 * patience)
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(timeout=patience)
         if not self.loop.is_running():

@@ -1,1 +1,1 @@
-"""How often something may happen, counted in Redis for all processes together."""
+"""Limits that all processes share, counted in Redis."""

@@ -1,4 +1,4 @@
-"""Allowances in the ledger: how many calls each policy has let run without asking anybody."""
+"""Allowances in the ledger: calls that a policy decides without asking anybody."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ log = structlog.get_logger(__name__)
 _ALLOWANCE = TypeAdapter(Allowance)
 
 Choose = Callable[[Approval, datetime], Choice]
-"""Returns what the policies say about a call now."""
+"""Returns what the policies decide about a call at a moment."""
 
 
 def allowance_key(policy: str) -> str:
-    """Return the key of the calls that a policy has allowed."""
+    """Return the key of the record that counts the calls that a policy has allowed."""
     return f"allowance:{hashlib.sha256(policy.encode()).hexdigest()[:32]}"
 
 
@@ -36,7 +36,7 @@ class Allowances:
     """Decides calls that a policy allows or denies without asking anybody.
 
     Args:
-        ledger: The truth.
+        ledger: The ledger.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -45,18 +45,18 @@ class Allowances:
     async def decide(
         self, approval_id: str, choose: Choose, *, also: Change | None = None
     ) -> Approval | None:
-        """Decide a call that nobody has been asked about as its policy says.
+        """Decide a call by its policy, before anybody is asked.
 
-        A call is counted in the commit that allows it: with any number of processes a policy
-        allows as many calls as its `at_most` says.
+        The call is counted in the commit that allows it. So a policy never allows more calls than
+        its `at_most`, however many processes use it.
 
         Args:
-            approval_id: The call.
-            choose: What the policies say about it.
-            also: What must happen in the same commit.
+            approval_id: The id of the call's approval.
+            choose: Returns what the policies decide.
+            also: A change to commit together with the decision.
 
         Returns:
-            The approval, decided; None if people are to be asked.
+            The decided approval, None if people have to be asked.
         """
 
         async def attempt() -> Approval | None:

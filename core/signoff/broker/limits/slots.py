@@ -1,4 +1,4 @@
-"""When something may be done that another side limits: slots, shared by all processes in Redis."""
+"""Slots under the rate limits of other services, shared by all processes in Redis."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _MS = timedelta(milliseconds=1)
 
 
 class Limit(NamedTuple):
-    """How often something may be done.
+    """A rate limit.
 
     Attributes:
-        key: What is limited, without the prefix.
-        every: From one slot to the next.
-        at_once: How many slots may be saved up and used together; 1 or more.
+        key: The key in Redis, without the prefix.
+        every: The time from one slot to the next.
+        at_once: How many unused slots are saved up; 1 or more.
     """
 
     key: str
@@ -26,13 +26,13 @@ class Limit(NamedTuple):
     at_once: int = 1
 
 
-class Wish(NamedTuple):
-    """Something that needs a slot under each of its limits.
+class SlotRequest(NamedTuple):
+    """A request for one slot under each of several limits.
 
     Attributes:
-        name: Names it, so that it keeps its place in the line when it asks again.
+        name: Identifies the request, so that it keeps its place when it is repeated.
         limits: The limits.
-        deadline: Until when it is of use; None for ever. Who has less time goes first.
+        deadline: Earlier deadlines go first; None goes last.
     """
 
     name: str
@@ -41,33 +41,33 @@ class Wish(NamedTuple):
 
 
 class Slots:
-    """Gives out slots, by the ledger's clock.
+    """Gives out slots by the ledger's clock.
 
     Args:
-        store: Where they are counted.
+        store: The store of the ledger.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def take(self, wishes: Sequence[Wish]) -> list[float]:
-        """Take a slot for each wish that can have one now, the earliest deadline first.
+    async def take(self, requests: Sequence[SlotRequest]) -> list[float]:
+        """Take slots, the earliest deadline first. A request gets a slot of each limit, or none.
 
         Returns:
-            For each wish, in their order, 0 where it has its slot, or in how many seconds it should
-            ask again. What was refused has used up nothing.
+            For each request, in order, 0 if it has its slots, or the seconds after which to repeat
+            it.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
-        order = sorted(range(len(wishes)), key=lambda at: _deadline(wishes[at]))
-        calls = [self._call(wishes[at]) for at in order]
+        order = sorted(range(len(requests)), key=lambda at: _deadline(requests[at]))
+        calls = [self._call(requests[at]) for at in order]
         waits = await self._store.scripts("slots", calls) if calls else []
         found = dict(zip(order, waits, strict=True))
-        return [int(found[at]) / 1000 for at in range(len(wishes))]
+        return [int(found[at]) / 1000 for at in range(len(requests))]
 
     async def rest(self, limit: Limit, seconds: float) -> None:
-        """Give out no slot under a limit for so many seconds.
+        """Give out no slot of a limit for so many seconds.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -76,12 +76,12 @@ class Slots:
         now = self._store.now_ms()
         await self._store.script("rest", now, limit.key, every, limit.at_once, pause)
 
-    def _call(self, wish: Wish) -> list[str | int]:
-        call: list[str | int] = [self._store.now_ms(), wish.name, _deadline(wish)]
-        for limit in wish.limits:
+    def _call(self, request: SlotRequest) -> list[str | int]:
+        call: list[str | int] = [self._store.now_ms(), request.name, _deadline(request)]
+        for limit in request.limits:
             call += (limit.key, limit.every // _MS, limit.at_once)
         return call
 
 
-def _deadline(wish: Wish) -> int:
-    return FAR if wish.deadline is None else to_ms(wish.deadline)
+def _deadline(request: SlotRequest) -> int:
+    return FAR if request.deadline is None else to_ms(request.deadline)

@@ -1,4 +1,4 @@
-"""How often something may be tried: counted in Redis, for all processes together."""
+"""Limits for attempts, such as sign-ins, counted in Redis for all processes together."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ MINUTE: Final = timedelta(minutes=1)
 
 
 class Rule(NamedTuple):
-    """How often something may be tried.
+    """A limit for attempts.
 
     Attributes:
-        key: What is counted, without the prefix.
-        most: How many attempts a window has.
-        window: How long it is. It begins with the first attempt.
+        key: The key in Redis, without the prefix.
+        most: The most attempts in a window.
+        window: The length of a window, which begins with the first attempt.
     """
 
     key: str
@@ -30,17 +30,17 @@ class Throttle:
     """Counts attempts in fixed windows of time.
 
     Args:
-        store: Where they are counted.
+        store: The store of the ledger.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def allow(self, *rules: Rule) -> bool:
-        """Count an attempt under all of these rules and say whether it may be made.
+        """Count an attempt under all of these rules, and return whether it may be made.
 
-        An attempt that one of them refuses is counted under none: who goes on after the few of a
-        quarter of an hour must not use up those of the day, which may be somebody else's.
+        An attempt that one rule refuses is counted under none. So the attempts above a limit of
+        minutes do not use up a limit of days, which other people may share.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -48,10 +48,11 @@ class Throttle:
         return not await self.pause(*rules)
 
     async def pause(self, *rules: Rule) -> float:
-        """Count an attempt as `allow` does, and return in how many seconds it may be made.
+        """Count an attempt as `allow` does, and return how long to wait.
 
         Returns:
-            0 where it may be made now; else when the first rule that refuses it begins anew.
+            0 if the attempt may be made; otherwise the seconds until the window of the first rule
+            that refuses it ends.
         """
         counted: list[str | int] = []
         for key, most, window in rules:
@@ -59,19 +60,16 @@ class Throttle:
         return int(await self._store.script("throttle", *counted)) / 1000
 
     async def token_pause(self, token_id: str, rate: int) -> float:
-        """Count a request of an API token, and return in how many seconds it may be made.
+        """Count a request of an API token, and return how long to wait; see `pause`.
 
         Args:
-            token_id: The token.
-            rate: How many it may make a minute; 0 for any number.
-
-        Returns:
-            0 where it may be made now.
+            token_id: The id of the token.
+            rate: The most requests in a minute; 0 for any number.
         """
         return await self.pause(Rule(f"rate:token:{token_id}", rate, MINUTE)) if rate else 0
 
     async def refund(self, *rules: Rule) -> None:
-        """Count one attempt less: it was none of those that are to be few.
+        """Take back one counted attempt, for example after a successful sign-in.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -80,15 +78,15 @@ class Throttle:
 
 
 def hashed(text: str) -> str:
-    """Return what an address, a person or a peer is counted under."""
+    """Return a hash for the key of a rule, given an address or the id of a person."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def network_of(peer: str) -> str:
-    """Return what one guest of the internet has: an IPv4 address, or a /64 of IPv6.
+    """Return the network of one client: its IPv4 address, or its /64 of IPv6.
 
     Args:
-        peer: The address of the other end; what is none is returned as it is.
+        peer: The address of the client. Text that is not an IP address is returned unchanged.
     """
     try:
         address = ipaddress.ip_address(peer)

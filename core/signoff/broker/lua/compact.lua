@@ -1,5 +1,5 @@
--- Write the audit's stream anew as it is: Redis keeps the bytes of removed entries until all that
--- were near them are removed too.
+-- Copy the stream of the audit, without the bytes of removed entries: Redis frees them only when all
+-- entries near them are removed too.
 -- KEYS[1] prefix
 local key, new = KEYS[1] .. 'audit', KEYS[1] .. 'audit:new'
 if redis.call('EXISTS', key) == 0 then return end
@@ -8,7 +8,7 @@ local info = redis.call('XINFO', 'STREAM', key)
 for i = 1, #info, 2 do
   if info[i] == 'last-generated-id' then last = info[i + 1] end
 end
--- Beside the old one: whatever goes wrong here, that is still there.
+-- The original stays until the copy is complete, in case of an error.
 redis.call('DEL', new)
 for _, row in ipairs(rows) do redis.call('XADD', new, row[1], unpack(row[2])) end
 if #rows == 0 then

@@ -1,6 +1,6 @@
--- Count up, within a span that begins with the first one.
--- KEYS[1] prefix   ARGV[1] the span in ms   ARGV[2] how many come: 0 only looks   ARGV[3...] keys
--- Returns the counts, those that come included.
+-- Increase counters. A counter begins again some time after its first increase.
+-- KEYS[1] prefix   ARGV[1] that time in ms   ARGV[2] the increase; 0 only reads   ARGV[3...] keys
+-- Returns the counts after the increase.
 local counts = {}
 for i = 3, #ARGV do
   local key = KEYS[1] .. ARGV[i]

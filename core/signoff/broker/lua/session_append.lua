@@ -1,5 +1,6 @@
 -- Append an event to a session and apply its state changes, unless another process has written to the
--- session since it was read.
+-- session since it was read. If the event is the last one already, the call is sent again because the
+-- first reply was lost.
 -- KEYS[1] prefix   ARGV[1] session   ARGV[2] state of the app   ARGV[3] state of the user: hashes
 -- ARGV[4] "<made> <events>" as it was read, or "" if that is not known
 -- ARGV[5] id of the last known event   ARGV[6] seconds since the epoch at which it was read;
@@ -12,9 +13,9 @@ local made, last, read, app, user = unpack(redis.call('HMGET', session, 'made', 
 if not made then return {'gone'} end
 local count = redis.call('LLEN', history)
 if ARGV[4] == '' then
+  if last == ARGV[7] then return {'ok', made, count} end
   if tonumber(read) > tonumber(ARGV[6]) and (last or '') ~= ARGV[5] then return {'stale'} end
 elseif ARGV[4] ~= made .. ' ' .. count then
-  -- Sent again because the first reply was lost: the event is the last one already.
   if last == ARGV[7] and ARGV[4] == made .. ' ' .. (count - 1) then return {'ok', made, count} end
   return {'stale'}
 end

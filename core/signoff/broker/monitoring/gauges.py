@@ -1,4 +1,4 @@
-"""What waits in the ledger, measured when a gateway is scraped or `signoff top` looks."""
+"""Measures the work and the approvals in the ledger, for gateways' metrics and `signoff top`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from signoff.broker.monitoring.metrics import Sample
 from signoff.broker.timers.lag import lag
 
 _PIECE = 500
-"""Approvals that are looked at by one call of the script: others get their turn in between."""
+"""Approvals in one call of the script, so that Redis serves other clients in between."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What waits in a stage.
+    """The work of a stage.
 
     Attributes:
         name: The stage.
-        items: All items, leased and postponed ones included.
-        ready: Those that could be claimed.
-        age: For how many seconds the oldest of these could have been claimed.
+        items: How many items it has, including leased and postponed ones.
+        ready: How many items can be claimed.
+        age: For how many seconds the oldest of these has been waiting.
     """
 
     name: str
@@ -36,17 +36,17 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """What waits in the ledger at a moment.
+    """The state of the ledger at a moment.
 
     Attributes:
-        stages: The stages, by name.
-        queues: Pending approvals by queue of people.
-        pending: Pending approvals by policy; "" for those that are not routed yet.
-        oldest: Age in seconds of the oldest of these.
+        stages: The stages, sorted by name.
+        queues: The number of pending approvals by queue of people.
+        pending: The number of pending approvals by policy; "" if they are not routed yet.
+        oldest: The age in seconds of the oldest pending approval by policy.
         lag: How many seconds late the oldest timer is.
-        processes: Living processes by kind.
-        records: Records by kind: runs, approvals, audit entries.
-        redis: What Redis says of its memory and its persistence.
+        processes: The number of processes that are alive, by kind.
+        records: The number of runs, approvals and audit entries.
+        redis: The reply of Redis to ``INFO memory`` and ``INFO persistence``.
     """
 
     stages: Sequence[Stage]
@@ -83,11 +83,11 @@ class Gauges:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the settings name, so that its number is given even if it is 0.
+    """The names in the settings, which are listed even if their number is 0.
 
     Attributes:
         queues: The queues of people.
-        policies: The policies, the default among them.
+        policies: The policies, including the default.
         kinds: The kinds of processes.
     """
 
@@ -97,11 +97,11 @@ class Known:
 
 
 async def measure(ledger: Ledger, known: Known) -> Gauges:
-    """Measure what waits; a few milliseconds for 5,000 pending approvals.
+    """Measure the ledger, which takes a few milliseconds for 5,000 pending approvals.
 
     Args:
         ledger: The ledger.
-        known: What the settings name.
+        known: The names in the settings.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.

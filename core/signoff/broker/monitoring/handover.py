@@ -1,4 +1,4 @@
-"""What commands count: they end before anybody scrapes them, so a gateway counts it for them."""
+"""Passes the metrics of commands on to a gateway, because commands end before they are scraped."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _KEPT: Final = timedelta(days=1)
 
 
 class Samples:
-    """Keeps the samples of a command until it ends."""
+    """Collects the samples of a command."""
 
     def __init__(self) -> None:
         self._samples: list[Sample] = []
 
     def __call__(self, sample: Sample) -> None:
-        """Keep one."""
+        """Collect a sample."""
         self._samples.append(sample)
 
     async def hand_over(self, ledger: Ledger) -> None:
-        """Leave them to the gateway that is scraped next; after a day they are gone.
+        """Store the samples for a day, for the gateway that is scraped next.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -47,7 +47,7 @@ class Samples:
 
 
 async def take_over(ledger: Ledger) -> None:
-    """Record in this process what commands have left; each sample is recorded once.
+    """Record the stored samples of commands in this process, and delete them.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -63,7 +63,7 @@ async def take_over(ledger: Ledger) -> None:
 
 
 def _known(texts: list[str]) -> Iterator[Sample]:
-    """Yield samples, without those of metrics that only another version has."""
+    """Yield the samples of metrics that this version has."""
     for text in texts:
         name, labels, value = json.loads(text)
         metric = METRICS.get(name)

@@ -1,10 +1,10 @@
-"""The metrics: one definition each, and how they are recorded.
+"""Defines and records the metrics.
 
-Definitions are data: the exposition, the table in the documentation and the tests of the dashboard
-and the alert rules all read `METRICS`. Recording costs one comparison while no recorder is set, and
-nothing of prometheus-client is imported then.
+The exposition, the table in the documentation and the tests of the dashboard and the alert rules
+all read `METRICS`. Without a recorder, recording costs one comparison, and prometheus-client is not
+imported.
 
-Every label has few values: what comes from outside counts as ``other`` once there are `MOST`.
+A label has at most `MOST` values, because some come from outside; further ones count as ``other``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.run import Run
 
 MOST: Final = 100
-"""How many values a label has at most, besides `OTHER`."""
+"""The most values of a label, besides `OTHER`."""
 OTHER: Final = "other"
 
 _TURN_SECONDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
@@ -31,7 +31,7 @@ _DECISION_SECONDS: Final = (
 
 
 class MetricKind(StrEnum):
-    """The types of Prometheus that are used."""
+    """The types of Prometheus metrics in use."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -43,12 +43,12 @@ class Metric:
     """A metric.
 
     Attributes:
-        name: As Prometheus has it, with the unit at the end, and ``_total`` for a counter.
-        kind: Its type.
+        name: The name in Prometheus, which ends with the unit, or with ``_total`` for a counter.
+        kind: The type.
         text: What it counts or measures.
-        labels: The names of its labels.
-        buckets: The upper bounds of a histogram.
-        of: Who exports it: the kinds of processes, or ``ledger`` for what a gateway reads from
+        labels: The names of the labels.
+        buckets: The upper bounds of a histogram's buckets.
+        of: The kind of processes that export it, ``all``, or ``ledger`` if a gateway reads it from
             Redis when it is scraped.
     """
 
@@ -87,7 +87,7 @@ def _measured(name: str, text: str, *labels: str) -> Metric:
 
 INFO = _define(_G, "info", "1; the labels name the version and the process.", "version", "kind")
 
-# -- counted where it happens ------------------------------------------------------------------
+# -- counted by each process -------------------------------------------------------------------
 
 RUNS_SUBMITTED = _define(_C, "runs_submitted_total", "Runs that were submitted.", "app")
 RUNS_ENDED = _define(
@@ -196,14 +196,14 @@ REDIS_WRITES = _measured(
 # -- recording ---------------------------------------------------------------------------------
 
 Sample = tuple[Metric, tuple[str, ...], float]
-"""A metric, the values of its labels, and by how much it counts or what was measured."""
+"""A metric, the values of its labels, and the increase or the measured value."""
 
 
 class Recorder(Protocol):
-    """Takes samples."""
+    """Records samples."""
 
     def __call__(self, sample: Sample, /) -> None:
-        """Take one."""
+        """Record a sample."""
 
 
 class _Now:
@@ -216,18 +216,18 @@ def record_to(recorder: Recorder | None) -> None:
 
 
 def enabled() -> bool:
-    """Say whether samples are taken."""
+    """Return whether samples are recorded."""
     return _Now.recorder is not None
 
 
 def record(metric: Metric, *labels: str, value: float = 1) -> None:
-    """Take a sample: add to a counter or a gauge, or add an observation to a histogram."""
+    """Record a sample: increase a counter or a gauge, or add an observation to a histogram."""
     if _Now.recorder is not None:
         _Now.recorder((metric, labels, value))
 
 
 def record_all(samples: list[Sample]) -> None:
-    """Take samples that were collected before."""
+    """Record several samples."""
     if _Now.recorder is not None:
         for sample in samples:
             _Now.recorder(sample)
@@ -248,7 +248,7 @@ _MAIL: Final = frozenset({What.IGNORED_MAIL, What.QUARANTINED})
 
 
 def of_event(event: Event) -> Iterator[Sample]:
-    """Yield what an entry of the audit counts as."""
+    """Yield the samples for an entry of the audit."""
     yield EVENTS, (event.what.value,), 1
     if event.what in _ANSWERED:
         channel = "email" if event.what in _MAIL else str(event.more.get("channel", ""))
@@ -260,11 +260,11 @@ def of_event(event: Event) -> Iterator[Sample]:
 
 
 def of_write(new: object, was: object) -> Iterator[Sample]:
-    """Yield what the writing of a record counts as.
+    """Yield the samples for a written record.
 
     Args:
         new: The record.
-        was: As it stood before, None if it is new.
+        was: The record before, None if it is new.
     """
     match new, was:
         case Run(outside=True), _:

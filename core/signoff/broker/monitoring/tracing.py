@@ -1,11 +1,11 @@
-"""One trace for each run, from its submission to its end, however many days that takes.
+"""One trace for each run, from its submission to its end, which may be days later.
 
-Celery's messages carry nothing, and no process waits for a person. So the context is in the ledger:
-a run has that of its submission, an approval that of the turn which opened it, and then that of its
-decision (``traceparent``, W3C Trace Context). A span lasts as long as one process works; its parent
-may have ended days before, and a resume links to the decisions that it hands on.
+The trace context (``traceparent``, W3C Trace Context) is in the ledger, because Celery's messages
+do not carry it. A run has the context of its submission. An approval has the context of the turn
+that opened it, and later that of its decision. A span lasts as long as one process works, and its
+parent may have ended days before. A resume links to the decisions that it passes on.
 
-Without a tracer nothing is written and nothing of OpenTelemetry is imported.
+Without a tracer, no spans are made, and OpenTelemetry is not imported.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Now:
 
 
 def trace_with(tracer: Tracer | None) -> None:
-    """Make spans with a tracer from now on; None makes none."""
+    """Make spans with a tracer from now on; None turns tracing off."""
     _Now.tracer = tracer
 
 
@@ -51,14 +51,14 @@ def span(
 ) -> AbstractContextManager[Any]:
     """Make a span around a body.
 
-    It is a child of the current span if that belongs to the same trace. Otherwise it is a child of
-    what the record has, and linked to the current one, such as that of an HTTP request.
+    It is a child of the current span if that belongs to the same trace. Otherwise its parent is the
+    context in the record, and it is linked to the current span, such as that of an HTTP request.
 
     Args:
-        name: Its name, without the prefix.
-        about: Whose trace it belongs to; None begins a trace, or goes on with the current one.
-        follows: Approvals whose decisions it hands on: linked.
-        attributes: No content: ids and names alone.
+        name: The name, without the prefix.
+        about: The record whose trace it belongs to; None continues the current trace or begins one.
+        follows: Approvals to link, because the span passes on their decisions.
+        attributes: Ids and names; no contents.
     """
     if _Now.tracer is None:
         return _NOTHING
@@ -73,7 +73,7 @@ def spans(name: str, about: Sequence[Approval], **attributes: str) -> AbstractCo
 
 
 def traceparent() -> str:
-    """Return the context of the current span as W3C has it; "" where there is none."""
+    """Return the context of the current span as W3C Trace Context, "" if there is no span."""
     if _Now.tracer is None:
         return ""
     found = _current()
@@ -83,12 +83,12 @@ def traceparent() -> str:
 
 
 def trace_id() -> str:
-    """Return the id of the current trace in hexadecimal digits; "" where there is none."""
+    """Return the id of the current trace in hexadecimal digits, "" if there is none."""
     return traceparent()[3:35]
 
 
 def stamped(new: Record, was: object) -> Record:
-    """Return a record with the context of the current span, where it begins or is decided in it."""
+    """Return a record with the context of the current span, if it is new or was just decided."""
     if _Now.tracer is None or isinstance(new, Grant):
         return new
     begins = was is None
@@ -104,7 +104,7 @@ def stamped(new: Record, was: object) -> Record:
 def with_trace_ids(
     logger: object, method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """Add the ids of the current span to an event of the log, as a processor of structlog."""
+    """Add the ids of the current span to a log event; a processor of structlog."""
     del logger, method
     if _Now.tracer is not None and (found := _current()) is not None:
         event["trace_id"] = f"{found.trace_id:032x}"
@@ -113,7 +113,7 @@ def with_trace_ids(
 
 
 def failed(error: BaseException) -> None:
-    """Mark the current span as failed, with the name of an error."""
+    """Mark the current span as failed, with the name of the error's class."""
     if _Now.tracer is None:
         return
     from opentelemetry import trace  # noqa: PLC0415 -- only where there is a tracer
@@ -146,7 +146,7 @@ def _context_of(about: Run | Approval | None) -> SpanContext | None:
     if about is None:
         return None
     if isinstance(about, Run) and not about.traceparent and about.trace:
-        # It was submitted while nothing was traced; its log lines have this id all the same.
+        # It was submitted without a tracer, but its log events have this trace id.
         return _remote(f"00-{about.trace}-{about.trace[:16]}-01")
     return _remote(about.traceparent)
 
@@ -193,7 +193,7 @@ def _span(
     from opentelemetry import trace  # noqa: PLC0415 -- as above
 
     made = _begin(tracer, name, about, follows, attributes)
-    # By its name alone: what an error says may be content.
+    # Only the name of the error's class is recorded: its message may have contents.
     with trace.use_span(
         made, end_on_exit=True, record_exception=False, set_status_on_exception=False
     ):

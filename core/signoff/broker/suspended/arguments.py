@@ -1,6 +1,7 @@
-"""What a tool gets where a callback has changed what the model gave, kept until it is asked about.
+"""Arguments of calls that a callback has changed, stored until the approval is opened.
 
-A request for a confirmation carries the call as the model made it, and ADK goes on only if it does.
+A confirmation request carries the call as the model made it, and ADK resumes no other call. So the
+arguments that the tool will get are stored here.
 """
 
 from __future__ import annotations
@@ -17,28 +18,28 @@ from signoff.broker.ledger.ledger import Ledger
 
 _KEYS = "arguments:"
 _KEPT = timedelta(days=30)
-"""The approval has them once it is opened, which is when the turn has ended."""
+"""The approval has them from its opening on, which is at the end of the turn."""
 
 
 async def keep(
     ledger: Ledger,
-    where: Sequence[str],
+    call: Sequence[str],
     args: Mapping[str, JsonValue] | None,
     *,
     kept: timedelta = _KEPT,
 ) -> None:
-    """Keep the arguments of a call in the place of those kept before; None forgets them.
+    """Store the arguments of a call instead of earlier ones; None deletes them.
 
     Args:
-        ledger: Where to.
-        where: The app, user, session and function call.
+        ledger: The ledger.
+        call: The app, user, session and function call id.
         args: The arguments.
-        kept: For how long.
+        kept: How long to store them.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
-    key = _key(where)
+    key = _key(call)
     text = "" if args is None else json.dumps(args)
 
     async def attempt() -> None:
@@ -50,16 +51,16 @@ async def keep(
     await ledger.decide_again(attempt)
 
 
-async def fetch(ledger: Ledger, where: Sequence[str]) -> dict[str, JsonValue] | None:
-    """Return what is kept of a call, None where nothing is.
+async def fetch(ledger: Ledger, call: Sequence[str]) -> dict[str, JsonValue] | None:
+    """Return the stored arguments of a call, None if there are none.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
-    found = await ledger.raw(_key(where))
+    found = await ledger.raw(_key(call))
     args: dict[str, JsonValue] | None = None if found is None else json.loads(found[1])
     return args
 
 
-def _key(where: Sequence[str]) -> str:
-    return _KEYS + hashlib.sha256(json.dumps(list(where)).encode()).hexdigest()
+def _key(call: Sequence[str]) -> str:
+    return _KEYS + hashlib.sha256(json.dumps(list(call)).encode()).hexdigest()

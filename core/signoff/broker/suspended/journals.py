@@ -1,4 +1,8 @@
-"""What code has called while it ran, kept until the end of its stretch is in the session."""
+"""Journals of the calls that code makes while it runs.
+
+The code runs in stretches, from one suspension to the next. A journal is stored until the end of
+its stretch is in the session.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +22,19 @@ from signoff.core.base.errors import Conflict
 
 _KEYS: Final = "journal:"
 _KEPT: Final = timedelta(days=400)
-"""As a snapshot: a stretch that nobody takes up any more leaves its journal behind for so long."""
+"""How long the journal of a stretch that is never resumed is stored; as for snapshots."""
 
 _BATCH: Final = 32
 
 
 @dataclass(slots=True)
 class Journal:
-    """The entries of one stretch, each a record of its own, in the order they were begun.
+    """The entries of one stretch, each in its own record, in the order in which they began.
 
     Attributes:
-        ledger: Where they are.
-        name: A function of the stretch, so that the worker that takes it up finds them.
-        fence: Lets nobody write who has lost the session.
+        ledger: The ledger.
+        name: The name from `name_of`, by which another worker finds the entries.
+        fence: Adds the condition to a change that the session's lease is still held.
     """
 
     ledger: Ledger
@@ -57,12 +61,13 @@ class Journal:
         return [json.loads(text) for _, text in found]
 
     async def add(self, entry: Mapping[str, Any]) -> int:
-        """Write an entry behind the others, and return its place.
+        """Append an entry, and return its place.
 
         Raises:
-            Conflict, LeaseLost, LedgerUnavailable: See `Ledger.commit`; it is not there then.
+            Conflict, LeaseLost: See `Ledger.commit`. The entry was not written.
+            LedgerUnavailable: Redis cannot be reached. The entry may have been written.
         """
-        # One after the other, also for calls side by side: a gap would hide what is behind it.
+        # One at a time, even for parallel calls: a gap would shift the entries after it.
         async with self._adding:
             place = len(self._versions)
             await self.ledger.commit(self._entry(place, 0, entry))
@@ -70,20 +75,21 @@ class Journal:
             return place
 
     async def change(self, place: int, entry: Mapping[str, Any]) -> None:
-        """Write an entry anew, with the result of the call.
+        """Replace an entry, for example with the result of the call.
 
         Raises:
-            Conflict, LeaseLost, LedgerUnavailable: See `Ledger.insist`; it stays as it was then.
+            Conflict, LeaseLost: See `Ledger.commit`. The entry is unchanged.
+            LedgerUnavailable: See `Ledger.insist`. The entry may have been replaced.
         """
         change = self._entry(place, self._versions[place], entry)
         await self.ledger.insist(partial(self.ledger.commit, change))
         self._versions[place] += 1
 
     async def drop(self) -> None:
-        """Forget all entries.
+        """Delete all entries.
 
         Raises:
-            LeaseLost, LedgerUnavailable: See `Ledger.commit`; they are kept for a while then.
+            LeaseLost, LedgerUnavailable: See `Ledger.commit`. The entries then expire.
         """
         change = Change()
         for place, version in enumerate(self._versions):
@@ -102,5 +108,5 @@ class Journal:
 
 
 def name_of(*stretch: str) -> str:
-    """Return the name of the journal of a stretch: a function of all that tells it from others."""
+    """Return the name of a stretch's journal, given the texts that identify the stretch."""
     return hashlib.sha256(json.dumps(stretch).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Suspended code, kept while its approval waits."""
+"""Snapshots of suspended code, stored while its approval is pending."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from signoff.core.base.errors import Conflict
 _KEYS = "snapshot:"
 _SHARED = "sandbox:"
 _KEPT = timedelta(days=400)
-"""A run that nobody resumes any more leaves its last snapshot behind for so long."""
+"""How long the last snapshot of a run that is never resumed is stored."""
 
 
 async def keep(ledger: Ledger, sealed: str) -> str:
-    """Keep a sealed snapshot, and return its name: a function of it, so that twice is once.
+    """Store a sealed snapshot, and return its name, which is its hash.
 
-    Its first line is kept separately. Each further one is kept under its own name: many snapshots
-    have the same, so there is one for each version of the sandbox, and it outlives them.
+    Each line after the first is stored under its own name, because many snapshots have it in
+    common: there is one for each version of the sandbox. `drop` does not delete these lines.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -41,7 +41,7 @@ async def keep(ledger: Ledger, sealed: str) -> str:
 
 
 async def fetch(ledger: Ledger, name: str) -> str:
-    """Return a snapshot, "" where it is not there.
+    """Return a snapshot, "" if it or one of its shared lines is missing.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -50,12 +50,16 @@ async def fetch(ledger: Ledger, name: str) -> str:
     if record is None:
         return ""
     own, *names = record[1].split("\n")
-    shared = await ledger.store.read([_SHARED + one for one in names])
-    return "\n".join([own, *(one[1] for one in shared if one is not None)])
+    shared = [
+        one[1]
+        for one in await ledger.store.read([_SHARED + one for one in names])
+        if one is not None
+    ]
+    return "\n".join([own, *shared]) if len(shared) == len(names) else ""
 
 
 async def drop(ledger: Ledger, name: str) -> None:
-    """Forget a snapshot whose code has gone on, and has stopped again or come to its end.
+    """Delete a snapshot whose code has been resumed, and has stopped again or ended.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.

@@ -60,7 +60,7 @@ class Departures:
         await self._ledger.decide_again(attempt)
 
     async def once(self) -> int:
-        """Find who has left or come back since the last call; return how many approvals go on.
+        """Find who has left or come back since the last call; return how many approvals it sent.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -79,7 +79,7 @@ class Departures:
         whole = self._all_at is None or now - self._all_at >= AGAIN
         changed = {one for one in {*away, *self._known} if away.get(one) != self._known.get(one)}
         people = {*away, *changed, *await self._left(directory)} if whole else changed
-        count = await self._look(sorted(people), now)
+        count = await self._send(sorted(people), now)
         self._known = away
         self._all_at = now if whole else self._all_at
         return count
@@ -93,7 +93,8 @@ class Departures:
         ids = (key.removeprefix(_INBOX) for key in keys)
         return [one for one in ids if directory.get(one) is None]
 
-    async def _look(self, people: Iterable[str], now: datetime) -> int:
+    async def _send(self, people: Iterable[str], now: datetime) -> int:
+        """Send approvals that wait for these people to `route`, and return how many."""
         ids: dict[str, None] = {}
         for one in people:
             ids.update(dict.fromkeys(await self._ledger.store.members(_INBOX + one)))

@@ -76,12 +76,12 @@ async def note_failures(
         change = Change().put_raw(
             _KEY + approval_id, text, was=version, ttl=_KEPT, add=[(STUCK, approval_id, 0)]
         )
-        if _is_told(tries):
+        if _is_reported(tries):
             log.error("timers.poisoned", approval=approval_id, tries=tries, error=problem)
             run = approval.origin.run if approval is not None else ""
             why = f"its due changes failed {tries} times: {problem}"
-            told = Event(what=What.POISONED, at=now, approval=approval_id, run=run, by="deadline")
-            change.note([told.model_copy(update={"why": why})])
+            event = Event(what=What.POISONED, at=now, approval=approval_id, run=run, by="deadline")
+            change.note([event.model_copy(update={"why": why})])
             rescue = RescuePoisoned(approval=approval_id, problem=problem, tries=tries)
             letter = {"stage": "timers", "id": approval_id, "problem": problem}
             change.put_dead("timers", f"{rescue.id}:{now:%Y%m%dT%H%M%S}", letter)
@@ -121,6 +121,6 @@ async def _is_still(ledger: Ledger, approval_id: str, now: datetime) -> bool:
         return True
 
 
-def _is_told(tries: int) -> bool:
+def _is_reported(tries: int) -> bool:
     rounds, rest = divmod(tries, PATIENCE)
     return not rest and rounds & (rounds - 1) == 0

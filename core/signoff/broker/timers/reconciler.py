@@ -67,14 +67,14 @@ class Reconciler:
         """Run until cancelled; retry if the ledger is unavailable."""
         async with asyncio.TaskGroup() as group:
             # Separate tasks, so that bells are rung even while many approvals are due.
-            group.create_task(self._again_and_again(self._due_again, self._is_due.wait))
+            group.create_task(self._repeat(self._due_again, self._is_due.wait))
             group.create_task(self._watch())
-            for look, every in (
+            for work, every in (
                 (self._warn, _WARN),
                 (self._departures.once, _LOOK),
                 (self._searches.extend, _EXTEND),
             ):
-                group.create_task(self._again_and_again(look, partial(tick, every)))
+                group.create_task(self._repeat(work, partial(tick, every)))
 
     async def once(self) -> int:
         """Make the due changes, ring for waiting work, and return how many approvals were due."""
@@ -115,12 +115,12 @@ class Reconciler:
             late = round(found.late.total_seconds())
             log.warning("timers.late", seconds=late, approval=found.approval)
 
-    async def _again_and_again(
-        self, look: Callable[[], Awaitable[object]], pause: Callable[[], Awaitable[object]]
+    async def _repeat(
+        self, work: Callable[[], Awaitable[object]], pause: Callable[[], Awaitable[object]]
     ) -> None:
         while True:
             with _logged():
-                await look()
+                await work()
             await pause()
 
 

@@ -57,12 +57,13 @@ class Vacancies:
             LedgerError: Redis cannot be reached.
         """
         await self._roster.refresh()
-        told = await self._ledger.decide_again(self._tell)
-        for one in told:
+        reported = await self._ledger.decide_again(self._report)
+        for one in reported:
             log.error("seat.vacant", seat=one.seat, why=one.why)
-        return told
+        return reported
 
-    async def _tell(self) -> list[Vacancy]:
+    async def _report(self) -> list[Vacancy]:
+        """Record the vacant seats, and return the new ones."""
         now, record = await self._ledger.now(), await self._ledger.raw(_KEY)
         known: list[str] = json.loads(record[1]) if record is not None else []
         found = vacancies(self._policies, self._fallback, self._roster.directory, now=now)

@@ -59,7 +59,7 @@ def json_shown_through(ledger: Ledger) -> WireSink:
         if partial and parts.get(turn, 0) >= MOST_PARTS:
             return
         name = "" if partial else str(event.get("id") or "")
-        shown = await live.show(ledger, run, name, json.dumps(event))
+        shown = await live.publish(ledger, run, name, json.dumps(event))
         if not shown:
             parts[turn] = MOST_PARTS
         elif partial:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.limits.slots import Limit, Slots, Wish
+from signoff.broker.limits.slots import Limit, SlotRequest, Slots
 
 POST: Final = "chat.postMessage"
 UPDATE: Final = "chat.update"
@@ -73,7 +73,7 @@ class Pace:
             LedgerUnavailable: Redis cannot be reached.
         """
         return await self._slots.take(
-            [Wish(name, limits_of(call), deadline) for name, call, deadline in calls]
+            [SlotRequest(name, limits_of(call), deadline) for name, call, deadline in calls]
         )
 
     async def pause(self, call: Call, seconds: float) -> None:

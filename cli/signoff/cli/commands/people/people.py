@@ -364,7 +364,7 @@ def erase(
         redaction = Redaction(names, f"erased-{secrets.token_hex(4)}", also or ())
         await require_over(ledger, redaction)
         await take_away(ledger, found.id if found is not None else person, by=operator())
-        for token in await api_tokens.everyone(ledger):
+        for token in await api_tokens.all_tokens(ledger):
             if token.person in names or {*token.users} & {*names}:
                 await api_tokens.revoke(ledger, token.id, by=operator())
         await instances.delete_of(decisions, names, by=operator())

@@ -94,10 +94,10 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
     """List tokens, without their secrets."""
 
     async def work(decisions: Decisions) -> None:
-        from signoff.broker.api_tokens import everyone  # noqa: PLC0415
+        from signoff.broker.api_tokens import all_tokens  # noqa: PLC0415
         from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
 
-        found, now = await everyone(decisions.ledger), await decisions.ledger.now()
+        found, now = await all_tokens(decisions.ledger), await decisions.ledger.now()
         if as_json:
             write_json([_as_json(one) for one in found])
             return
