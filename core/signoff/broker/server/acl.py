@@ -109,6 +109,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "push:*": _ROUTING,
     "link:*": _ROUTING,
     "form:*": "G",
+    "text:*": "G",
     "access:*": "G",
     "idempotent:*": "G",
     "tries:*": _ROUTING,
