@@ -106,9 +106,12 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "doctor": ("signoff doctor", "signoff doctor --json"),
     "slack manifest": ("signoff slack manifest > manifest.json",),
     "redis acl": ("signoff redis acl --out acl",),
-    "tokens create": ("signoff tokens create --scope runs:submit --app finance --expires 90d",),
+    "tokens create": (
+        "signoff tokens create --person mara --scope approvals:read --expires 90d",
+        "signoff tokens create --user '*' --app finance --scope runs:submit",
+    ),
     "tokens list": ("signoff tokens list",),
-    "tokens revoke": ("signoff tokens revoke tok_ai5sdum2xsw3dw77",),
+    "tokens revoke": ("signoff tokens revoke ai5sdum2xs",),
     "aap instance add": (
         "signoff aap instance add support --user riley@example.com",
         "signoff aap instance add desk --receiver https://agent.example.com/aap/events",
@@ -129,11 +132,13 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "health": ("signoff health worker",),
     "top": ("signoff top", "signoff top --once --json"),
     "tail": ("signoff tail", f"signoff tail --of {_RUN}"),
-    "mail explain": ("signoff mail explain reply.eml", 'signoff mail explain --text "approve 3"'),
+    "mail explain": ("signoff mail explain reply.eml", "signoff mail explain --text reply.txt"),
     "mail quarantine list": ("signoff mail quarantine list",),
-    "mail quarantine show": ("signoff mail quarantine show 3",),
-    "mail quarantine retry": ('signoff mail quarantine retry 3 --reason "the limit is raised"',),
-    "mail quarantine drop": ('signoff mail quarantine drop 3 --reason "spam"',),
+    "mail quarantine show": ("signoff mail quarantine show 3f2a91",),
+    "mail quarantine retry": (
+        'signoff mail quarantine retry 3f2a91 --reason "the limit is raised"',
+    ),
+    "mail quarantine drop": ('signoff mail quarantine drop 3f2a91 --reason "spam"',),
     "audit verify": ("signoff audit verify",),
     "audit export": (f"signoff audit export --of {_RUN} > audit.jsonl",),
     "receipt show": (f"signoff receipt show {_AP}",),
@@ -148,8 +153,8 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "archive export": (f"signoff archive export --of {_RUN} > run.jsonl",),
     "sessions move": ("signoff sessions move",),
     "ledger rebuild": ("signoff ledger rebuild",),
-    "ledger backup": ("signoff ledger backup ledger.rdb",),
-    "ledger restore": ("signoff ledger restore ledger.rdb",),
+    "ledger backup": ("signoff ledger backup ledger.gz",),
+    "ledger restore": ("signoff ledger restore ledger.gz",),
 }
 """Lines to type, for each command by the words that call it."""
 

@@ -29,7 +29,8 @@ def _app_names() -> list[str]:
     from signoff.worker.agent_folders import app_names  # noqa: PLC0415
 
     try:
-        return app_names(load_settings().agents_folder)
+        settings = load_settings()
+        return [*app_names(settings.agents_folder), *settings.agents.remote]
     except SignoffError:
         return []
 
@@ -208,12 +209,12 @@ def _require_app(settings: Settings, name: str) -> None:
     """Refuse an unknown agent; if the agents are on other machines, accept any name.
 
     Raises:
-        AppNotFound: The agents' folder is on this machine and has no such agent.
+        AppNotFound: There is no such agent.
     """
-    folder = settings.agents_folder
-    if not folder.is_dir() or (folder / name).is_dir():
+    if settings.may_have_agent(name):
         return
-    names = sorted(one.name for one in folder.iterdir() if one.is_dir() and one.name[0] not in "._")
-    raise AppNotFound(
-        f"There is no agent {name!r} in {folder}. There are: {', '.join(names) or 'none'}."
-    )
+    from signoff.worker.agent_folders import app_names  # noqa: PLC0415 -- only for the message
+
+    folder = settings.agents_folder
+    names = ", ".join(sorted({*app_names(folder), *settings.agents.remote})) or "none"
+    raise AppNotFound(f"There is no agent {name!r} in {folder}. There are: {names}.")

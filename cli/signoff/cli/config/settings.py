@@ -158,6 +158,11 @@ class Settings(BaseSettings):
         """The agents' folder as an absolute path."""
         return (self.home / self.agents.folder).resolve()
 
+    def may_have_agent(self, name: str) -> bool:
+        """Return whether an agent exists; if the agents are on other machines, any name may."""
+        folder = self.agents_folder
+        return name in self.agents.remote or not folder.is_dir() or (folder / name).is_dir()
+
     @property
     def redis_url(self) -> str:
         """The URL of the ledger's Redis."""

@@ -141,7 +141,7 @@ def away(
         done = {one.id for one in handed.done}
         return absence, [one for one in waiting if one.id not in done], handed
 
-    absence, waiting, handed = with_decisions(ctx, work)
+    absence, waiting, handed = with_decisions(ctx, work, rings=True)
     if as_json:
         ids = {
             "waiting": [one.id for one in waiting],
@@ -377,7 +377,7 @@ def erase(
             feeds=bool(settings.webhooks),
         )
 
-    done = with_decisions(ctx, work)
+    done = with_decisions(ctx, work, rings=True)
     if as_json:
         write_json({"placeholder": done.placeholder, "files": done.files, "lines": done.lines})
     else:
