@@ -1,4 +1,4 @@
-"""What the help of commands shows beside their options: groups, and an example for each command."""
+"""The groups of commands in `signoff --help`, and the examples in the help of each command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 """The headings of `signoff --help`, with the commands below each."""
 
 ASK: Final = "Reimburse me 2500 for the conference"
-"""What the example agent `finance` does not do without an approval."""
+"""A message that the example agent `finance` needs an approval for."""
 
 _AP: Final = "ap_ai5sdum2xsw3dw77"
 _RUN: Final = "run_4ccc98088d306831"
@@ -156,38 +156,33 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "ledger backup": ("signoff ledger backup ledger.gz",),
     "ledger restore": ("signoff ledger restore ledger.gz",),
 }
-"""Lines to type, for each command by the words that call it."""
+"""Command lines for each command, by its words."""
 
 
-def complete(command: Any, words: Sequence[str]) -> Any:  # noqa: ANN401 -- typer's own click
-    """Give a command, and all below it, their examples; say no type of what takes no value.
+def add_examples(command: Any, words: Sequence[str]) -> Any:  # noqa: ANN401 -- typer's own click
+    """Add examples to the help of a command and its subcommands, and hide the types of flags.
 
     Args:
         command: A command or a group of typer.
-        words: The words that call it, without ``signoff``.
+        words: The words of the command, without ``signoff``.
     """
     for name, inner in getattr(command, "commands", {}).items():
-        complete(inner, [*words, name])
+        add_examples(inner, [*words, name])
     if lines := EXAMPLES.get(" ".join(words)):
         command.epilog = "Examples:\n\n" + "\n\n".join(f"`{line}`" for line in lines)
-    without_types(command)
+    get_params = command.get_params
+    command.get_params = lambda ctx: without_flag_types(get_params(ctx))
     return command
 
 
-def without_types(command: Any) -> None:  # noqa: ANN401 -- as above
-    """Let the help of a command show no ``<bool>`` for options that are flags."""
-    usual = command.get_params
-
-    def params(ctx: Any) -> list[Any]:  # noqa: ANN401 -- as above
-        found: list[Any] = usual(ctx)
-        for one in found:
-            if getattr(one, "is_flag", False):
-                one.display_type_rich = lambda **_: None
-        return found
-
-    command.get_params = params
+def without_flag_types(params: list[Any]) -> list[Any]:
+    """Return options whose help shows no ``<bool>`` for flags."""
+    for one in params:
+        if getattr(one, "is_flag", False):
+            one.display_type_rich = lambda **_: None
+    return params
 
 
 def group_of(name: str) -> str | None:
-    """Return under which heading a command stands."""
+    """Return the heading of a command in the help."""
     return next((group for group, names in GROUPS.items() if name in names), None)

@@ -76,12 +76,12 @@ def run(
         try:
             async with asyncio.timeout(timeout or None):
                 since_ms = int(start.timestamp() * 1000)
-                return await _ended(decisions, submitted, since_ms=since_ms, asked=until_asked)
+                return await _follow(decisions, submitted, since_ms=since_ms, asked=until_asked)
         except TimeoutError as error:
             now = await decisions.ledger.run(submitted.id)
             raise RunUnfinished(
                 f"Run {now.id} is still {now.state} after {timeout:g} s and continues. "
-                f"`signoff runs show {now.id}` says where it stands."
+                f"`signoff runs show {now.id}` shows its state."
             ) from error
 
     done = with_decisions(ctx, work, rings=True)
@@ -149,11 +149,11 @@ def settle(
     ctx: typer.Context,
     run_id: Annotated[str, typer.Argument(metavar="ID", help="The id: run_ and 16 digits.")],
     *,
-    reason: Annotated[str, typer.Option(help="What really happened, for the audit log.")],
+    reason: Annotated[str, typer.Option(help="What happened, for the audit log.")],
     by: Annotated[str, typer.Option(help="Who does it. The default is the logged-in user.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Settle a run in doubt, after somebody has checked what its tool really did.
+    """Settle a run in doubt, after somebody has checked what its tool did.
 
     The agent is not notified. After that, the run can be archived.
     """
@@ -176,7 +176,7 @@ def settle(
         say(f"{run_id} is settled.")
 
 
-async def _ended(decisions: Decisions, submitted: Run, *, since_ms: int, asked: bool) -> Run:
+async def _follow(decisions: Decisions, submitted: Run, *, since_ms: int, asked: bool) -> Run:
     """Follow the audit log until the run has ended; print who is asked meanwhile.
 
     Args:
@@ -195,7 +195,7 @@ async def _ended(decisions: Decisions, submitted: Run, *, since_ms: int, asked: 
             names = ", ".join(map(str, people)) if isinstance(people, list) else ""
             say(f"Waiting for {names} ({event.approval}) …", err=True)
         elif event.what is What.UNROUTABLE:
-            say(f"Not as the policy wants it: {event.why} ({event.approval})", err=True)
+            say(f"The policy cannot be followed: {event.why} ({event.approval})", err=True)
         elif event.what in ends:
             found = await decisions.ledger.run(submitted.id)
             if found.ended:

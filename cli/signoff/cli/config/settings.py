@@ -326,7 +326,7 @@ def find_file(path: Path | None = None) -> Path | None:
         return usual.resolve() if usual.is_file() else None
     if not named.is_file():
         by = "--config" if path else CONFIG_VARIABLE
-        remedy = "Name a file that exists; `signoff config schema` says what can be in it."
+        remedy = "Name a file that exists; `signoff config schema` describes its content."
         raise ConfigErrors([Fault("", f"there is no such file, named by {by}", remedy, str(named))])
     return named.resolve()
 

@@ -163,7 +163,7 @@ async def _list(
     of_all = f" of {count:,}" if plain else ""
     # On standard error, because with --json standard output contains only the list.
     say(
-        f"{len(found.found):,}{of_all} are shown. The next ones: the same with "
+        f"{len(found.found):,}{of_all} shown. For the next ones, run the same command with "
         f"--after {then.cursor}",
         err=True,
     )
@@ -378,5 +378,5 @@ def _write_outcome(decisions: Decisions, done: Approval, *, as_json: bool) -> No
     else:
         # The answer was recorded, even if it did not end the request.
         so_far = progress(done, decisions.directory)
-        said = f"recorded; {so_far}" if so_far else done.outcome(decisions.directory)
-        say(f"{done.id}: {said}.")
+        outcome = f"recorded; {so_far}" if so_far else done.outcome(decisions.directory)
+        say(f"{done.id}: {outcome}.")
