@@ -43,7 +43,7 @@ def _unreached(settings: Settings, loc: Loc, rule: Policy | Fallback, name: str)
     without = [one.id for one in people if not address_of(one, name)]
     if without:
         message = (
-            f"{', '.join(without)} have no address in {name!r}, and are asked by another channel"
+            f"no address in {name!r}, so asked by another channel: {', '.join(without)}"
         )
         remedy = f'Add addresses = {{ {name} = "…" }} to [[people]].'
         yield loc, warning(message, remedy)

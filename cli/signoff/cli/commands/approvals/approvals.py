@@ -150,11 +150,11 @@ async def _list(
 
     part = partial(listing.part, listed, keep, most=sys.maxsize)
     found = await part(before=start, limit=limit)
-    is_plain = wanted == Search(state=Status.PENDING)
+    without_filters = wanted == Search(state=Status.PENDING)
     if as_json or found.found:
         _write_list(decisions, found.found, now, as_json=as_json)
     else:
-        say("No pending approvals." if is_plain else "No approvals match.")
+        say("No pending approvals." if without_filters else "No approvals match.")
     then = found.then
     if then is None or not (await part(before=then, limit=1)).found:
         return
