@@ -42,9 +42,7 @@ def _unreached(settings: Settings, loc: Loc, rule: Policy | Fallback, name: str)
     people = [one for one in settings.people if one.active and one.id in rule.ask]
     without = [one.id for one in people if not address_of(one, name)]
     if without:
-        message = (
-            f"no address in {name!r}, so asked by another channel: {', '.join(without)}"
-        )
+        message = f"no address in {name!r}, so asked by another channel: {', '.join(without)}"
         remedy = f'Add addresses = {{ {name} = "…" }} to [[people]].'
         yield loc, warning(message, remedy)
 
