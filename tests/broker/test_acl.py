@@ -146,7 +146,7 @@ async def test_programs_and_browsers_work_under_its_own_user(tmp_path: Path) -> 
             for role in ("channels", "gateway"):
                 here.environment["SIGNOFF_REDIS__URL"] = url_of(url, role)
                 await here.start(role)
-            port = here.supervisor.children["gateway"].said["port"]
+            port = here.supervisor.children["gateway"].report["port"]
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
                 device = service.device()
                 await _notifications_on(here, http, device.form)
@@ -244,7 +244,7 @@ secret_key = "a key of thirty-two characters.."
                 here.environment["SIGNOFF_REDIS__URL"] = url_of(url, role)
                 await here.start(role)
             token, _ = await create(ledger, scopes=frozenset({Scope.ADMIN}), by="test")
-            port = here.supervisor.children["gateway"].said["port"]
+            port = here.supervisor.children["gateway"].report["port"]
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
                 rest = {"Authorization": f"Bearer {token}"}
                 await _frozen_and_pressed(office, http, rest)

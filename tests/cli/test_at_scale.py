@@ -61,7 +61,7 @@ def test_a_list_says_what_it_leaves_out_and_goes_on(invoke: Invoke, on_ledger: O
     for _ in range(3):
         done = invoke("approvals", "list", "--limit", "2", "--json", *more)
         seen += [one["id"] for one in json.loads(done.stdout)]
-        found = re.search(r"(\d) of 5 are shown.*(--after) (\S+)", done.stderr)
+        found = re.search(r"(\d) of 5 shown.*(--after) (\S+)", done.stderr)
         more = list(found.groups()[1:]) if found else []
     assert sorted(seen) == sorted(one.id for one in made)
     assert not more
@@ -156,7 +156,7 @@ def test_what_is_decided_is_not_shown(invoke: Invoke, on_ledger: OnLedger) -> No
     for one in made[:3]:
         on_ledger(partial(_reject, one))
     done = invoke("approvals", "review", "--as", "mara")
-    assert "Nothing that waits for you may be approved with others." in done.stdout
+    assert "None of your requests can be approved together with others." in done.stdout
 
 
 @pytest.mark.usefixtures("settings_file")
@@ -165,6 +165,6 @@ def test_a_review_says_what_it_leaves_out(invoke: Invoke, on_ledger: OnLedger) -
     made = on_ledger(_harmless)
     done = invoke("approvals", "review", "--as", "mara", "--limit", "2", input="2\n")
     assert done.exit_code == 0, done.output
-    assert "1 more may be approved together after these." in done.stdout
+    assert "1 more can be approved together after these." in done.stdout
     after = on_ledger(lambda ledger: ledger.approvals([one.id for one in made]))
     assert sorted(one.state for one in after) == [State.APPROVED] * 2 + [State.PENDING] * 2

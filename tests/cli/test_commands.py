@@ -270,6 +270,8 @@ def test_an_empty_list_is_a_list(invoke: Invoke) -> None:
     """Without approvals, people get a sentence and programs an empty list."""
     assert "No pending approvals" in invoke("approvals", "list").output
     assert json.loads(invoke("approvals", "list", "--json").output) == []
+    for filters in (["--all"], ["--state", "rejected"], ["--tool", "reimburse"]):
+        assert "No approvals match" in invoke("approvals", "list", *filters).output
 
 
 def test_a_question_is_listed_in_its_own_words(waiting: Approval) -> None:
@@ -424,6 +426,14 @@ def test_an_agent_that_is_not_there_is_told_with_those_that_are(invoke: Invoke) 
     result = invoke("run", "finanse", "hello")
     assert result.exit_code == 1
     assert "finance, finance_strict, refunds, time_off" in result.stderr
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_a_run_of_a_remote_agent_is_submitted(invoke: Invoke) -> None:
+    """An agent behind an API server has no folder here."""
+    remote = {"SIGNOFF_AGENTS__REMOTE": json.dumps({"books": {"url": "http://127.0.0.1:9"}})}
+    assert invoke("run", "books", "hello", env=remote).exit_code == 0
+    assert "books, finance" in invoke("run", "finanse", "hello", env=remote).stderr
 
 
 @pytest.mark.usefixtures("settings_file")
@@ -626,7 +636,7 @@ def test_mail_of_the_development_mailbox_is_listed_shown_and_answered(
 
 def test_each_command_has_examples_that_it_takes(tmp_path: Path) -> None:
     """Each command accepts the examples in its help."""
-    (tmp_path / "ledger.rdb").touch()  # the only file that has to exist
+    (tmp_path / "ledger.gz").touch()  # the only file that has to exist
     root = typer.main.get_command(app)
     assert set(EXAMPLES) == COMMANDS
     for words, lines in EXAMPLES.items():
@@ -640,6 +650,20 @@ def test_each_command_has_examples_that_it_takes(tmp_path: Path) -> None:
             )
             with command.make_context(words, given[1 + len(words.split()) :]):
                 pass
+
+
+@pytest.mark.parametrize(
+    "words", ["config show", "mail explain", "policy explain", "slack manifest", "tokens create"]
+)
+def test_examples_that_need_no_records_succeed(
+    words: str, invoke: Invoke, settings_file: Path
+) -> None:
+    """Their files exist, and every option has a value that the command takes."""
+    for name in ("reply.eml", "reply.txt"):
+        settings_file.with_name(name).write_text("approve")
+    for line in EXAMPLES[words]:
+        done = invoke(*shlex.split(line.partition(" > ")[0])[1:])
+        assert done.exit_code == 0, line
 
 
 def test_the_help_is_grouped_and_says_no_type_of_a_flag(invoke: Invoke) -> None:

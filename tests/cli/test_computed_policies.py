@@ -72,8 +72,8 @@ def test_they_are_checked_like_the_others(tmp_path: Path) -> None:
     [
         ("nothing.at_all:make", "nothing.at_all:make cannot be loaded: ModuleNotFoundError"),
         ("builtins:nothing", "builtins:nothing cannot be loaded: AttributeError"),
-        (f"{__name__}:by_tool", "has brought no policies: KeyError: 'owners'"),
-        ("builtins:str", "has brought no policies: ValidationError"),
+        (f"{__name__}:by_tool", "returned no policies: KeyError: 'owners'"),
+        ("builtins:str", "returned no policies: ValidationError"),
     ],
 )
 def test_what_computes_none_is_named(tmp_path: Path, factory: str, said: str) -> None:

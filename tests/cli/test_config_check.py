@@ -89,13 +89,13 @@ BAD = {
     "Slack without a token": (
         GOOD.replace('name = "all"', 'name = "all"\nchannels = ["slack"]'),
         "policies[1].channels",
-        "asked in Slack",
+        "Slack is not set up",
         "error",
     ),
     "a channel without a token": (
         GOOD.replace("[default]", '[default]\nslack_channel = "C012"'),
         "default.slack_channel",
-        "posted in Slack",
+        "Slack is not set up",
         "error",
     ),
     "more than mail can prove here": (
@@ -119,13 +119,13 @@ BAD = {
     "answers that prove nothing": (
         GOOD + '[email.authentication]\nrequire = "token"\n',
         "email.authentication.require",
-        "anyone who has a card's address can answer it",
+        "anybody who has a card's address can answer it",
         "warning",
     ),
     "results of everybody": (
         GOOD + '[email.authentication]\nauthserv_id = "mx.example.com"\nrelays = ["0.0.0.0/0"]\n',
         "email.authentication.relays",
-        "0.0.0.0/0 is everybody",
+        "0.0.0.0/0 means everybody",
         "error",
     ),
     "a result that is no map": (
@@ -265,7 +265,7 @@ BAD = {
     "a token for nothing": (
         GOOD + f"[[gateway.tokens]]\n{SHA}",
         "gateway.tokens[0]",
-        "nobody do anything",
+        "it allows nothing",
         "warning",
     ),
     "no folder of agents": (

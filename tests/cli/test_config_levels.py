@@ -53,7 +53,7 @@ BAD = {
     "approve without a ceiling": (
         f'on_timeout = "approve"\n{TWO}',
         "policies[0].on_timeout",
-        "silence would approve whatever",
+        "silence would approve every call",
         "error",
     ),
     "a ceiling that is no CEL": (
@@ -125,7 +125,7 @@ BAD = {
     "Slack without Slack": (
         TWO.replace('within = "2h"', 'within = "2h"\nslack_channel = "C012AB3CD"'),
         "policies[0].levels[0].slack_channel",
-        "in Slack",
+        "Slack is not set up",
         "error",
     ),
     "both forms at once": (f'ask = ["mara"]\n{TWO}', "policies[0].ask", "beside levels", "error"),

@@ -86,7 +86,7 @@ BAD = {
     "an id that means something else": (
         GOOD.replace('id = "riley"', 'id = "requester.manager"'),
         "people[0].id",
-        "means something else",
+        "has another meaning",
     ),
     "an unknown member": (
         GOOD.replace('members = ["mara", "tom"]', 'members = ["mara", "tim"]'),
@@ -121,7 +121,7 @@ BAD = {
     "a Slack group without Slack": (
         GOOD.replace('[slack]\nbot_token = "xoxb-1"\napp_token = "xapp-1"\n', ""),
         "policies[0].levels[1].ask",
-        "a Slack group is to be asked",
+        "Slack is not set up",
     ),
     "managers of whom there are none": (
         GOOD.replace('manager = "tom"', "").replace('manager = "mara@example.com"', ""),
@@ -152,7 +152,7 @@ UNREADABLE = {
     ),
     "a source that fails": (
         GOOD + '[directory]\nfactory = "builtins:dict"\n',
-        "builtins:dict has brought no people",
+        "builtins:dict returned no people",
     ),
 }
 

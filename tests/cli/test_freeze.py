@@ -16,7 +16,7 @@ def test_a_freeze_is_listed_shown_and_ended(invoke: Invoke, waiting: Approval) -
     """Lists, the card and the freeze itself show it until its end."""
     assert invoke("freeze").output == "Nothing is frozen.\n"
     made = invoke("freeze", "--tool", "reimburse", "--why", "the bank called")
-    assert made.stdout == "Frozen: reimburse(). What waits goes on after `signoff thaw`.\n"
+    assert made.stdout == "Frozen: reimburse(). Its calls wait until `signoff thaw`.\n"
     assert "the bank called" in invoke("freeze").output
     assert "pending, frozen" in " ".join(invoke("approvals", "list").output.split())
     assert "is frozen by" in invoke("approvals", "show", waiting.id).output

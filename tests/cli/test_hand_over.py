@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from builders import CLEO, MARA, paused
 from cli.conftest import Invoke
@@ -43,6 +44,18 @@ def test_it_hands_over_what_waits(invoke: Invoke, on_ledger: OnLedger) -> None:
     assert said["waiting"] == []
     after = on_ledger(lambda ledger: ledger.approvals([one.id for one in made]))
     assert {one.ballot.own for one in after} == {("cleo",)}
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_the_channels_hear_of_it_at_once(
+    invoke: Invoke, on_ledger: OnLedger, redis_url: str
+) -> None:
+    """The delegate's card does not wait until a reconciler finds it."""
+    on_ledger(lambda ledger: paused(ledger, asked=[MARA]))
+    with Redis.from_url(redis_url) as redis:
+        before = redis.llen("signoff.route")
+        invoke(*AWAY, "--delegate", "cleo", "--hand-over")
+        assert redis.llen("signoff.route") == before + 1
 
 
 @pytest.mark.usefixtures("settings_file")

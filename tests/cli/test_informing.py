@@ -43,11 +43,11 @@ FAULTS = {
     "nobody": ('inform = ["anne"]', "policies[0].inform", "'anne' is not the id of anybody"),
     "no queue": ('inform = ["queue:q"]', "policies[0].inform", "'q' is not the name of a queue"),
     "no channel": ('notify_by = ["pager"]', "policies[0].notify_by", "'pager' is not a channel"),
-    "no Slack": ('notify_by = ["slack"]', "policies[0].notify_by", "to be told in Slack"),
+    "no Slack": ('notify_by = ["slack"]', "policies[0].notify_by", "Slack is not set up"),
     "allowed at once": (
         'effect = "allow"\nat_most = "5/h"\ninform = ["mara"]',
         "policies[0].inform",
-        "nobody is informed of it",
+        "nobody is informed of calls",
     ),
 }
 

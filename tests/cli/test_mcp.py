@@ -32,6 +32,16 @@ def test_the_server_gets_no_variable_of_signoff(
         server_environment(tmp_path / "none")
 
 
+@pytest.mark.usefixtures("settings_file")
+def test_a_wait_is_counted_by_the_clock(invoke: Invoke) -> None:
+    """A duration of working time is refused, as a text that is no duration is."""
+    for wait in ("4h business", "soon"):
+        command = ("mcp", "gate", "--name", "crm", "--url", "http://127.0.0.1:1", "--wait", wait)
+        done = invoke(*command)
+        assert done.exit_code == 2
+        assert done.stderr.startswith("signoff: --wait: ")
+
+
 def test_a_header_takes_its_secret_from_a_variable() -> None:
     """An unset variable is an error, so no header is sent without its secret."""
     found = header_of("Authorization: Bearer ${T}", {"T": "hidden"})

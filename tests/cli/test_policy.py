@@ -136,7 +136,7 @@ def test_explain_as_json(invoke: Invoke) -> None:
     [
         (["--arg", "amount"], "KEY=VALUE"),
         (["--arg", "a=1", "--arg", "a=2"], "given twice"),
-        (["--args", "[1]"], "no object"),
+        (["--args", "[1]"], "write an object"),
         (["--args", "{"], "not JSON"),
         (["--at", "Fryday"], "write it like Friday 17:30"),
         (["--zone", "Europe/Berln"], "Europe/Berlin"),

@@ -114,7 +114,7 @@ async def test_a_consumer_says_that_it_is_ready_and_stops_when_told_to(
     """Every line is an event, the exit code is 0, and the heartbeat was seen."""
     child = await supervisor.signoff(kind, "--config", str(file), kind)
     await supervisor.ready(within=60)
-    assert child.said["kind"] == kind
+    assert child.report["kind"] == kind
     # Once per kind is enough, because each check is a process.
     assert number != signal.SIGTERM or await health(kind, file) == 0
     child.signal(number)
@@ -131,7 +131,10 @@ async def test_the_gateway_serves_and_stops_when_told_to(
     """It answers HTTP and SMTP on the printed ports, and stops on a signal."""
     child = await supervisor.signoff("gateway", "--config", str(file), "gateway")
     await supervisor.ready(within=60)
-    for port, hello in ((child.said["port"], b"HTTP/1.1 200"), (child.said["inbound"], b"220 ")):
+    for port, hello in (
+        (child.report["port"], b"HTTP/1.1 200"),
+        (child.report["inbound"], b"220 "),
+    ):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         assert (await reader.readline()).startswith(hello)
@@ -221,7 +224,7 @@ async def test_a_run_goes_the_whole_way_through_the_processes(
     for kind in ("worker", "channels", "gateway"):
         await supervisor.signoff(kind, "--config", str(file), kind, env=environment)
     await supervisor.ready(within=60)
-    inbound = supervisor.children["gateway"].said["inbound"]
+    inbound = supervisor.children["gateway"].report["inbound"]
     run = await submit(parts.ledger, "finance", "Reimburse me $2500 for a desk", user="riley")
     card = await mailbox.wait_for(lambda one: one["To"] is not None, within=60)
     sender = "Mara Lind <mara@example.com>"

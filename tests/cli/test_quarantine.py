@@ -94,7 +94,7 @@ def test_retry_puts_it_before_the_intake(
     """The mail is unchanged, and leaves the quarantine."""
     done = invoke("mail", "quarantine", "retry", mail[:10], "--reason", "mended", "--by", "ops")
     assert done.exit_code == 0, done.output
-    assert "before the intake" in done.output
+    assert "will be processed again" in done.output
     key = mail_key(mail_id(RAW, sender="mara@example.com", recipients=[ADDRESS]))
     found = on_ledger(lambda ledger: load(ledger, key))
     assert (found.raw, found.sender, found.recipients) == (RAW, "mara@example.com", (ADDRESS,))

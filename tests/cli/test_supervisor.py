@@ -29,7 +29,7 @@ async def test_children_start_say_that_they_are_ready_and_stop() -> None:
     async with Supervisor(echo=lambda name, line: heard.append((name, line))) as supervisor:
         child = await supervisor.start("one", python("print('hello')", READY, WAIT))
         await supervisor.ready(within=300)
-        assert child.said == {"kind": "test", "port": "7"}
+        assert child.report == {"kind": "test", "port": "7"}
         assert heard[0] == ("one", "hello")
         pid = child.pid
     assert child.code == -signal.SIGTERM
@@ -97,7 +97,7 @@ async def test_a_child_that_does_not_stop_is_killed() -> None:
     async with Supervisor(grace=0.1) as supervisor:
         child = await supervisor.start("one", stubborn)
         await supervisor.ready(within=300)
-        grandchild = int(child.said["pid"])
+        grandchild = int(child.report["pid"])
     assert child.code == -signal.SIGKILL
     await until_gone(grandchild)
 

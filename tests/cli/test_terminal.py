@@ -26,7 +26,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.cli import log
 from signoff.cli.config.sections import LogSettings
-from signoff.cli.terminal import hand_on, make_console, say, say_json
+from signoff.cli.terminal import export_json, make_console, say, say_json
 from signoff.core.approvals.approval import Approval, Asked, ToolCall
 from signoff.core.approvals.events import Event
 from signoff.core.base.durations import Span
@@ -48,6 +48,17 @@ DOES_SOMETHING = set(map(chr, range(0x20))) | set(map(chr, range(0x7F, 0xA0))) |
 def does_nothing(text: str) -> bool:
     """Return whether a terminal only prints a text."""
     return not (set(text) & DOES_SOMETHING - set("\n\t"))
+
+
+def test_a_reader_that_stops_is_no_error_of_rich() -> None:
+    """Commands end with 0 for the exception; rich itself would exit with 1."""
+
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(text)
+
+    with pytest.raises(BrokenPipeError):
+        make_console(file=Closed()).print("a table")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +144,7 @@ def test_an_export_is_exact_unless_a_terminal_gets_it(
     monkeypatch.setattr("typer.echo", lambda text, **_: written.append(text))
     monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
     line = json.dumps({"why": EVIL}, ensure_ascii=False) + "\n"
-    hand_on(line)
+    export_json(line)
     assert json.loads(written[0]) == {"why": EVIL}
     assert (written[0] == line) is not terminal
     assert does_nothing(written[0]) is terminal

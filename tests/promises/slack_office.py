@@ -66,7 +66,7 @@ class SlackOffice:
 
     async def post(self, payload: Json, *, gateway: str = "gateway") -> tuple[int, Json]:
         """Post an interaction as Slack does; return the status and the acknowledgement."""
-        port = self.plant.supervisor.children[gateway].said["port"]
+        port = self.plant.supervisor.children[gateway].report["port"]
         body, timestamp = urlencode({"payload": json.dumps(payload)}), str(int(time.time()))
         headers = {
             "X-Slack-Request-Timestamp": timestamp,

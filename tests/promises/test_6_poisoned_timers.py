@@ -21,7 +21,7 @@ from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.pipeline.outbox import MOST_ATTEMPTS
 from signoff.channels.pipeline.port import Kind
 from signoff.channels.pipeline.route import Router
-from signoff.cli.doctor.diagnosis import left_lying
+from signoff.cli.doctor.diagnosis import unfinished_work
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What
@@ -108,7 +108,7 @@ async def test_what_cannot_go_on_is_told_and_asked_of_the_default(shop: Shop) ->
     (one,) = await poisoned(shop.ledger)
     assert (one.approval, one.tries) == (broken.id, PATIENCE)
     assert "the calendar of on-call does not answer" in one.problem
-    findings = {one.about: one for one in await left_lying(shop.ledger)}
+    findings = {one.about: one for one in await unfinished_work(shop.ledger)}
     assert broken.id in findings["approvals"].text
     assert findings["approvals"].level == "broken"
     assert "dead:timers:" in findings["dead letters"].text
@@ -166,7 +166,7 @@ async def test_cards_that_cannot_be_made_do_not_keep_a_level_from_beginning(
     events = await shop.ledger.history(approval.id)
     (alarm,) = [one for one in events if one.what is What.UNROUTABLE]
     assert "no card for this" in alarm.why
-    assert "dead letters" in {one.about for one in await left_lying(shop.ledger)}
+    assert "dead letters" in {one.about for one in await unfinished_work(shop.ledger)}
     # The default skips Riley, the requester; Cleo, of the level without cards, gets a mail.
     assert shop.cards(approval)[-1] == "cleo"
     assert deliveries.is_reachable(await shop.ledger.approval(approval.id))

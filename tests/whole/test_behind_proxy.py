@@ -122,7 +122,7 @@ async def behind_nginx(folder: Path) -> AsyncIterator[tuple[Proxy, Ledger, int]]
                 file = str(folder / "signoff.toml")
                 await supervisor.signoff("gateway", "--config", file, "gateway", env=environment)
                 await supervisor.ready()
-                behind = supervisor.children["gateway"].said["port"]
+                behind = supervisor.children["gateway"].report["port"]
                 secure, plain = free_port(), free_port()
                 chain, private = certificate(folder)
                 text = EXAMPLE.read_text()

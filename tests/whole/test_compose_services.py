@@ -225,7 +225,7 @@ async def started(host: Host) -> AsyncIterator[tuple[Supervisor, Host, Decider]]
             async with Supervisor() as supervisor:
                 await supervisor.start("mailbox", host.line(SERVICES["mailbox"]))
                 await supervisor.ready()
-                port = str(supervisor.children["mailbox"].said["port"])
+                port = str(supervisor.children["mailbox"].report["port"])
                 ports = {**host.ports, "mailbox": "127.0.0.1", "2525": port}
                 here = replace(host, ports=ports)
                 for name in ("worker", "channels", "gateway"):
@@ -257,7 +257,7 @@ async def test_an_approval_goes_the_whole_way_through_the_services(
                 for _, mail in dev_mailbox.stored(mails)
                 if "mara@example.com" in dev_mailbox.recipients_of(mail)
             )
-            inbound = supervisor.children["gateway"].said["inbound"]
+            inbound = supervisor.children["gateway"].report["inbound"]
             await dev_mailbox.reply(
                 card, "approve", "mara@example.com", host="127.0.0.1", port=inbound
             )

@@ -74,7 +74,7 @@ async def test_a_reply_in_the_mailbox_decides_and_a_standby_takes_over(
 
     await office.start("gateway-2")
     for name in ("gateway", "gateway-2"):
-        port = office.supervisor.children[name].said["port"]
+        port = office.supervisor.children[name].report["port"]
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
             ready = await http.get("/readyz")
         assert ready.json()["checks"]["email.imap"] == "ok"

@@ -138,7 +138,8 @@ async def _run(tmp_path: Path, collector: Collector) -> None:
             await supervisor.ready(within=120)
             children = supervisor.children
             ports = {
-                kind: one.said.get("metrics") or one.said["port"] for kind, one in children.items()
+                kind: one.report.get("metrics") or one.report["port"]
+                for kind, one in children.items()
             }
             config = CONFIG.format(rules=ROOT / "examples/monitoring/alerts.yml", token=TOKEN)
             for kind, port in ports.items():
@@ -155,7 +156,7 @@ async def _run(tmp_path: Path, collector: Collector) -> None:
                     await asked.until('max(signoff_approvals_pending{policy="expenses"})', 1)
                     await reply(
                         card, "approve", "Mara Lind <mara@example.com>",
-                        host="127.0.0.1", port=children["gateway"].said["inbound"],
+                        host="127.0.0.1", port=children["gateway"].report["inbound"],
                     )  # fmt: skip
                     for query, value in (
                         ('sum(signoff_runs_ended_total{state="completed"})', 1),

@@ -414,7 +414,7 @@ url = "{server.url}"
 """
     (tmp_path / "plant").mkdir()
     async with plant(tmp_path / "plant", "worker", "channels", "gateway", gateway=more) as here:
-        gateway = f"http://127.0.0.1:{here.supervisor.children['gateway'].said['port']}"
+        gateway = f"http://127.0.0.1:{here.supervisor.children['gateway'].report['port']}"
         code = "from finance.agent import root_agent\n" + example(gateway)
         (agents / "travel" / "agent.py").write_text(code)
         (agents / "travel" / "__init__.py").write_text("from . import agent\n")

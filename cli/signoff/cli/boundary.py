@@ -1,4 +1,4 @@
-"""The border between commands and the terminal: what errors look like, and what they exit with."""
+"""Turns errors of commands into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from signoff.cli.command_help import GROUPS, complete, group_of
+from signoff.cli.command_help import GROUPS, add_examples, group_of, without_flag_types
 from signoff.cli.terminal import make_console, say_json
 from signoff.core.base.errors import ConfigError, SignoffError
 
 REFUSED = 1
-"""The exit code of what was understood and could not be done."""
+"""The exit code of a command that could not do what it was called for."""
 USAGE = 2
-"""The exit code of a wrong command line or of faulty settings."""
+"""The exit code of a wrong command line, or of settings with errors."""
 INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it."""
+"""The exit code after Ctrl-C, as in shells."""
 
 DEBUG = "SIGNOFF_DEBUG"
+"""The environment variable that shows tracebacks."""
 
 _EXTRAS: Final = {
     "google": ("adk", "google-adk"),
@@ -35,13 +36,13 @@ _EXTRAS: Final = {
     "http_ece": ("push", "http-ece"),
     "opentelemetry": ("otel", "OpenTelemetry"),
 }
-"""Which extra brings a package, and the name of the distribution that has it."""
+"""The extra that installs a package, and the distribution of the package."""
 
 
 class Commands(TyperGroup):
-    """A group of commands whose errors are lines on standard error, never tracebacks.
+    """A group of commands that reports errors as lines on standard error, not as tracebacks.
 
-    Its help is grouped by what people do, and each command has examples.
+    Its help groups the commands by task, and shows examples of each.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 -- as typer has it
@@ -56,37 +57,33 @@ class Commands(TyperGroup):
         if command is None:
             return None
         setattr(command, "rich_help_panel", group_of(cmd_name))  # noqa: B010 -- not in its type
-        return complete(command, [cmd_name])
+        return add_examples(command, [cmd_name])
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 -- as typer has it
         """Return the options, flags without a type."""
-        params: list[Any] = super().get_params(ctx)
-        for one in params:
-            if getattr(one, "is_flag", False):
-                one.display_type_rich = lambda **_: None
-        return params
+        return without_flag_types(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 -- as typer has it
-        """Run the command and turn what it raises into a message and an exit code."""
+        """Run the command; an exception becomes a message and an exit code."""
         as_json = _wants_json(ctx)
         try:
             return super().invoke(ctx)
         except (Exception, KeyboardInterrupt) as error:
-            if _is_typers(error):
-                told = getattr(error, "format_message", None)
-                if not as_json or told is None:
+            if _is_of_typer(error):
+                message = getattr(error, "format_message", None)
+                if not as_json or message is None:
                     raise
-                report(type(error).__name__, told(), as_json=True)
+                report(type(error).__name__, message(), as_json=True)
                 raise typer.Exit(USAGE) from error
             raise typer.Exit(exit_code(error, as_json=as_json)) from error
 
 
 def exit_code(error: BaseException, *, as_json: bool = False) -> int:
-    """Report what a command has raised, and return what it exits with.
+    """Report an exception of a command, and return the exit code.
 
     Args:
-        error: What it has raised.
-        as_json: Whether JSON was asked for.
+        error: The exception.
+        as_json: Whether to report it as JSON.
     """
     if isinstance(error, SignoffError):
         report(type(error).__name__, str(error), as_json=as_json)
@@ -94,12 +91,12 @@ def exit_code(error: BaseException, *, as_json: bool = False) -> int:
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):
-        # The reader of our output has closed it: all is well, and nothing more can be said.
+        # The reader of the output has closed it, as `head` does. That is no error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if os.environ.get(DEBUG):
         raise error
-    remedy = missing(error) if isinstance(error, ModuleNotFoundError) else None
+    remedy = install_hint(error) if isinstance(error, ModuleNotFoundError) else None
     fault = (
         f"{type(error).__name__}: {error}. This is a fault in Signoff; {DEBUG}=1 shows where it "
         "happened."
@@ -108,32 +105,31 @@ def exit_code(error: BaseException, *, as_json: bool = False) -> int:
     return REFUSED
 
 
-def missing(error: ModuleNotFoundError) -> str | None:
-    """Return which extra of the package has a module that is not there, None for any other."""
+def install_hint(error: ModuleNotFoundError) -> str | None:
+    """Return how to install a missing module; None if it belongs to no extra of Signoff."""
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRAS:
         return None
-    extra, brings = _EXTRAS[package]
-    return f"{brings} is not installed, and this needs it: pip install 'signoff[{extra}]'"
+    extra, distribution = _EXTRAS[package]
+    return f"{distribution} is not installed, and this needs it: pip install 'signoff[{extra}]'"
 
 
 def report(kind: str, message: str, *, as_json: bool) -> None:
-    """Write an error: for people to standard error, as JSON to where the answer would have been.
+    """Write an error: as text to standard error, or as JSON to standard output.
 
     Args:
         kind: The name of its class.
-        message: What it says.
-        as_json: Whether JSON was asked for.
+        message: Its message.
+        as_json: Whether to write JSON.
     """
     if as_json:
         error = {"error": {"type": kind, "message": message}}
         say_json(json.dumps(error, ensure_ascii=False, indent=2))
     else:
-        complain(message)
+        _write_error(message)
 
 
-def complain(message: str) -> None:
-    """Write a message to standard error."""
+def _write_error(message: str) -> None:
     from rich.text import Text  # noqa: PLC0415 -- only when there is something to say
 
     console = make_console(stderr=True, soft_wrap=True)
@@ -142,11 +138,11 @@ def complain(message: str) -> None:
 
 
 def _wants_json(ctx: Any) -> bool:  # noqa: ANN401 -- as typer has it
-    """Say whether the command line asks for JSON."""
+    """Return whether the command line has the option --json."""
     words = [*getattr(ctx, "_protected_args", ()), *ctx.args]
     return "--json" in (words[: words.index("--")] if "--" in words else words)
 
 
-def _is_typers(error: BaseException) -> bool:
-    """Say whether typer deals with it: wrong usage, help, and exits."""
+def _is_of_typer(error: BaseException) -> bool:
+    """Return whether typer handles an exception: wrong usage, help and exits."""
     return type(error).__module__.startswith("typer.")

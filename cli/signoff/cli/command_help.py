@@ -1,4 +1,4 @@
-"""What the help of commands shows beside their options: groups, and an example for each command."""
+"""The groups of commands in `signoff --help`, and the examples in the help of each command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 """The headings of `signoff --help`, with the commands below each."""
 
 ASK: Final = "Reimburse me 2500 for the conference"
-"""What the example agent `finance` does not do without an approval."""
+"""A message that the example agent `finance` needs an approval for."""
 
 _AP: Final = "ap_ai5sdum2xsw3dw77"
 _RUN: Final = "run_4ccc98088d306831"
@@ -106,9 +106,12 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "doctor": ("signoff doctor", "signoff doctor --json"),
     "slack manifest": ("signoff slack manifest > manifest.json",),
     "redis acl": ("signoff redis acl --out acl",),
-    "tokens create": ("signoff tokens create --scope runs:submit --app finance --expires 90d",),
+    "tokens create": (
+        "signoff tokens create --person mara --scope approvals:read --expires 90d",
+        "signoff tokens create --user '*' --app finance --scope runs:submit",
+    ),
     "tokens list": ("signoff tokens list",),
-    "tokens revoke": ("signoff tokens revoke tok_ai5sdum2xsw3dw77",),
+    "tokens revoke": ("signoff tokens revoke ai5sdum2xs",),
     "aap instance add": (
         "signoff aap instance add support --user riley@example.com",
         "signoff aap instance add desk --receiver https://agent.example.com/aap/events",
@@ -129,11 +132,13 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "health": ("signoff health worker",),
     "top": ("signoff top", "signoff top --once --json"),
     "tail": ("signoff tail", f"signoff tail --of {_RUN}"),
-    "mail explain": ("signoff mail explain reply.eml", 'signoff mail explain --text "approve 3"'),
+    "mail explain": ("signoff mail explain reply.eml", "signoff mail explain --text reply.txt"),
     "mail quarantine list": ("signoff mail quarantine list",),
-    "mail quarantine show": ("signoff mail quarantine show 3",),
-    "mail quarantine retry": ('signoff mail quarantine retry 3 --reason "the limit is raised"',),
-    "mail quarantine drop": ('signoff mail quarantine drop 3 --reason "spam"',),
+    "mail quarantine show": ("signoff mail quarantine show 3f2a91",),
+    "mail quarantine retry": (
+        'signoff mail quarantine retry 3f2a91 --reason "the limit is raised"',
+    ),
+    "mail quarantine drop": ('signoff mail quarantine drop 3f2a91 --reason "spam"',),
     "audit verify": ("signoff audit verify",),
     "audit export": (f"signoff audit export --of {_RUN} > audit.jsonl",),
     "receipt show": (f"signoff receipt show {_AP}",),
@@ -148,41 +153,36 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "archive export": (f"signoff archive export --of {_RUN} > run.jsonl",),
     "sessions move": ("signoff sessions move",),
     "ledger rebuild": ("signoff ledger rebuild",),
-    "ledger backup": ("signoff ledger backup ledger.rdb",),
-    "ledger restore": ("signoff ledger restore ledger.rdb",),
+    "ledger backup": ("signoff ledger backup ledger.gz",),
+    "ledger restore": ("signoff ledger restore ledger.gz",),
 }
-"""Lines to type, for each command by the words that call it."""
+"""Command lines for each command, by its words."""
 
 
-def complete(command: Any, words: Sequence[str]) -> Any:  # noqa: ANN401 -- typer's own click
-    """Give a command, and all below it, their examples; say no type of what takes no value.
+def add_examples(command: Any, words: Sequence[str]) -> Any:  # noqa: ANN401 -- typer's own click
+    """Add examples to the help of a command and its subcommands, and hide the types of flags.
 
     Args:
         command: A command or a group of typer.
-        words: The words that call it, without ``signoff``.
+        words: The words of the command, without ``signoff``.
     """
     for name, inner in getattr(command, "commands", {}).items():
-        complete(inner, [*words, name])
+        add_examples(inner, [*words, name])
     if lines := EXAMPLES.get(" ".join(words)):
         command.epilog = "Examples:\n\n" + "\n\n".join(f"`{line}`" for line in lines)
-    without_types(command)
+    get_params = command.get_params
+    command.get_params = lambda ctx: without_flag_types(get_params(ctx))
     return command
 
 
-def without_types(command: Any) -> None:  # noqa: ANN401 -- as above
-    """Let the help of a command show no ``<bool>`` for options that are flags."""
-    usual = command.get_params
-
-    def params(ctx: Any) -> list[Any]:  # noqa: ANN401 -- as above
-        found: list[Any] = usual(ctx)
-        for one in found:
-            if getattr(one, "is_flag", False):
-                one.display_type_rich = lambda **_: None
-        return found
-
-    command.get_params = params
+def without_flag_types(params: list[Any]) -> list[Any]:
+    """Return options whose help shows no ``<bool>`` for flags."""
+    for one in params:
+        if getattr(one, "is_flag", False):
+            one.display_type_rich = lambda **_: None
+    return params
 
 
 def group_of(name: str) -> str | None:
-    """Return under which heading a command stands."""
+    """Return the heading of a command in the help."""
     return next((group for group, names in GROUPS.items() if name in names), None)

@@ -1,4 +1,4 @@
-"""Where the examples are: in the package once it is built, and beside it in a clone."""
+"""Finds the folders of examples, in an installed package or in a clone."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from pathlib import Path
 
 def examples(name: str) -> Path:
     """Return one of the folders of examples, such as ``agents``."""
-    built = Path(__file__).with_name("examples")
-    return (built if built.is_dir() else Path(__file__).parents[3] / "examples") / name
+    installed = Path(__file__).with_name("examples")
+    return (installed if installed.is_dir() else Path(__file__).parents[3] / "examples") / name

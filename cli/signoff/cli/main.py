@@ -1,4 +1,4 @@
-"""All commands in one tree, as the reference of the command line shows them."""
+"""The `signoff` command with all its subcommands, for its reference and for tests."""
 
 from __future__ import annotations
 

@@ -412,7 +412,7 @@ def _archiving(parts: Parts) -> dict[str, _Work]:
     settings = parts.settings
     if settings.retention.after is None:
         return {}
-    from signoff.broker.archive.archiver import Archiver  # noqa: PLC0415 -- where there is one
+    from signoff.broker.archive.archiver import Archiver  # noqa: PLC0415 -- only if it is set
     from signoff.broker.archive.files import ArchiveFiles  # noqa: PLC0415
 
     archiver = Archiver(

@@ -30,7 +30,7 @@ def say_json(text: str) -> None:
     _write(printable_json(text))
 
 
-def hand_on(text: str) -> None:
+def export_json(text: str) -> None:
     """Write JSON unchanged to a file or another program; to a terminal as `say_json` does."""
     _write(printable_json(text) if sys.stdout.isatty() else text, nl=False)
 
@@ -75,5 +75,9 @@ def make_console(**settings: Any) -> Console:  # noqa: ANN401 -- whatever rich t
             for one in super().render(renderable, options):
                 text = one.text if one.control else visible(one.text)
                 yield one if text == one.text else Segment(text, one.style)
+
+        def on_broken_pipe(self) -> None:
+            # Rich would exit with 1, although a reader such as `head` may stop at any time.
+            raise BrokenPipeError
 
     return Terminal(highlight=False, **settings)

@@ -32,7 +32,7 @@ class Site:
     @property
     def url(self) -> str:
         """The URL of the gateway."""
-        return f"http://127.0.0.1:{self.plant.supervisor.children['gateway'].said['port']}"
+        return f"http://127.0.0.1:{self.plant.supervisor.children['gateway'].report['port']}"
 
     async def session(self, app: str, user: str = "user", **headers: str) -> str:
         """Make a session and return its id."""

@@ -312,7 +312,7 @@ async def test_tokens_and_programs_of_this_machine_in_a_whole_plant(tmp_path: Pa
             "SIGNOFF_EMAIL__INBOUND__LISTEN": "false",
         }
         await here.plant.start("gateway-2")
-        port = here.plant.supervisor.children["gateway-2"].said["port"]
+        port = here.plant.supervisor.children["gateway-2"].report["port"]
         here.http.base_url = httpx.URL(f"http://127.0.0.1:{port}")
         session = await here.session("time_off")
         (call,) = calls_of(await here.say("time_off", session, "I need 5 days off"))

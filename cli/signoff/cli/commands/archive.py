@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from signoff.cli.commands.session import Json, length_of, settings_of, with_decisions, write_json
-from signoff.cli.terminal import hand_on, say
+from signoff.cli.terminal import export_json, say
 
 if TYPE_CHECKING:
     from signoff.broker.archive.archiver import Archived
@@ -81,8 +81,8 @@ def run(
         say("Another process is archiving right now.")
     else:
         say(
-            f"{done.runs:,} runs and {done.entries:,} audit entries archived in "
-            f"{len(done.files):,} files."
+            f"Archived: {_counted(done.runs, 'run')} and {_counted(done.entries, 'audit entry')}, "
+            f"in {_counted(len(done.files), 'file')}."
         )
 
 
@@ -172,7 +172,7 @@ def export(
 
         async for one in items(decisions.ledger, files_of(ctx)):
             if subject in {"", one.record.id}:
-                hand_on(one.record.to_line())
+                export_json(one.record.to_line())
 
     with_decisions(ctx, work)
 
@@ -200,6 +200,11 @@ def report(found: Verified, *, as_json: bool) -> None:
         else ""
     )
     say(f"{found.entries:,} entries, unbroken.{archive_words} Head: {found.head or 'none yet'}")
+
+
+def _counted(count: int, noun: str) -> str:
+    many = f"{noun.removesuffix('y')}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else many}"
 
 
 def _masked(found: Run | Approval | Grant) -> Run | Approval | Grant:

@@ -10,7 +10,7 @@ import typer
 
 from signoff.cli.commands.archive import files_of, report, verified
 from signoff.cli.commands.session import Json, with_decisions
-from signoff.cli.terminal import hand_on
+from signoff.cli.terminal import export_json
 
 if TYPE_CHECKING:
     from signoff.broker.archive.reading import Verified
@@ -62,7 +62,7 @@ def export(
         async for line in reading.lines(
             decisions.ledger, files_of(ctx), subject=subject, after=after
         ):
-            hand_on(line)
+            export_json(line)
 
     with_decisions(ctx, work)
 

@@ -29,7 +29,7 @@ def freeze(
 ) -> None:
     """Stop tools at once, also approved ones. Without options, list what is frozen.
 
-    Calls wait, and go on after `signoff thaw`. --app and --tool together stop one tool of one app.
+    Calls wait for `signoff thaw`. --app and --tool together stop one tool of one app.
     """
     if not (tool or app or everything or why):
         _list(ctx, as_json=as_json)
@@ -48,7 +48,7 @@ def freeze(
     if as_json:
         write_json(made.model_dump(mode="json"))
     else:
-        say(f"Frozen: {made.stops}. What waits goes on after `signoff thaw`.")
+        say(f"Frozen: {made.stops}. Its calls wait until `signoff thaw`.")
 
 
 def thaw(
@@ -72,7 +72,7 @@ def thaw(
     if as_json:
         write_json(was.model_dump(mode="json"))
     else:
-        say(f"Thawed: {was.stops}. What was held goes on.")
+        say(f"Thawed: {was.stops}. Waiting calls continue.")
 
 
 def _require_scope(tool: str, app: str, *, everything: bool) -> None:

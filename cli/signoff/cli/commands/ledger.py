@@ -26,9 +26,9 @@ def rebuild(ctx: typer.Context, *, as_json: Json = False) -> None:
     """Rebuild all indexes from the records. It can run while processes work."""
 
     async def work(decisions: Decisions) -> int:
-        from signoff.broker.ledger.rebuild import rebuild as write_anew  # noqa: PLC0415
+        from signoff.broker.ledger.rebuild import rebuild as rebuild_indexes  # noqa: PLC0415
 
-        return await write_anew(decisions.ledger)
+        return await rebuild_indexes(decisions.ledger)
 
     count = with_decisions(ctx, work, rings=True)
     if as_json:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -150,10 +149,9 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _seconds(text: str) -> float:
-    from signoff.core.base.durations import parse_duration  # noqa: PLC0415 -- as above
+    from signoff.core.base.durations import parse_length  # noqa: PLC0415 -- as above
 
     try:
-        found = parse_duration(text)
+        return parse_length(text).total_seconds()
     except ValueError as error:
         raise ConfigError(f"--wait: {error}") from error
-    return found.total_seconds() if isinstance(found, timedelta) else 0

@@ -290,7 +290,7 @@ def _arguments(whole: str, single: list[str]) -> dict[str, JsonValue]:
         except ValueError as error:
             raise typer.BadParameter(f"it is not JSON: {error}", param_hint="--args") from error
         if not isinstance(read, dict):
-            raise typer.BadParameter('it is no object, {"amount": 2500}', param_hint="--args")
+            raise typer.BadParameter('write an object: {"amount": 2500}', param_hint="--args")
         found |= read
     named = set[str]()
     for one in single:

@@ -47,8 +47,8 @@ def acl(
     }
     files["users.acl"] = "\n".join(users(settings.redis.prefix, passwords))
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if there := [name for name in files if (out / name).exists()]:
-        raise typer.BadParameter(f"{out / there[0]} exists already", param_hint="--out")
+    if existing := [name for name in files if (out / name).exists()]:
+        raise typer.BadParameter(f"{out / existing[0]} exists already", param_hint="--out")
     for name, text in files.items():
         (out / name).write_text(text + "\n", encoding="utf-8")
         # The users of containers, whose ids differ, read it; only this user can open the folder.

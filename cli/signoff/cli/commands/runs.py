@@ -29,7 +29,8 @@ def _app_names() -> list[str]:
     from signoff.worker.agent_folders import app_names  # noqa: PLC0415
 
     try:
-        return app_names(load_settings().agents_folder)
+        settings = load_settings()
+        return [*app_names(settings.agents_folder), *settings.agents.remote]
     except SignoffError:
         return []
 
@@ -75,12 +76,12 @@ def run(
         try:
             async with asyncio.timeout(timeout or None):
                 since_ms = int(start.timestamp() * 1000)
-                return await _ended(decisions, submitted, since_ms=since_ms, asked=until_asked)
+                return await _follow(decisions, submitted, since_ms=since_ms, asked=until_asked)
         except TimeoutError as error:
             now = await decisions.ledger.run(submitted.id)
             raise RunUnfinished(
                 f"Run {now.id} is still {now.state} after {timeout:g} s and continues. "
-                f"`signoff runs show {now.id}` says where it stands."
+                f"`signoff runs show {now.id}` shows its state."
             ) from error
 
     done = with_decisions(ctx, work, rings=True)
@@ -148,11 +149,11 @@ def settle(
     ctx: typer.Context,
     run_id: Annotated[str, typer.Argument(metavar="ID", help="The id: run_ and 16 digits.")],
     *,
-    reason: Annotated[str, typer.Option(help="What really happened, for the audit log.")],
+    reason: Annotated[str, typer.Option(help="What happened, for the audit log.")],
     by: Annotated[str, typer.Option(help="Who does it. The default is the logged-in user.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Settle a run in doubt, after somebody has checked what its tool really did.
+    """Settle a run in doubt, after somebody has checked what its tool did.
 
     The agent is not notified. After that, the run can be archived.
     """
@@ -175,7 +176,7 @@ def settle(
         say(f"{run_id} is settled.")
 
 
-async def _ended(decisions: Decisions, submitted: Run, *, since_ms: int, asked: bool) -> Run:
+async def _follow(decisions: Decisions, submitted: Run, *, since_ms: int, asked: bool) -> Run:
     """Follow the audit log until the run has ended; print who is asked meanwhile.
 
     Args:
@@ -194,7 +195,7 @@ async def _ended(decisions: Decisions, submitted: Run, *, since_ms: int, asked: 
             names = ", ".join(map(str, people)) if isinstance(people, list) else ""
             say(f"Waiting for {names} ({event.approval}) …", err=True)
         elif event.what is What.UNROUTABLE:
-            say(f"Not as the policy wants it: {event.why} ({event.approval})", err=True)
+            say(f"The policy cannot be followed: {event.why} ({event.approval})", err=True)
         elif event.what in ends:
             found = await decisions.ledger.run(submitted.id)
             if found.ended:
@@ -208,12 +209,12 @@ def _require_app(settings: Settings, name: str) -> None:
     """Refuse an unknown agent; if the agents are on other machines, accept any name.
 
     Raises:
-        AppNotFound: The agents' folder is on this machine and has no such agent.
+        AppNotFound: There is no such agent.
     """
-    folder = settings.agents_folder
-    if not folder.is_dir() or (folder / name).is_dir():
+    if settings.may_have_agent(name):
         return
-    names = sorted(one.name for one in folder.iterdir() if one.is_dir() and one.name[0] not in "._")
-    raise AppNotFound(
-        f"There is no agent {name!r} in {folder}. There are: {', '.join(names) or 'none'}."
-    )
+    from signoff.worker.agent_folders import app_names  # noqa: PLC0415 -- only for the message
+
+    folder = settings.agents_folder
+    names = ", ".join(sorted({*app_names(folder), *settings.agents.remote})) or "none"
+    raise AppNotFound(f"There is no agent {name!r} in {folder}. There are: {names}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,9 @@ from signoff.cli.commands.session import (
 from signoff.cli.composition.kinds import KINDS
 from signoff.cli.start import start
 from signoff.cli.terminal import say
+
+if TYPE_CHECKING:
+    from signoff.broker.decisions import Decisions
 
 
 def worker(
@@ -76,15 +79,10 @@ def health(
     if kind not in KINDS:
         raise typer.BadParameter(f"{kind!r} is not a kind of process: {', '.join(KINDS)}")
 
-    async def work(decisions: object) -> list[str]:
-        from signoff.broker.decisions import Decisions  # noqa: PLC0415
+    async def work(decisions: Decisions) -> list[str]:
         from signoff.broker.heartbeat import alive  # noqa: PLC0415
 
-        found = (
-            (await alive(decisions.ledger)).get(kind, [])
-            if isinstance(decisions, Decisions)
-            else []
-        )
+        found = (await alive(decisions.ledger)).get(kind, [])
         return sorted(name for name in found if here(name))
 
     names = with_decisions(ctx, work)

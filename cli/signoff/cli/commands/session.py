@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_MOST_IDS = 20
+"""How many ids of people a message lists."""
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -106,8 +109,8 @@ async def _with_decisions(
         if "url" in settings.redis.model_fields_set:
             raise
         raise LedgerUnavailable(
-            f"{error} [redis] url is not set, and `signoff up`, which brings a Redis along, does "
-            f"not run in {settings.home}: start it there."
+            f"{error} [redis] url is not set, and `signoff up`, which starts a Redis, does not run "
+            f"in {settings.home}: start it there."
         ) from error
     finally:
         await ledger.close()
@@ -121,8 +124,12 @@ def person_of(directory: Directory, identity: str) -> Person:
     """
     person = directory.find(identity)
     if person is None:
-        known = ", ".join(one.id for one in directory) or "nobody"
-        raise ConfigError(f"There is no person {identity!r} in [[people]]; there is: {known}.")
+        ids = [one.id for one in directory]
+        more = ", …" if len(ids) > _MOST_IDS else ""
+        known = ", ".join(ids[:_MOST_IDS]) or "none"
+        raise ConfigError(
+            f"There is no person {identity!r} in [[people]]. The ids there: {known}{more}."
+        )
     return person
 
 

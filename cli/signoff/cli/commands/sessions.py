@@ -57,12 +57,12 @@ def move(ctx: typer.Context, *, as_json: Json = False) -> None:
         return await _move(file, SessionRecords(decisions.ledger.store))
 
     count = with_decisions(ctx, work)
-    moved = file.with_name(f"{file.name}.moved")
-    file.rename(moved)
+    kept = file.with_name(f"{file.name}.moved")
+    file.rename(kept)
     if as_json:
-        write_json({"sessions": count, "file": str(moved)})
+        write_json({"sessions": count, "file": str(kept)})
     else:
-        say(f"{count:,} sessions are in Redis now. The file is kept as {moved}.")
+        say(f"{count:,} sessions are in Redis now. The file is kept as {kept}.")
 
 
 async def _move(file: Path, records: SessionRecords) -> int:

@@ -67,4 +67,4 @@ def replay(
     if as_json:
         write_json({"name": name, "replayed": count})
     else:
-        say(f"{count:,} to be sent to {name} once more.")
+        say(f"{count:,} will be sent to {name} again.")

@@ -118,7 +118,7 @@ async def _start(
     if "smtp" not in settings.email.model_fields_set:
         await supervisor.signoff("mailbox", "mailbox", "serve", "--port", "0", env=environment)
         await supervisor.ready("mailbox")
-        port = int(supervisor.children["mailbox"].said["port"])
+        port = int(supervisor.children["mailbox"].report["port"])
         given.setdefault("email", {})["smtp"] = {"port": port}
         provide(settings.state_folder, given)
         _say(out, f"Mail goes to {folder_of(settings)}: `signoff mailbox list` shows it")
@@ -177,9 +177,9 @@ def _require_free(port: int) -> None:
     """
     if _taken("127.0.0.1", port):
         raise ConfigError(
-            f"port {port} is in use. If a Redis is running there and you mean that one, say so: "
-            f'[redis] url = "redis://127.0.0.1:{port}/0". Else leave --redis-port out: any free '
-            "port is taken.",
+            f"port {port} is in use. To use the Redis that runs there, set "
+            f'[redis] url = "redis://127.0.0.1:{port}/0". Otherwise omit --redis-port: then any '
+            "free port is used.",
             key="redis.url",
         )
 

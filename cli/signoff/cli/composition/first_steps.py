@@ -18,13 +18,13 @@ def first_steps(settings: Settings) -> list[str]:
     folder = settings.agents_folder
     apps = app_names(folder) if folder.is_dir() else []
     app = "finance" if "finance" in apps else next(iter(apps), "AGENT")
-    said = ASK if app == "finance" else "…"
+    message = ASK if app == "finance" else "…"
     user = f" --user {requester}" if requester else ""
     answer = 'signoff mailbox reply last "approve"'
     if "smtp" in settings.email.model_fields_set:
         answer = f"signoff approvals approve ID --as {approver}"
     return [
         f"Page:   {url}/ (sign in: signoff inbox link {approver})",
-        f'Run:    signoff run {app} "{said}"{user}',
+        f'Run:    signoff run {app} "{message}"{user}',
         f"Answer: {answer}",
     ]

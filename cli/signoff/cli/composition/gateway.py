@@ -76,10 +76,4 @@ def _rest(parts: Parts) -> ASGIApp:
     from signoff.channels.rest.app import make_rest  # noqa: PLC0415 -- many gateways serve none
 
     settings = parts.settings
-    return make_rest(parts.decisions, partial(_is_app, settings), rate=settings.gateway.rate)
-
-
-def _is_app(settings: Settings, name: str) -> bool:
-    """Return whether an agent exists; if the agents are on other machines, accept any name."""
-    folder = settings.agents_folder
-    return name in settings.agents.remote or not folder.is_dir() or (folder / name).is_dir()
+    return make_rest(parts.decisions, settings.may_have_agent, rate=settings.gateway.rate)

@@ -88,7 +88,7 @@ class Server(uvicorn.Server):
     """
 
     def __init__(self, config: uvicorn.Config, announce: Callable[[int], None]) -> None:
-        self._told = asyncio.Event()
+        self._stopping = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         super().__init__(config)
         self._announce = announce
@@ -114,13 +114,13 @@ class Server(uvicorn.Server):
     def should_exit(self, value: bool) -> None:
         self._should_exit = value
         if value and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._told.set)
+            self._loop.call_soon_threadsafe(self._stopping.set)
 
     async def main_loop(self) -> None:
         """Wait until the server has to stop."""
         self._loop = asyncio.get_running_loop()
         if not self.should_exit:
-            await self._told.wait()
+            await self._stopping.wait()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and announce the port."""

@@ -105,7 +105,7 @@ def rotate(settings: Settings) -> Key:
     """
     if settings.receipts.private_key.get_secret_value():
         raise ConfigError(
-            "the settings have the key: take another one from `signoff receipt new-key`.",
+            "the settings have the key: replace it by one from `signoff receipt new-key`.",
             key="receipts.private_key",
         )
     private_key(settings)
@@ -130,5 +130,5 @@ def _private(text: str, place: str) -> Key:
             f"{error}. Make one with `signoff receipt new-key`.", key=place
         ) from error
     if not key.is_private:
-        raise ConfigError("it is a public key, which signs nothing", key=place)
+        raise ConfigError("it is a public key; signing needs the private key", key=place)
     return key

@@ -97,7 +97,9 @@ class Reloader:
             fresh = await asyncio.to_thread(self._read)
         except Exception as error:  # noqa: BLE001 -- people and policies may come from third-party code
             faults = "; ".join(map(str, error.faults)) if isinstance(error, ConfigErrors) else error
-            self.problem = f"the settings were not taken over, the earlier ones rule: {faults}"
+            self.problem = (
+                f"the new settings have errors, so the earlier ones stay in force: {faults}"
+            )
             log.error("config.not_reloaded", kind=self._kind, problem=self.problem)  # noqa: TRY400 -- the message says everything
             return False
         self.problem = ""

@@ -39,7 +39,7 @@ def open_runtime(parts: Parts, names: Sequence[str]) -> tuple[Runtime, Renew, Cl
     frameworks = framework_runtime(
         folder, parts.ledger, valid_for=settings.agents.valid_for, inputs=settings.inputs
     )
-    _look_over(frameworks, others)
+    _load(frameworks, others)
     runtimes: dict[str, Runtime] = dict.fromkeys(others, frameworks)
     if not adks and not any(name in remote for name in names):
         return MixedRuntime(frameworks, runtimes), _nothing_to_renew, _nothing_to_close
@@ -81,7 +81,7 @@ def _open_adk(parts: Parts, names: Sequence[str]) -> tuple[Runtime, Runtime, Ren
         long_running=settings.long_running,
         inputs=settings.inputs,
     )
-    here = AdkRuntime(
+    local = AdkRuntime(
         runners,
         guard,
         long_running=settings.long_running,
@@ -97,10 +97,10 @@ def _open_adk(parts: Parts, names: Sequence[str]) -> tuple[Runtime, Runtime, Ren
         await runners.close()
         await servers.close()
 
-    return here, servers, renew, close
+    return local, servers, renew, close
 
 
-def _look_over(frameworks: FrameworkRuntime, names: Sequence[str]) -> None:
+def _load(frameworks: FrameworkRuntime, names: Sequence[str]) -> None:
     """Load agents, and log each one that does not load; the others still run."""
     for name in names:
         try:

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from signoff.channels.slack.groups import GroupKeeper
 
 
-class Sending(NamedTuple):
-    """The channels that send cards; `close` closes their connections in the loop that used them."""
+class FurtherChannels(NamedTuple):
+    """The channels besides email; `close` closes their connections in the loop that used them."""
 
     channels: list[Channel]
     close: Callable[[], Awaitable[None]]
 
 
-class Taking(NamedTuple):
+class ClickReceivers(NamedTuple):
     """The receivers of clicks; call `close` to close their connections when they have stopped."""
 
     listeners: list[Listener]
@@ -34,7 +34,7 @@ class Taking(NamedTuple):
     close: Callable[[], Awaitable[None]]
 
 
-def further_channels(settings: Settings, ledger: Ledger | None = None) -> Sending:
+def further_channels(settings: Settings, ledger: Ledger | None = None) -> FurtherChannels:
     """Return the channels besides email that are set up.
 
     Args:
@@ -46,14 +46,14 @@ def further_channels(settings: Settings, ledger: Ledger | None = None) -> Sendin
     """
     added = added_channels(settings.channels)
     if not settings.slack.enabled:
-        return Sending(added, _nothing)
+        return FurtherChannels(added, _nothing)
     # Imported here, so that processes without Slack do not load the client.
     from signoff.channels.slack.outbound.channel import SlackChannel  # noqa: PLC0415
     from signoff.channels.slack.web import SlackWeb  # noqa: PLC0415
 
     web = SlackWeb(settings.slack)
     app = settings.slack.bot_token.get_secret_value()
-    return Sending([SlackChannel(web, ledger, app=app), *added], web.close)
+    return FurtherChannels([SlackChannel(web, ledger, app=app), *added], web.close)
 
 
 def slack_groups(settings: Settings) -> list[str]:
@@ -80,11 +80,11 @@ def group_keeper(parts: Parts) -> tuple[GroupKeeper, Callable[[], Awaitable[None
     return GroupKeeper(parts.ledger, web, identities, slack_groups(settings)), web.close
 
 
-def slack_inbound(parts: Parts) -> Taking:
+def slack_inbound(parts: Parts) -> ClickReceivers:
     """Return the receivers of clicks: Socket Mode, the route for HTTP, or both."""
     settings = parts.settings.slack
     if not settings.enabled:
-        return Taking([], [], _nothing)
+        return ClickReceivers([], [], _nothing)
     from signoff.channels.slack.inbound.handler import SlackHandler  # noqa: PLC0415
     from signoff.channels.slack.inbound.http import make_slack_router  # noqa: PLC0415
     from signoff.channels.slack.inbound.identity import Identities  # noqa: PLC0415
@@ -96,7 +96,7 @@ def slack_inbound(parts: Parts) -> Taking:
     listeners: list[Listener] = []
     if settings.socket_mode:
         listeners.append(SocketListener(settings, handler))
-    return Taking(listeners, [make_slack_router(settings, handler)], web.close)
+    return ClickReceivers(listeners, [make_slack_router(settings, handler)], web.close)
 
 
 async def _nothing() -> None:

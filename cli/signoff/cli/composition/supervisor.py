@@ -68,7 +68,7 @@ class Child:
         name: Its name in output and errors.
         tail: Its last lines.
         ready: Set once it has reported that it is ready.
-        said: The fields of that report, such as ``port``.
+        report: The fields of that report, such as ``port``.
         ended: Set once it has ended and all its output was read.
     """
 
@@ -76,7 +76,7 @@ class Child:
         self.name = name
         self.tail: deque[str] = deque(maxlen=_TAIL)
         self.ready = asyncio.Event()
-        self.said: dict[str, Any] = {}
+        self.report: dict[str, Any] = {}
         self.ended = asyncio.Event()
         self._process = process
         self._echo = echo
@@ -105,7 +105,7 @@ class Child:
                 line = raw.decode(errors="replace").rstrip("\r\n")
                 self.tail.append(line)
                 if not self.ready.is_set() and (event := ready_event(line)) is not None:
-                    self.said = event
+                    self.report = event
                     self.ready.set()
                 if self._echo is not None:
                     self._echo(self.name, line)

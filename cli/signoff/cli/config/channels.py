@@ -34,15 +34,15 @@ def _addresses(settings: Settings) -> Iterator[Found]:
                 yield loc, defect(f"{name!r} is not a channel of your own", remedy)
             if owners.setdefault((name, address), person.id) != person.id:
                 message = f"{address} is already the address of {owners[name, address]!r}"
-                remedy = "One address can belong to one person only: it says who has answered."
+                remedy = "An address identifies who answers, so it can belong to one person only."
                 yield loc, defect(message, remedy)
 
 
 def _unreached(settings: Settings, loc: Loc, rule: Policy | Fallback, name: str) -> Iterator[Found]:
     people = [one for one in settings.people if one.active and one.id in rule.ask]
-    away = [one.id for one in people if not address_of(one, name)]
-    if away:
-        message = f"{', '.join(away)} cannot be reached by {name!r}, but by mail or other channels"
+    without = [one.id for one in people if not address_of(one, name)]
+    if without:
+        message = f"no address in {name!r}, so asked by another channel: {', '.join(without)}"
         remedy = f'Add addresses = {{ {name} = "…" }} to [[people]].'
         yield loc, warning(message, remedy)
 
@@ -57,5 +57,5 @@ def _webhooks(settings: Settings) -> Iterator[Found]:
         first = names.setdefault(hook.name, index)
         if first != index:
             message = f"{hook.name!r} is already the name of webhooks[{first}]"
-            remedy = "Each has a queue of its own, by its name: give it another."
+            remedy = "Choose a unique name: each webhook has a queue of that name."
             yield ("webhooks", index, "name"), defect(message, remedy)

@@ -96,7 +96,7 @@ def _people(settings: Settings) -> Iterator[Found]:
             owner, owner_id = owners.setdefault(identity_key(address), (index, person.id))
             if owner != index:
                 message = f"{address} is already an address of {owner_id!r}"
-                remedy = "One address can belong to one person only: it says who has answered."
+                remedy = "An address identifies who answers, so it can belong to one person only."
                 yield ("people", index, key), defect(message, remedy)
     yield from _mailboxes(settings)
     normal = {identity_key(one): one for one in reversed(ids)}
@@ -128,11 +128,11 @@ def _policies(settings: Settings) -> Iterator[Found]:
         first = names.setdefault(policy.name, index)
         if first != index:
             message = f"{policy.name!r} is already the name of another policy"
-            remedy = "The audit and the cards name policies: give each a name of its own."
+            remedy = "Choose a unique name: the audit log and the cards name policies."
             yield ("policies", index, "name"), defect(message, remedy)
         if catch_all is not None:
             message = f"it is never reached: {settings.policies[catch_all].name!r} matches all"
-            remedy = "Put it before that one, or take it out: the first that matches wins."
+            remedy = "Put it before that one, or remove it: the first that matches wins."
             yield ("policies", index), defect(message, remedy)
         yield from _condition(("policies", index, "when"), policy.when)
         yield from _clock(("policies", index), policy)
@@ -184,8 +184,8 @@ def _informed(settings: Settings, loc: Loc, rules: Routing) -> Iterator[Found]:
     for index, level in enumerate(rules.levels):
         yield from _asked(settings, (*loc, "levels", index, "inform"), level.inform)
     if rules.inform and not rules.references and rules.effect is not Effect.ASK:
-        message = "a call that is decided at once is in the audit; nobody is informed of it"
-        yield (*loc, "inform"), warning(message, "Take it out, or name somebody in ask.")
+        message = "nobody is informed of calls that are decided at once; they are in the audit log"
+        yield (*loc, "inform"), warning(message, "Remove it, or name somebody in ask.")
 
 
 def _until(settings: Settings, loc: Loc, asking: Asking) -> Iterator[Found]:
@@ -208,8 +208,8 @@ def _default(settings: Settings) -> Iterator[Found]:
     yield from _routing(settings, ("default",), settings.default)
     if settings.default.references:
         return
-    message = "nobody is asked when no policy matches, or when nobody of it can be reached"
-    remedy = 'Add [default] ask = ["…"]: such a call would wait until its deadline, unseen.'
+    message = "nobody is asked if no policy matches, or if nobody of a policy can be reached"
+    remedy = 'Add [default] ask = ["…"]: otherwise such a call waits for its deadline.'
     yield ("default", "ask"), warning(message, remedy)
 
 
@@ -228,7 +228,7 @@ def _long_running(settings: Settings) -> Iterator[Found]:
         ]
         if covering:
             message = f"it is never reached: an earlier table takes every call of {rule.tool!r}"
-            remedy = "Put it before that one, or take it out: the first that matches rules."
+            remedy = "Put it before that one, or remove it: the first that matches wins."
             yield ("long_running", index), defect(message, remedy)
 
 
@@ -240,7 +240,7 @@ def _inputs(settings: Settings) -> Iterator[Found]:
             remedy = "For instance: when = \"message.startsWith('Reply with')\"."
             yield ("inputs", index), defect(str(error).rstrip("."), remedy)
         if any(one.app in {"", rule.app} and not one.when for one in settings.inputs[:index]):
-            remedy = "Put it before that one, or take it out: the first that matches rules."
+            remedy = "Put it before that one, or remove it: the first that matches wins."
             yield (
                 ("inputs", index),
                 defect("it is never reached: an earlier table takes all", remedy),
@@ -256,8 +256,8 @@ def _email(settings: Settings) -> Iterator[Found]:
         yield ("email", "smtp", "security"), warning(message, remedy)
     sender = email.sender_address.rpartition("@")[2].lower()
     if sender != email.domain.lower():
-        message = f"answers go to {email.domain}, and mails come from {sender}"
-        remedy = "Mail programs distrust a Reply-To in another domain: use one for both."
+        message = f"answers go to {email.domain}, but mails come from {sender}"
+        remedy = "Mail programs distrust a Reply-To in another domain: use one domain for both."
         yield ("email", "mailbox"), warning(message, remedy)
     for index, person in enumerate(settings.people):
         if identity_key(person.email) in {
@@ -274,7 +274,7 @@ def _sending(settings: Settings) -> Iterator[Found]:
         yield from _tokens(loc, smtp.oauth)
     elif smtp.username and not smtp.password.get_secret_value():
         message = f"there is no password for {smtp.username}"
-        remedy = f"{export((*loc, 'password'))}, or take username out."
+        remedy = f"{export((*loc, 'password'))}, or remove username."
         yield (*loc, "password"), defect(message, remedy)
 
 
@@ -292,10 +292,9 @@ def _reading(settings: Settings) -> Iterator[Found]:
 
 def _tokens(loc: Loc, oauth: OAuthSettings) -> Iterator[Found]:
     if not oauth.grantable:
-        message = "there is nothing to ask for tokens with"
+        message = "tokens cannot be requested without refresh_token or client_secret"
         remedy = (
-            f"Set refresh_token, or client_secret to ask without one: "
-            f"{export((*loc, 'oauth', 'client_secret'))}"
+            f"Set refresh_token, or only client_secret: {export((*loc, 'oauth', 'client_secret'))}"
         )
         yield (*loc, "oauth"), defect(message, remedy)
 
@@ -308,13 +307,13 @@ def _inbound(settings: Settings) -> Iterator[Found]:
         remedy = "Set 'starttls' or 'tls' unless the network between is yours alone."
         yield ("email", "imap", "security"), warning(message, remedy)
     if not (email.inbound.listen or imap or email.webhook.secrets or email.webhook.mailgun_secrets):
-        message = "no answer by email comes in: there is no other way than this one"
+        message = "no answer by email can come in: this is off, and nothing else is set"
         remedy = "Set it to true, or add the table [email.imap] or [email.webhook]."
         yield ("email", "inbound", "listen"), warning(message, remedy)
     inbound = email.inbound
     if inbound.listen and not inbound.certificate and not is_loopback(inbound.host):
         message = f"mail is taken at {inbound.host} unencrypted, reply tokens included"
-        remedy = "Set certificate, and STARTTLS is offered."
+        remedy = "Set certificate, so that STARTTLS is offered."
         yield ("email", "inbound", "certificate"), warning(message, remedy)
 
 
@@ -330,12 +329,12 @@ def _authentication(settings: Settings) -> Iterator[Found]:
     given, loc = settings.email.authentication, ("email", "authentication")
     yield from _provable(settings, (*loc, "require"), given.require)
     if given.require is EmailProof.TOKEN:
-        message = "anyone who has a card's address can answer it, under any name"
-        remedy = "Give this to single policies (`email`), and leave the default stricter."
+        message = "anybody who has a card's address can answer it, under any name"
+        remedy = "Set it only in single policies (`email`), and keep the default stricter."
         yield (*loc, "require"), warning(message, remedy)
     wide = [one for one in given.relays if ipaddress.ip_network(one).prefixlen == 0]
     if given.authserv_id and wide:
-        message = f"{wide[0]} is everybody, and could put results of their own on a mail"
+        message = f"{wide[0]} means everybody, so anybody could add results to a mail"
         remedy = "Name the networks of your own mail servers."
         yield (*loc, "relays"), defect(message, remedy)
 
@@ -346,49 +345,49 @@ def _gateway(settings: Settings) -> Iterator[Found]:
         yield ("gateway", "local_person"), fault
     if gateway.local_person and not settings.local_programs:
         message = "it has no effect while programs on this machine need a token"
-        remedy = "Give a token a `person`, or take this out."
+        remedy = "Give a token a `person`, or remove this."
         yield ("gateway", "local_person"), warning(message, remedy)
     if gateway.adk and settings.local_programs and settings.is_public:
         message = "programs on this machine need no token, and requests come from other machines"
         remedy = (
-            "Take it out: a proxy on this machine can make every request look like one from here. "
-            "`signoff tokens create` makes tokens."
+            "Remove it: behind a proxy on this machine, every request can look like one from here. "
+            "`signoff tokens create` creates tokens."
         )
         yield ("gateway", "local"), warning(message, remedy)
     if gateway.adk_web and not gateway.adk:
-        message = "the page needs the API that it calls"
-        yield ("gateway", "adk_web"), defect(message, "Set adk = true, or take this out.")
+        message = "the page needs the API"
+        yield ("gateway", "adk_web"), defect(message, "Set adk = true, or remove this.")
     hashes: dict[str, int] = {}
     for index, token in enumerate(gateway.tokens):
         loc = ("gateway", "tokens", index)
         first = hashes.setdefault(token.sha256, index)
         if first != index:
             message = f"it is the token of gateway.tokens[{first}]"
-            yield (*loc, "sha256"), defect(message, "Make another: openssl rand -base64 32.")
+            yield (*loc, "sha256"), defect(message, "Create another: openssl rand -base64 32.")
         if token.person and (fault := unknown_person(token.person, known)):
             yield (*loc, "person"), fault
         if token.person and token.users:
-            message = "anyone who has it can submit a request and approve it"
+            message = "anybody who has it can submit a request and approve it"
             remedy = "Use one token to submit (`users`) and another to answer (`person`)."
             yield loc, warning(message, remedy)
         if not token.person and not token.users:
-            message = "it lets nobody do anything"
+            message = "it allows nothing"
             yield loc, warning(message, "Set `users`, or `person`.")
 
 
 def _inbox(settings: Settings) -> Iterator[Found]:
     for loc, rule in settings.rules:
         if rule.second_step not in {"", "false"} and not settings.inbox.url:
-            message = "there is no page on which anybody could take a second step"
+            message = "there is no page for the second step"
             remedy = (
                 'Set [inbox] url = "https://approvals.example.com", and give each gateway its key: '
-                f"{export(('inbox', 'secret_key'), _MAKE)}. Or take second_step out."
+                f"{export(('inbox', 'secret_key'), _MAKE)}. Or remove second_step."
             )
             yield (*loc, "second_step"), defect(message, remedy)
     here = is_loopback(urlsplit(settings.inbox.url).hostname or "localhost")
     if "link" in settings.inbox.sign_in and not here and is_loopback(settings.email.domain):
-        message = "links are mailed from this machine alone: no mail leaves it"
-        remedy = 'Set sender, mailbox and [email.smtp], or take "link" out.'
+        message = "links by mail do not leave this machine, because the mailbox is on it"
+        remedy = 'Set sender, mailbox and [email.smtp], or remove "link".'
         yield ("inbox", "sign_in"), warning(message, remedy)
 
 
@@ -414,7 +413,7 @@ def _push(settings: Settings) -> Iterator[Found]:
 
 def _clicks(settings: Settings) -> Iterator[Found]:
     if settings.slack.enabled and not settings.slack.takes_clicks:
-        message = "cards could be sent and no click taken"
+        message = "cards could be sent, but clicks could not be received"
         remedy = (
             f"For Socket Mode: {export(('slack', 'app_token'), 'xapp-…')}. For HTTP: "
             f"{export(('slack', 'signing_secret'))}."
@@ -428,16 +427,16 @@ def _slack(settings: Settings) -> Iterator[Found]:
         owner = owners.setdefault(person.slack, person.id) if person.slack else person.id
         if owner != person.id:
             message = f"{person.slack} is already the Slack id of {owner!r}"
-            remedy = "One id can belong to one person only: it says who has pressed."
+            remedy = "An id identifies the person who clicks, so it can belong to one person only."
             yield ("people", index, "slack"), defect(message, remedy)
     if settings.slack.enabled:
         return
-    remedy = f"{NO_SLACK}, or take it out: people are asked by mail."
+    remedy = f"{NO_SLACK}, or remove it: then people are asked by mail."
     for loc, rule in settings.rules:
         if "slack" in rule.channels:
-            yield (*loc, "channels"), defect("people are to be asked in Slack", remedy)
+            yield (*loc, "channels"), defect("Slack is not set up", remedy)
         if rule.slack_channel:
-            yield (*loc, "slack_channel"), defect("a card is to be posted in Slack", remedy)
+            yield (*loc, "slack_channel"), defect("Slack is not set up", remedy)
 
 
 def _places(settings: Settings) -> Iterator[Found]:

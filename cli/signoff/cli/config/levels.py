@@ -30,10 +30,10 @@ def check(settings: Settings) -> Iterator[Found]:
     """Yield the faults of levels, of the ends of policies, and of the owners of agents."""
     yield from _old_names(settings)
     for index, person in enumerate(settings.people):
-        yield from _told_by(settings, ("people", index, "notify_by"), person.notify_by)
+        yield from _notify_by(settings, ("people", index, "notify_by"), person.notify_by)
     for loc, rule in settings.rules:
         yield from _end(loc, rule)
-        yield from _told_by(settings, (*loc, "notify_by"), rule.notify_by)
+        yield from _notify_by(settings, (*loc, "notify_by"), rule.notify_by)
         if rule.ask or rule.all_of:
             yield from _level(settings, loc, rule, rule.ask, rule.all_of)
             yield from _asked_before(loc, rule.references)
@@ -67,7 +67,7 @@ def _old_names(settings: Settings) -> Iterator[Found]:
 def _end(loc: Loc, rule: Routing) -> Iterator[Found]:
     approves = rule.on_timeout is OnTimeout.APPROVE
     if approves and not rule.ceiling:
-        message = "silence would approve whatever is asked"
+        message = "silence would approve every call"
         remedy = "Add a ceiling, such as 'args.amount <= 200': above it, it is rejected."
         yield (*loc, "on_timeout"), defect(message, remedy)
     if rule.ceiling and not approves:
@@ -87,7 +87,9 @@ def _end(loc: Loc, rule: Routing) -> Iterator[Found]:
 def _asked_before(loc: Loc, references: Iterable[str]) -> Iterator[Found]:
     for one in references:
         if one.startswith(ASKED):
-            message = f"{one} is the manager of those who were asked before, and this is the first"
+            message = (
+                f"{one} is the manager of the people of an earlier level, and this is the first"
+            )
             yield (*loc, "ask"), defect(message, "Ask requester.manager, or move it to a level.")
 
 
@@ -142,11 +144,11 @@ def _channels(settings: Settings, loc: Loc, level: Level) -> Iterator[Found]:
             yield (*loc, "channels"), defect(f"{name!r} is not a channel", remedy)
     if (SLACK in level.channels or level.slack_channel) and not settings.slack.enabled:
         key = "slack_channel" if level.slack_channel else "channels"
-        remedy = f"{NO_SLACK}, or take it out: people are asked by mail."
-        yield (*loc, key), defect("people are to be asked in Slack", remedy)
+        remedy = f"{NO_SLACK}, or remove it: then people are asked by mail."
+        yield (*loc, key), defect("Slack is not set up", remedy)
 
 
-def _told_by(settings: Settings, loc: Loc, channels: tuple[str, ...]) -> Iterator[Found]:
+def _notify_by(settings: Settings, loc: Loc, channels: tuple[str, ...]) -> Iterator[Found]:
     """Yield the faults of the channels for notifications of people who do not decide."""
     known = (EMAIL, SLACK, *settings.channels)
     for name in channels:
@@ -154,8 +156,8 @@ def _told_by(settings: Settings, loc: Loc, channels: tuple[str, ...]) -> Iterato
             remedy = suggest(name, known) or f"Name one of {', '.join(known)}."
             yield loc, defect(f"{name!r} is not a channel", remedy)
     if SLACK in channels and not settings.slack.enabled:
-        remedy = f"{NO_SLACK}, or take it out: people are told by mail."
-        yield loc, defect("people are to be told in Slack", remedy)
+        remedy = f"{NO_SLACK}, or remove it: then people are told by mail."
+        yield loc, defect("Slack is not set up", remedy)
 
 
 def _most(settings: Settings, ask: Iterable[str]) -> int | None:

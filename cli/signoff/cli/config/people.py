@@ -53,8 +53,8 @@ def reference(settings: Settings, asked: str) -> Fault | None:
             return None
         return defect("nobody in [[people]] has a manager", 'Add manager = "…" to [[people]].')
     if asked.startswith(SLACK_GROUP):
-        remedy = f"{NO_SLACK}, or ask a queue: its members stand in the settings."
-        return None if settings.slack.enabled else defect("a Slack group is to be asked", remedy)
+        remedy = f"{NO_SLACK}, or ask a queue, whose members are in the settings."
+        return None if settings.slack.enabled else defect("Slack is not set up", remedy)
     if asked.startswith((QUEUE, SCHEDULE)):
         groups = settings.queues if asked.startswith(QUEUE) else settings.schedules
         names = [one.name for one in groups]
@@ -72,7 +72,7 @@ def reference(settings: Settings, asked: str) -> Fault | None:
 def _quiet_hours(settings: Settings) -> Iterator[Found]:
     for index, person in enumerate(settings.people):
         if person.quiet_hours and not person.hours:
-            remedy = 'Add hours = ["Mon-Fri 09:00-17:00"] and time_zone, or take quiet_hours out.'
+            remedy = 'Add hours = ["Mon-Fri 09:00-17:00"] and time_zone, or remove quiet_hours.'
             yield (
                 ("people", index, "quiet_hours"),
                 defect(f"{person.id!r} has quiet_hours and no hours: nothing would wait", remedy),
@@ -81,11 +81,11 @@ def _quiet_hours(settings: Settings) -> Iterator[Found]:
 
 def _managers(settings: Settings, directory: Directory) -> Iterator[Found]:
     known = [person.id for person in settings.people]
-    told: set[str] = set()  # people whose line of managers was already checked
+    checked: set[str] = set()  # people whose line of managers was already checked
     for index, person in enumerate(settings.people):
         loc: Loc = ("people", index, "manager")
         if is_managers(person.id) or ":" in person.id:
-            message = f"{person.id!r} means something else where policies ask"
+            message = f"{person.id!r} has another meaning in the `ask` of policies"
             yield ("people", index, "id"), defect(message, "Choose another id.")
         if not person.manager:
             continue
@@ -93,17 +93,17 @@ def _managers(settings: Settings, directory: Directory) -> Iterator[Found]:
             remedy = suggest(person.manager, known)
             yield loc, defect(f"{person.manager!r} is nobody's id or address", remedy)
             continue
-        way = [person.id] if person.id not in told else []
-        while way and (above := directory.record(_manager(directory, way[-1]))):
-            if above.id in way:
-                round_ = way[way.index(above.id) :]
-                message = f"they are managers of each other: {' → '.join([*round_, above.id])}"
+        line = [person.id] if person.id not in checked else []
+        while line and (above := directory.record(_manager(directory, line[-1]))):
+            if above.id in line:
+                cycle = line[line.index(above.id) :]
+                message = f"they are managers of each other: {' → '.join([*cycle, above.id])}"
                 loc = ("people", known.index(above.id), "manager")
-                yield loc, defect(message, "Somebody has to be above: take one `manager` out.")
-            if above.id in way or above.id in told:
+                yield loc, defect(message, "Remove one `manager`: somebody must have none.")
+            if above.id in line or above.id in checked:
                 break
-            way.append(above.id)
-        told.update(way)
+            line.append(above.id)
+        checked.update(line)
 
 
 def _manager(directory: Directory, person_id: str) -> str:
@@ -113,16 +113,16 @@ def _manager(directory: Directory, person_id: str) -> str:
 
 def _absences(settings: Settings, directory: Directory) -> Iterator[Found]:
     known = [person.id for person in settings.people]
-    told: set[str] = set()
+    reported: set[str] = set()
     for index, person in enumerate(settings.people):
         for number, absence in enumerate(person.away):
             loc: Loc = ("people", index, "away", number, "delegate")
             if absence.delegate and directory.record(absence.delegate) is None:
                 remedy = suggest(absence.delegate, known)
                 yield loc, defect(f"{absence.delegate!r} is nobody's id or address", remedy)
-            elif person.id not in told and (way := circle(directory, person.id, absence)):
-                told.update(way)
-                message = f"on some day they are each other's delegates: {' → '.join(way)}"
+            elif person.id not in reported and (cycle := circle(directory, person.id, absence)):
+                reported.update(cycle)
+                message = f"they are each other's delegates on the same day: {' → '.join(cycle)}"
                 yield loc, defect(message, "Nobody would decide then: name somebody else.")
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic_core import ErrorDetails
 
-_SAYINGS: Final = {
+_SENTENCES: Final = {
     "bool_parsing": "it should be true or false",
     "bool_type": "it should be true or false",
     "int_parsing": "it should be a whole number",
@@ -88,8 +88,8 @@ _UNITS: Final = {
 def plainly(error: ErrorDetails) -> str:
     """Return a sentence about an error: ``it should be at least 1 hour``."""
     kind, context = error["type"], error.get("ctx") or {}
-    if (saying := _SAYINGS.get(kind) or _by_context(kind, context)) is not None:
-        return saying
+    if (sentence := _SENTENCES.get(kind) or _by_context(kind, context)) is not None:
+        return sentence
     message = error["msg"].removeprefix("Value error, ")
     return re.sub(r"^(?:Input|String|Value) should", "it should", message)
 
@@ -102,7 +102,7 @@ def _by_context(kind: str, context: Mapping[str, Any]) -> str | None:
         name, words, unit = _LENGTHS[kind]
         return f"it should have {words} {_count(context[name], unit)}"
     if kind == "string_pattern_mismatch":
-        return f"it should be {PATTERNS.get(context['pattern'], 'written otherwise')}"
+        return f"it should be {PATTERNS.get(context['pattern'], 'of another form')}"
     return None
 
 

@@ -158,6 +158,11 @@ class Settings(BaseSettings):
         """The agents' folder as an absolute path."""
         return (self.home / self.agents.folder).resolve()
 
+    def may_have_agent(self, name: str) -> bool:
+        """Return whether an agent exists; if the agents are on other machines, any name may."""
+        folder = self.agents_folder
+        return name in self.agents.remote or not folder.is_dir() or (folder / name).is_dir()
+
     @property
     def redis_url(self) -> str:
         """The URL of the ledger's Redis."""
@@ -321,7 +326,7 @@ def find_file(path: Path | None = None) -> Path | None:
         return usual.resolve() if usual.is_file() else None
     if not named.is_file():
         by = "--config" if path else CONFIG_VARIABLE
-        remedy = "Name a file that exists; `signoff config schema` says what can be in it."
+        remedy = "Name a file that exists; `signoff config schema` describes its content."
         raise ConfigErrors([Fault("", f"there is no such file, named by {by}", remedy, str(named))])
     return named.resolve()
 

@@ -178,7 +178,7 @@ def _wrong_columns(names: list[str], place: str) -> Iterator[Fault]:
             yield Fault("directory.csv", message, suggest(name, COLUMNS), place)
         elif name in names[:at]:
             message = f"the column {name!r} is there twice"
-            yield Fault("directory.csv", message, "Take one of them out.", place)
+            yield Fault("directory.csv", message, "Remove one of them.", place)
     for name in ("id", "email"):
         if name not in names:
             remedy = f"The columns are: {', '.join(COLUMNS)}."
@@ -248,4 +248,4 @@ def _fault(key: str, name: str, what: str, error: Exception, remedy: str) -> Fau
     if isinstance(error, _CannotBeLoadedError):
         remedy = "It must be on the Python path of every process: installed, or PYTHONPATH."
         return Fault(key, f"{name} cannot be loaded: {error}", remedy)
-    return Fault(key, f"{name} has brought no {what}: {type(error).__name__}: {error}", remedy)
+    return Fault(key, f"{name} returned no {what}: {type(error).__name__}: {error}", remedy)

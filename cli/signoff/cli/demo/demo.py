@@ -111,8 +111,8 @@ async def demo(
         raise ConfigError(f"there is no example {app!r}; take one of {', '.join(MESSAGES)}")
     if reply is None and not sys.stdin.isatty():
         raise ConfigError(
-            "the demo asks for the manager's reply at a terminal, and this is none. "
-            'Give it: make demo REPLY="approve", or signoff demo --reply approve'
+            "the demo asks for the manager's reply at a terminal, and this is not one. "
+            'Give the reply: make demo REPLY="approve", or signoff demo --reply approve'
         )
     for number in (signal.SIGHUP, signal.SIGTERM):
         # A closed terminal ends the demo as Ctrl-C does.
@@ -309,8 +309,8 @@ async def _ask(show: Console, prompt: str) -> str | None:
 
 async def _ended_at_once(setup: Setup, run: Run) -> int:
     run = await setup.ledger.run(run.id)
-    said = escape(run.text or run.problem)
-    setup.console.print(f"No approval was needed. Its last message: [b]{said}[/b]")
+    message = escape(run.text or run.problem)
+    setup.console.print(f"No approval was needed. Its last message: [b]{message}[/b]")
     return 0 if run.text else 1
 
 

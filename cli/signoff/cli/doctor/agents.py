@@ -95,9 +95,9 @@ def _import_adk() -> str:
         importlib.import_module("signoff.worker.adk.inspection")
         importlib.import_module("signoff.worker.ces.rules")
     except ModuleNotFoundError as error:
-        from signoff.cli.boundary import missing  # noqa: PLC0415 -- only this branch needs typer
+        from signoff.cli.boundary import install_hint  # noqa: PLC0415 -- only this branch needs typer
 
-        if (remedy := missing(error)) is None:
+        if (remedy := install_hint(error)) is None:
             raise
         return remedy
     return ""

@@ -47,6 +47,6 @@ def require_broker(celery: Celery, *, tries: int = _TRIES) -> None:
             )
     except (OperationalError, OSError) as error:
         raise BrokerUnavailable(
-            f"The broker at {url} cannot be reached: {str(error).rstrip('.')}. Check [broker] url "
-            "(the ledger's Redis where it is not set)."
+            f"The broker at {url} cannot be reached: {str(error).rstrip('.')}. Check [broker] url; "
+            "if it is not set, the broker is the ledger's Redis."
         ) from error

@@ -69,8 +69,7 @@ async def diagnose(settings: Settings, loading: AgentLoading | None = None) -> l
 
     Args:
         settings: The settings to check.
-        loading: The process that loads the agents, if it was started before the settings were
-        read.
+        loading: The process that loads the agents; None starts one.
     """
     ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix, size=4))
     try:
@@ -124,13 +123,13 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
         for finding in [*_processes(living), *_code(settings, living.get("worker", []))]:
             yield finding
         for one in await Freezes(ledger).all():
-            text = f"{one.by} has frozen {one.stops}: {one.why}. `signoff thaw` lets it go on"
+            text = f"{one.by} has frozen {one.stops}: {one.why}. `signoff thaw` ends this"
             yield Finding("freezes", "warning", text)
         for finding in _rules(settings, await states(ledger)):
             yield finding
         yield _backlog(await ledger.backlog())
         yield _timers(await lag(ledger))
-        for finding in [*await _archive(ledger, settings), *await left_lying(ledger)]:
+        for finding in [*await _archive(ledger, settings), *await unfinished_work(ledger)]:
             yield finding
         if settings.aap.enabled:
             yield await _instances(ledger)
@@ -147,7 +146,7 @@ async def _instances(ledger: Ledger) -> Finding:
 
     found = await everyone(ledger)
     if not found:
-        text = "nobody can ask by it yet; `signoff aap instance add NAME` makes a token"
+        text = "no agent can ask by it yet; `signoff aap instance add NAME` adds one"
         return Finding("aap", "warning", text)
     return Finding("aap", "good", f"{len(found)} may ask: {', '.join(one.name for one in found)}")
 
@@ -163,7 +162,7 @@ async def _seats(ledger: Ledger, settings: Settings) -> Finding:
         ahead=timedelta(days=7),
     )
     if not found:
-        return Finding("seats", "good", "everybody whom the policies ask is there")
+        return Finding("seats", "good", "everybody whom the policies ask can be asked")
     text = ". ".join(str(one) for one in found[:_MOST_SEATS])
     more = f". And {len(found) - _MOST_SEATS:,} more" if len(found) > _MOST_SEATS else ""
     return Finding("seats", "warning", f"nobody can be asked for {text}{more}")
@@ -183,15 +182,15 @@ def _processes(living: dict[str, list[str]]) -> list[Finding]:
     return findings
 
 
-def _rules(settings: Settings, said: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
+def _rules(settings: Settings, found: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
     """Check whether all processes use the people and policies that are read here."""
-    for process, state in said.items():
+    for process, state in found.items():
         if problem := state.get("problem"):
             yield Finding("settings", "broken", f"{process}: {problem}")
         elif state.get("rules", settings.rules_digest) != settings.rules_digest:
             text = (
                 f"{process} follows other people or policies than these. Give it the same file, "
-                "and have it read again: kill -HUP"
+                "and let it read the file: kill -HUP"
             )
             yield Finding("settings", "warning", text)
 
@@ -203,8 +202,8 @@ def _code(settings: Settings, workers: list[str]) -> list[Finding]:
         return []
     text = (
         f"workers are alive on {', '.join(machines)}, and [ces] key is not set: code of CX Agent "
-        "Studio that stops on one of them cannot go on on another. Set SIGNOFF_CES__KEY to the "
-        "same everywhere; where no agent runs such code, nothing needs to be done"
+        "Studio that stops on one of them cannot continue on another. Set SIGNOFF_CES__KEY to "
+        "the same value everywhere. If no agent runs such code, nothing needs to be done"
     )
     return [Finding("code", "warning", text)]
 
@@ -216,7 +215,7 @@ def _backlog(stages: dict[str, int]) -> Finding:
 
 
 def _timers(found: Lag) -> Finding:
-    text = f"what is due is done; {found.late.total_seconds():.1f} s late at the most"
+    text = f"nothing is overdue by more than {found.late.total_seconds():.1f} s"
     return Finding("timers", "warning" if found.problem else "good", found.problem or text)
 
 
@@ -230,32 +229,32 @@ async def _archive(ledger: Ledger, settings: Settings) -> list[Finding]:
         await asyncio.to_thread(files.require, anchor.sequence, anchor.sha256)
     except ArchiveBroken as error:
         return [Finding("archive", "warning", str(error))]
-    text = f"{files.path(anchor.sequence)} is the last file, as it was archived"
+    text = f"{files.path(anchor.sequence)} is the last file and is unchanged"
     return [Finding("archive", "good", text)]
 
 
-async def left_lying(ledger: Ledger) -> list[Finding]:
-    """Find work that no process will continue, so that a person has to act."""
+async def unfinished_work(ledger: Ledger) -> list[Finding]:
+    """Find work that no process continues: a person has to act."""
     findings = []
     if dead := await ledger.store.members(DEAD):
-        text = f"{len(dead):,} given up after many attempts: the keys {DEAD}:{dead[0]} … say why"
+        text = f"{len(dead):,} given up after many attempts; {DEAD}:{dead[0]} … have the causes"
         findings.append(Finding("dead letters", "warning", text))
     if mails := await in_quarantine(ledger):
         text = (
-            f"{len(mails):,} that could not be read, kept for {KEPT.days} days; none of them "
-            "decided. `signoff mail quarantine list` shows them"
+            f"{len(mails):,} could not be read and decide nothing; they are kept for {KEPT.days} "
+            "days. `signoff mail quarantine list` shows them"
         )
         findings.append(Finding("quarantined mails", "warning", text))
     if held := await poisoned(ledger):
         text = (
-            f"{len(held):,} that cannot be moved on, {held[0].approval} among them: "
-            f"{held[0].problem}. Fix that; `signoff approvals show` says since when"
+            f"the timers of {len(held):,} fail, such as {held[0].approval}: {held[0].problem}. "
+            "Correct that; `signoff approvals show` has the time of the first failure"
         )
         findings.append(Finding("approvals", "broken", text))
     if lost := await ledger.unreachable():
         text = (
-            f"{len(lost):,} that nobody can be asked about, {lost[0].id} among them: name somebody "
-            "in [default] ask; `signoff approvals show` says what stood in the way"
+            f"nobody can be asked about {len(lost):,}, such as {lost[0].id}: name somebody in "
+            "[default] ask; `signoff approvals show` has the reason"
         )
         findings.append(Finding("approvals", "warning", text))
     return findings
@@ -276,7 +275,7 @@ def _agents(settings: Settings, loading: AgentLoading | None) -> list[Finding]:
         text = f"there is no folder {settings.agents_folder} here; workers need it"
         return [Finding("agents", "warning", text)]
     if not app_names(settings.agents_folder):
-        text = f"there is none in {settings.agents_folder}"
+        text = f"there is no agent in {settings.agents_folder}"
         return [Finding("agents", "warning", text)]
     if loading is None:
         with AgentLoading() as started:
@@ -330,9 +329,13 @@ async def _dkim(settings: Settings) -> list[Finding]:
     txt = Txt(authentication.nameservers, timeout=authentication.timeout)
     problem = await signer.problem(txt)
     if problem is None:
-        text = f"the DNS could not be asked for {signer.name}; it has to be: {signer.record}"
+        text = f"the DNS could not be asked for {signer.name}; it should have: {signer.record}"
         return [Finding("dkim", "warning", text)]
-    return [Finding("dkim", "broken" if problem else "good", problem or f"{signer.name} is right")]
+    return [
+        Finding(
+            "dkim", "broken" if problem else "good", problem or f"{signer.name} has the right key"
+        )
+    ]
 
 
 async def _imap(settings: Settings, ledger: Ledger) -> list[Finding]:
@@ -364,7 +367,7 @@ def _proof(settings: Settings) -> list[Finding]:
     ]
     text = f"an answer counts with {required.value}: {_LEVELS[required]}"
     if weak:
-        text += f". Less is asked by the policies {', '.join(weak)}"
+        text += f". These policies require less: {', '.join(weak)}"
     return [
         Finding("email", "warning" if required is EmailProof.TOKEN else "good", text),
         Finding("email proof", "good", _means(email)),
@@ -378,7 +381,7 @@ def _means(email: EmailSettings) -> str:
     if given.authserv_id:
         means.append(
             f"Authentication-Results of {given.authserv_id} on top of a mail that was fetched, or "
-            f"came from {', '.join(given.relays)}; that server must remove such fields of others"
+            f"came from {', '.join(given.relays)}; that server must remove such fields of senders"
         )
     if email.verifies_dkim:
         means.append("DKIM signatures verified here; a mail that only passes SPF is not proven")
@@ -387,25 +390,24 @@ def _means(email: EmailSettings) -> str:
             "proven by " + ", or by ".join(means) + ". Mail inside one provider is often not signed"
         )
     return (
-        "nothing proves a From here: who knows a card's address can write one. Set "
+        "nothing proves a From here: anybody who knows a card's address can write one. Set "
         "[email.authentication] dkim or authserv_id"
     )
 
 
 def answer_paths(email: EmailSettings) -> str:
     """Describe how answers by mail come in."""
-    inbound, ways = email.inbound, []
+    inbound, paths = email.inbound, []
     if inbound.listen:
         secured = ", with STARTTLS" if inbound.certificate else ""
         by = f"{inbound.protocol.upper()}{secured}"
-        ways.append(f"come in at {inbound.host}:{inbound.port} by {by}")
+        paths.append(f"come in at {inbound.host}:{inbound.port} by {by}")
     if email.imap is not None:
-        ways.append(f"are read from the mailbox of {email.imap.username} at {email.imap.host}")
-    text = f"answers to {email.mailbox} {' and '.join(ways)}" if ways else "no answer comes in"
+        paths.append(f"are read from the mailbox of {email.imap.username} at {email.imap.host}")
+    text = f"answers to {email.mailbox} {' and '.join(paths)}" if paths else "no answer comes in"
     if not (email.authentication.authserv_id and inbound.listen):
         return text
-    by = "What a server of strangers hands in there is proven by its signature alone"
-    return f"{text}. {by}"
+    return f"{text}. Mail of other servers is proven only by its signature"
 
 
 async def _dns(settings: Settings) -> list[Finding]:
@@ -420,15 +422,15 @@ async def _dns(settings: Settings) -> list[Finding]:
     answers = await asyncio.gather(*(txt.records(f"_dmarc.{domain}") for domain in asked))
     if away := [domain for domain, one in zip(asked, answers, strict=True) if one is None]:
         text = (
-            f"the DNS does not answer about {', '.join(away)}: signatures cannot be verified, and "
+            f"the DNS does not answer about {', '.join(away)}: signatures cannot be verified, so "
             "answers wait for some minutes and are then refused. Check [email.authentication] "
             "nameservers"
         )
         return [Finding("dns", "warning", text)]
-    open_ = [domain for domain, one in zip(asked, answers, strict=True) if not one]
+    without = [domain for domain, one in zip(asked, answers, strict=True) if not one]
     text = f"it answers about {', '.join(asked)}"
-    if open_:
-        text += f"; {', '.join(open_)} publishes no DMARC record, so that only DKIM speaks for it"
+    if without:
+        text += f"; without a DMARC record, so that only DKIM proves senders: {', '.join(without)}"
     return [Finding("dns", "good", text)]
 
 
@@ -463,7 +465,7 @@ async def _slack(settings: Settings) -> list[Finding]:
         Finding(
             f"slack {one.about}",
             "broken" if one.problem else "good",
-            one.problem or one.text or "it is as it has to be",
+            one.problem or one.text or "it works",
         )
         for one in found
     ]

@@ -32,11 +32,13 @@ async def second_factors(ledger: Ledger, settings: Settings) -> list[Finding]:
     there = set(await enrolled(ledger, [one.id for one in directory]))
     if lacking := [person for person in needed if person not in there]:
         text = (
-            f"{', '.join(lacking)} may be asked for a second step and cannot take it: "
-            f"`signoff people enroll {lacking[0]}`"
+            f"not enrolled, although a second step may be required: {', '.join(lacking)}. Enrol "
+            f"them with `signoff people enroll {lacking[0]}`"
         )
         return [Finding("second factors", "warning", text)]
-    return [Finding("second factors", "good", f"all who need one have it; {len(there)} enrolled")]
+    return [
+        Finding("second factors", "good", f"everybody who needs one has it; {len(there)} enrolled")
+    ]
 
 
 async def openid(ledger: Ledger, settings: Settings) -> list[Finding]:
@@ -53,5 +55,5 @@ async def openid(ledger: Ledger, settings: Settings) -> list[Finding]:
         await company.known()
     except SignInError as error:
         return [Finding("openid connect", "broken", str(error))]
-    text = f"{settings.inbox.oidc.issuer} says how it is reached; it sends back to {company.back}"
+    text = f"{settings.inbox.oidc.issuer} answers; its redirect URI is {company.back}"
     return [Finding("openid connect", "good", text)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from signoff.cli import log as logs
-from signoff.cli.boundary import missing
+from signoff.cli.boundary import install_hint
 from signoff.cli.config.settings import Settings
 from signoff.cli.doctor.finding import Finding
 
@@ -37,10 +37,10 @@ async def about_sessions(settings: Settings) -> Finding:
             elif "://" in url and url.partition("://")[0].partition("+")[0] in _SQL:
                 await _sql(url)
             else:
-                text = f"{shown} is not looked at: ADK opens it when a worker starts"
+                text = f"{shown} is not checked: ADK opens it when a worker starts"
                 return Finding(_ABOUT, "warning", text)
     except ModuleNotFoundError as error:
-        text = missing(error) or f"{shown} needs a package: pip install {error.name}"
+        text = install_hint(error) or f"{shown} needs a package: pip install {error.name}"
         return Finding(_ABOUT, "broken", text)
     except Exception as error:  # noqa: BLE001 -- each driver has its own errors
         why = logs.hide_passwords(str(error)).partition("\n")[0] or type(error).__name__
@@ -57,7 +57,7 @@ def _sqlite(file: Path) -> None:
         return
     folder = next(one for one in file.parents if one.exists())
     if not os.access(folder, os.W_OK | os.X_OK) or not folder.is_dir():
-        raise PermissionError(f"no file can be made in {folder}")
+        raise PermissionError(f"no file can be created in {folder}")
 
 
 async def _redis(url: str) -> None:

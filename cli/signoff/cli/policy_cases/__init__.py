@@ -1,1 +1,1 @@
-"""Cases that users write for their policies, and their results."""
+"""Test cases of users for their policies, and their results."""

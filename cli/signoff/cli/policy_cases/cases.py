@@ -1,4 +1,4 @@
-"""Cases that users write for their policies: a call, a moment, and what shall come of it."""
+"""Test cases of users for their policies: a call, a time, and the expected result."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from signoff.core.directory.hours import TimeZone
 from signoff.core.simulation.forecast import End, Says
 
 CASES_FILE = "signoff.test.toml"
-"""Read from beside the settings unless other files are named."""
+"""The default file of cases, beside the settings file."""
 
 
-def _spelled(value: object) -> object:
-    """Write TOML's own dates and times as text."""
+def _time_text(value: object) -> object:
+    """Return a date or time of TOML as text."""
     return value.isoformat() if isinstance(value, date | time) else value
 
 
 def _levels(value: object) -> object:
-    """Take a plain list of people for the one level that there is."""
+    """Return levels; a plain list of people is a single level."""
     flat = isinstance(value, list) and value and all(isinstance(one, str) for one in value)
     return [value] if flat else value
 
 
 def _absences(value: object) -> object:
-    """Take a plain list of people for those in whose place nobody is, and a text for a delegate."""
+    """Return absences as tables; a list has no delegates, and a text is a delegate."""
     if isinstance(value, list):
         return {one: {} for one in value}
     if not isinstance(value, dict):
@@ -53,16 +53,16 @@ def _absences(value: object) -> object:
     return {key: {"delegate": one} if isinstance(one, str) else one for key, one in value.items()}
 
 
-Moment = Annotated[str, BeforeValidator(_spelled)]
+Moment = Annotated[str, BeforeValidator(_time_text)]
 
 
 class Away(Value):
-    """[cases.away]: when somebody is away, and who decides instead.
+    """[cases.away]: the absence of a person.
 
     Attributes:
-        start: The first day; before the case begins where it is not set.
-        end: The last day; after the case ends where it is not set.
-        delegate: The id of the delegate, "" for nobody.
+        start: The first day; None for an absence that began before the case.
+        end: The last day; None for an absence that ends after the case.
+        delegate: The id of the delegate; "" for nobody.
     """
 
     start: date | None = Field(default=None, alias="from")
@@ -71,23 +71,23 @@ class Away(Value):
 
 
 class Expectation(Value):
-    """[cases.expect]: what shall hold; what is left out is not looked at.
+    """[cases.expect]: the expected result; a key that is not set is not checked.
 
     Attributes:
-        policy: The policy that rules; ``default`` for `[default]`.
-        asked: Ids of those who are asked: one list, or one list for each level that is asked.
+        policy: The policy that matches; ``default`` for `[default]`.
+        asked: The ids of the approvers: one list, or a list for each level.
         never: Ids of people who are asked at no level.
         by: The channels by which they are asked, of all levels together.
-        asked_at: When each level is asked.
-        delivered_at: When the first card of each level goes out: later where it waits for working
+        asked_at: When each level starts.
+        delivered_at: When the first card of each level is sent: later if it waits for working
             hours.
-        reminded: How many reminders there are in all.
+        reminded: The number of reminders.
         end: How it ends if nobody else answers: ``reject``, ``stay`` or ``approve``.
-        end_at: When the end is.
-        refused: Ids of those whose answer does not count, in the order of the answers.
-        informed: Ids of those who are told and do not decide.
-        title: What the request is called; "" where its policy has no title.
-        hidden: The arguments that nobody is shown.
+        end_at: When it ends.
+        refused: The ids of people whose answers are refused, in the order of the answers.
+        informed: The ids of people who are informed and do not decide.
+        title: The title of the request; "" if its policy has none.
+        hidden: The names of the hidden arguments.
     """
 
     policy: str | None = None
@@ -106,13 +106,13 @@ class Expectation(Value):
 
 
 class Reply(Value):
-    """[[cases.answers]]: what somebody answers.
+    """[[cases.answers]]: an answer.
 
     Attributes:
         by: The id of the person.
         says: ``approve``, ``reject``, ``claim``, ``ask`` (the requester) or ``answer`` (as the
             requester).
-        at: When.
+        at: The time of the answer.
     """
 
     by: str
@@ -121,21 +121,21 @@ class Reply(Value):
 
 
 class Case(Value):
-    """[[cases]]: one call at one moment.
+    """[[cases]]: a call at one time.
 
     Attributes:
-        name: What holds, in words.
+        name: The name of the case.
         tool: The tool.
         args: Its arguments.
         app: The agent's folder.
         agent: The agent.
-        user: Who asks: an id or an address.
-        at: When it begins to wait.
-        zone: Where clocks show `at`; that of the file where it is not set.
-        away: Who is away: ids, or a table of ids and delegates, for the whole time. ``{ mara = {
-            from = 2026-11-19, delegate = "tom" } }`` is away from a day on.
-        answers: What people answer, in order; nobody else does.
-        expect: What shall hold.
+        user: The requester: an id or an address.
+        at: When the request is routed.
+        zone: The time zone of the times; None for that of the file.
+        away: Who is absent for the whole case: ids, or a table of ids and delegates. In ``{ mara =
+            { from = 2026-11-19, delegate = "tom" } }`` Mara is absent from that day on.
+        answers: The answers, in order.
+        expect: The expected result.
     """
 
     name: str = Field(min_length=1)
@@ -155,7 +155,7 @@ class Cases(Value):
     """A file of cases.
 
     Attributes:
-        zone: Where clocks show the times of the cases; UTC where it is not set.
+        zone: The time zone of the times of the cases.
         today: The day from which "Friday" and "tomorrow" are counted.
         cases: The cases.
     """
@@ -169,11 +169,10 @@ def read_cases(file: Path, rules: Rulebook) -> tuple[Cases, list[int]]:
     """Read a file of cases.
 
     Returns:
-        The cases, and the line in which each begins.
+        The cases, and the line at which each begins.
 
     Raises:
-        ConfigErrors: It cannot be read, or cases are about people, policies or moments that there
-            are not.
+        ConfigErrors: It cannot be read, or cases name unknown people, policies or times.
     """
     text = read_text(file)
     content = parse_toml(text, file)
@@ -185,7 +184,7 @@ def read_cases(file: Path, rules: Rulebook) -> tuple[Cases, list[int]]:
             source=f"{file}:{line_of(text, loc) or 1}",
             place=place_text(loc, content),
         )
-        for loc, fault in _meanings(cases, rules)
+        for loc, fault in _unknown_names(cases, rules)
     ]
     if faults:
         raise ConfigErrors(faults)
@@ -193,12 +192,12 @@ def read_cases(file: Path, rules: Rulebook) -> tuple[Cases, list[int]]:
 
 
 def start_of(case: Case, cases: Cases) -> datetime:
-    """Return when a case begins to wait (UTC)."""
+    """Return when the request of a case is routed (UTC)."""
     return read_moment(case.at, zone_of(case, cases), now=_today(case, cases))
 
 
 def zone_of(case: Case, cases: Cases) -> ZoneInfo:
-    """Return where clocks show the times of a case."""
+    """Return the time zone of the times of a case."""
     return ZoneInfo(case.zone or cases.zone)
 
 
@@ -216,8 +215,8 @@ def _parsed(content: dict[str, Any], text: str, file: Path) -> Cases:
         ) from error
 
 
-def _meanings(cases: Cases, rules: Rulebook) -> Iterator[tuple[Loc, Fault]]:
-    """Find what is said of people, policies and moments that there are not."""
+def _unknown_names(cases: Cases, rules: Rulebook) -> Iterator[tuple[Loc, Fault]]:
+    """Find names of unknown people and policies, and times that cannot be read."""
     people = [one.id for one in rules.everybody]
     policies = [*(one.name for one in rules.policies), rules.default.terms({}).policy]
     names: dict[str, int] = {}
@@ -235,15 +234,15 @@ def _meanings(cases: Cases, rules: Rulebook) -> Iterator[tuple[Loc, Fault]]:
         delegates = [one.delegate for one in case.away.values() if one.delegate]
         found += [(("away",), one) for one in (*case.away, *delegates)]
         found += [(("answers", at, "by"), one.by) for at, one in enumerate(case.answers)]
-        for way, person in found:
+        for path, person in found:
             if rules.everybody.record(person) is None:
                 message = f"{person!r} is not the id of anybody in [[people]]"
-                yield (*loc, *way), Fault("", message, suggest(person, people))
+                yield (*loc, *path), Fault("", message, suggest(person, people))
         if expect.policy is not None and expect.policy not in policies:
             message = f"there is no policy {expect.policy!r}"
             yield (*loc, "expect", "policy"), Fault("", message, suggest(expect.policy, policies))
         if not expect.model_fields_set:
-            message, remedy = "it expects nothing", "Say what shall hold: policy, asked, end, …"
+            message, remedy = "it expects nothing", "Add policy, asked, end or another key."
             yield (*loc, "expect"), Fault("", message, remedy)
         yield from _moments(case, cases, loc)
 
@@ -255,17 +254,17 @@ def _moments(case: Case, cases: Cases, loc: Loc) -> Iterator[tuple[Loc, Fault]]:
     found += [(("expect", "asked_at"), one) for one in expect.asked_at or ()]
     found += [(("expect", "delivered_at"), one) for one in expect.delivered_at or ()]
     found += [(("expect", "end_at"), expect.end_at)] if expect.end_at is not None else []
-    for way, text in found:
-        # What is expected is counted from when the case begins to wait.
-        now = _today(case, cases) if way == ("at",) else datetime(2000, 1, 1, tzinfo=UTC)
+    for path, text in found:
+        # Times in `expect` and `answers` are counted from the start of the case.
+        now = _today(case, cases) if path == ("at",) else datetime(2000, 1, 1, tzinfo=UTC)
         try:
             read_moment(text, zone_of(case, cases), now=now)
         except ValueError as error:
-            remedy = "" if now else "Or write today = 2026-11-18 at the top, to count from."
-            yield (*loc, *way), Fault("", str(error), remedy)
+            remedy = "" if now else "Or write today = 2026-11-18 at the top of the file."
+            yield (*loc, *path), Fault("", str(error), remedy)
 
 
 def _today(case: Case, cases: Cases) -> datetime | None:
-    """Return the moment from which days of the week are counted, None where there is none."""
+    """Return the time from which days of the week are counted; None if `today` is not set."""
     today = cases.today
     return datetime.combine(today, time(), zone_of(case, cases)) if today is not None else None

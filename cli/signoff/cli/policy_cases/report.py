@@ -1,4 +1,4 @@
-"""The results of cases: for people, for machines, and as JUnit XML."""
+"""Writes the results of cases as text, JSON and JUnit XML."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Results = Mapping[Path, Sequence[Result]]
 
 
 def print_results(results: Results) -> None:
-    """Print each case with what was otherwise than expected, and how many passed."""
+    """Print each case with its failures, and how many passed."""
     out = console()
     for file, found in results.items():
         out.print(Text(str(file), style="bold"))
@@ -52,7 +52,7 @@ def results_json(results: Results) -> list[dict[str, Any]]:
 
 
 def as_junit(results: Results) -> str:
-    """Return the results of the cases as JUnit XML, which CI systems read."""
+    """Return the results as JUnit XML, for CI systems."""
     root = ET.Element("testsuites", name="signoff policy test")
     for file, found in results.items():
         failed = sum(bool(one.failures) for one in found)
@@ -70,5 +70,5 @@ def as_junit(results: Results) -> str:
 
 
 def _clean(text: str) -> str:
-    """Leave out what XML cannot have."""
+    """Return text without characters that XML does not allow."""
     return "".join(one if one.isprintable() or one == "\n" else "�" for one in text)

@@ -1,4 +1,4 @@
-"""Running the cases of users: what would happen, held against what they expect."""
+"""Runs the cases of users, and compares the simulation with what they expect."""
 
 from __future__ import annotations
 
@@ -24,18 +24,14 @@ class Result:
     """The result of a case.
 
     Attributes:
-        file: Where it stands.
-        line: In which line it begins.
+        line: The line at which the case begins.
         case: The case.
-        failures: What was otherwise than expected; empty when all was as it shall be.
-        timeline: What would happen; None where that cannot be said.
+        failures: The differences from what is expected; empty if the case passed.
     """
 
-    file: Path
     line: int
     case: Case
     failures: tuple[str, ...]
-    timeline: Timeline | None
 
 
 def results_of(file: Path, rules: Rulebook) -> list[Result]:
@@ -45,12 +41,10 @@ def results_of(file: Path, rules: Rulebook) -> list[Result]:
         ConfigErrors: See `read_cases`.
     """
     cases, lines = read_cases(file, rules)
-    return [
-        _run(file, line, case, cases, rules) for line, case in zip(lines, cases.cases, strict=True)
-    ]
+    return [_run(line, case, cases, rules) for line, case in zip(lines, cases.cases, strict=True)]
 
 
-def _run(file: Path, line: int, case: Case, cases: Cases, rules: Rulebook) -> Result:
+def _run(line: int, case: Case, cases: Cases, rules: Rulebook) -> Result:
     start = start_of(case, cases)
     facts = call_facts(case.tool, case.args, app=case.app, agent=case.agent, user=case.user)
     zone = zone_of(case, cases)
@@ -63,21 +57,21 @@ def _run(file: Path, line: int, case: Case, cases: Cases, rules: Rulebook) -> Re
             answers=answers_of(case, cases),
         )
     except ApprovalError as error:
-        return Result(file, line, case, (str(error),), None)
+        return Result(line, case, (str(error),))
     failures = (
         *_failures(case.expect, timeline, zone),
-        *_looks(case.expect, timeline, rules.everybody),
+        *_differences_shown(case.expect, timeline, rules.everybody),
     )
-    return Result(file, line, case, failures, timeline)
+    return Result(line, case, failures)
 
 
 def people_of(case: Case, rules: Rulebook, start: datetime) -> Directory:
-    """Return the directory of a case, with who is away in it.
+    """Return the directory of a case, with its absences.
 
     Args:
         case: The case.
         rules: The settings.
-        start: When it begins to wait.
+        start: When the request is routed.
     """
     day = start.date()
     long_ago, never = day - timedelta(days=2), day + timedelta(days=20 * 366)
@@ -93,9 +87,9 @@ def people_of(case: Case, rules: Rulebook, start: datetime) -> Directory:
 
 
 def answers_of(case: Case, cases: Cases) -> list[SimulatedAnswer]:
-    """Return what people say in a case, in order."""
+    """Return the answers of a case, in order."""
     zone = zone_of(case, cases)
-    moments = _wanted([one.at for one in case.answers], start_of(case, cases), zone)
+    moments = _read_moments([one.at for one in case.answers], start_of(case, cases), zone)
     return [
         SimulatedAnswer(by=one.by, at=at.astimezone(UTC), says=one.says)
         for one, at in zip(case.answers, moments, strict=True)
@@ -103,7 +97,7 @@ def answers_of(case: Case, cases: Cases) -> list[SimulatedAnswer]:
 
 
 def _failures(expect: Expectation, timeline: Timeline, zone: ZoneInfo) -> Iterator[str]:
-    """Say what is otherwise than expected."""
+    """Yield the differences from what is expected."""
     levels = [level for level in timeline.levels if not level.round]
     if expect.policy is not None and expect.policy != timeline.terms.policy:
         yield f"policy: expected {expect.policy!r}, is {timeline.terms.policy!r}{_why(timeline)}"
@@ -128,8 +122,10 @@ def _failures(expect: Expectation, timeline: Timeline, zone: ZoneInfo) -> Iterat
     yield from _moments(expect, timeline, levels, zone)
 
 
-def _looks(expect: Expectation, timeline: Timeline, directory: Directory) -> Iterator[str]:
-    """Say what people would see otherwise than expected."""
+def _differences_shown(
+    expect: Expectation, timeline: Timeline, directory: Directory
+) -> Iterator[str]:
+    """Yield the differences in what people are shown."""
     title = timeline.title(directory)
     if expect.title is not None and expect.title != title:
         yield f"title: expected {expect.title!r}, is {title!r}"
@@ -149,12 +145,12 @@ def _moments(
         ("asked_at", expect.asked_at, [level.at for level in levels]),
         ("delivered_at", expect.delivered_at, delivered),
     ):
-        wanted = are if texts is None else _wanted(texts, timeline.start, zone)
+        wanted = are if texts is None else _read_moments(texts, timeline.start, zone)
         if wanted != are:
             shown = _listed([_shown(one, zone) for one in are])
             yield f"{key}: expected {_listed([_shown(one, zone) for one in wanted])}, is {shown}"
     if expect.end_at is not None:
-        (end,) = _wanted([expect.end_at], timeline.start, zone)
+        (end,) = _read_moments([expect.end_at], timeline.start, zone)
         if end != timeline.end_at:
             ends = _shown(timeline.end_at, zone) if timeline.end_at else "never"
             yield f"end_at: expected {_shown(end, zone)}, is {ends}"
@@ -174,8 +170,8 @@ def _why(timeline: Timeline) -> str:
     return f" ({reasons[0]})" if reasons else ""
 
 
-def _wanted(texts: Sequence[str], start: datetime, zone: ZoneInfo) -> list[datetime]:
-    """Read moments of which each is counted from the one before."""
+def _read_moments(texts: Sequence[str], start: datetime, zone: ZoneInfo) -> list[datetime]:
+    """Return times, each counted from the one before."""
     found: list[datetime] = []
     for text in texts:
         found.append(read_moment(text, zone, now=found[-1] if found else start))

@@ -17,6 +17,8 @@ from signoff.core.approvals.lists.search_terms import Due, Sort, Status
 from signoff.core.base.errors import ApprovalError, PayloadError, SignoffError
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pydantic import JsonValue
 
     from signoff.broker.decisions import Decisions
@@ -148,7 +150,11 @@ async def _list(
 
     part = partial(listing.part, listed, keep, most=sys.maxsize)
     found = await part(before=start, limit=limit)
-    _write_list(decisions, found.found, now if found.found else None, as_json=as_json)
+    without_filters = wanted == Search(state=Status.PENDING)
+    if as_json or found.found:
+        _write_list(decisions, found.found, now, as_json=as_json)
+    else:
+        say("No pending approvals." if without_filters else "No approvals match.")
     then = found.then
     if then is None or not (await part(before=then, limit=1)).found:
         return
@@ -157,7 +163,7 @@ async def _list(
     of_all = f" of {count:,}" if plain else ""
     # On standard error, because with --json standard output contains only the list.
     say(
-        f"{len(found.found):,}{of_all} are shown. The next ones: the same with "
+        f"{len(found.found):,}{of_all} shown. For the next ones, run the same command with "
         f"--after {then.cursor}",
         err=True,
     )
@@ -350,21 +356,17 @@ def _with_example(error: PayloadError) -> PayloadError:
 
 
 def _write_list(
-    decisions: Decisions, found: Sequence[Approval], now: object, *, as_json: bool
+    decisions: Decisions, found: Sequence[Approval], now: datetime, *, as_json: bool
 ) -> None:
-    from datetime import datetime  # noqa: PLC0415
-
     from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
 
     if as_json:
         write_json([shows.as_json(one) for one in found])
-    elif isinstance(now, datetime):
+    else:
         rotations = decisions.roster.rotations.known
         shows.console().print(
             shows.approvals_table(found, decisions.directory, now, rotations=rotations)
         )
-    else:
-        say("No pending approvals.")
 
 
 def _write_outcome(decisions: Decisions, done: Approval, *, as_json: bool) -> None:
@@ -376,5 +378,5 @@ def _write_outcome(decisions: Decisions, done: Approval, *, as_json: bool) -> No
     else:
         # The answer was recorded, even if it did not end the request.
         so_far = progress(done, decisions.directory)
-        said = f"recorded; {so_far}" if so_far else done.outcome(decisions.directory)
-        say(f"{done.id}: {said}.")
+        outcome = f"recorded; {so_far}" if so_far else done.outcome(decisions.directory)
+        say(f"{done.id}: {outcome}.")

@@ -39,7 +39,7 @@ def card(
     from signoff.channels.preview import FORMS  # noqa: PLC0415 -- help must not wait for it
 
     if form not in FORMS:
-        raise typer.BadParameter(f"{form!r} is none of {', '.join(FORMS)}", param_hint="--for")
+        raise typer.BadParameter(f"it takes {', '.join(FORMS)}, not {form!r}", param_hint="--for")
     if bool(approval_id) == sample:
         raise typer.BadParameter("give the id of an approval, or --sample")
     settings = settings_of(ctx)

@@ -58,7 +58,7 @@ def claim(
 
     move = moves.Claim(length=length_of(length) if length else None)
 
-    def said(done: Approval, directory: Directory) -> str:
+    def outcome(done: Approval, directory: Directory) -> str:
         from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415
 
         if done.claimed is None:
@@ -66,7 +66,7 @@ def claim(
         name = directory.shown(done.claimed.by)
         return f"claimed by {name} until {moment(done.claimed.until, directory)}"
 
-    _make(ctx, approval_id, person, lambda *_: move, said, as_json=as_json)
+    _take(ctx, approval_id, person, lambda *_: move, outcome, as_json=as_json)
 
 
 def release(
@@ -81,7 +81,7 @@ def release(
     from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
 
     move = moves.Release(reason=reason)
-    _make(ctx, approval_id, person, lambda *_: move, lambda *_: "released", as_json=as_json)
+    _take(ctx, approval_id, person, lambda *_: move, lambda *_: "released", as_json=as_json)
 
 
 def reassign(
@@ -98,18 +98,18 @@ def reassign(
 ) -> None:
     """Reassign an approver's seat to another person, who gets a card."""
     if not of and not person:
-        raise typer.BadParameter("say whose place it is: --from, or --as for one's own")
+        raise typer.BadParameter("name the approver: --from, or --as for your own seat")
 
     from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
 
-    def want(_: Approval, directory: Directory) -> Move:
+    def move(_: Approval, directory: Directory) -> Move:
         whose = person_of(directory, of or person)
         return moves.Reassign(of=whose, to=person_of(directory, to), reason=reason)
 
-    def said(done: Approval, directory: Directory) -> str:
+    def outcome(done: Approval, directory: Directory) -> str:
         return f"{directory.shown(done.handovers[-1].to)} decides it now"
 
-    _make(ctx, approval_id, person, want, said, as_json=as_json)
+    _take(ctx, approval_id, person, move, outcome, as_json=as_json)
 
 
 def remind(
@@ -118,12 +118,12 @@ def remind(
     """Remind approvers who have not answered, at most once an hour."""
     from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
 
-    def said(done: Approval, directory: Directory) -> str:
+    def outcome(done: Approval, directory: Directory) -> str:
         found = (directory.get(one) for one in done.ballot.awaited)
         names = ", ".join(one.shown for one in found if one is not None)
         return f"{names} will be reminded"
 
-    _make(ctx, approval_id, person, lambda *_: moves.Remind(), said, as_json=as_json)
+    _take(ctx, approval_id, person, lambda *_: moves.Remind(), outcome, as_json=as_json)
 
 
 def ask(
@@ -137,10 +137,10 @@ def ask(
     """Ask the requester a question. The answer appears on the card."""
     from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
 
-    def said(done: Approval, directory: Directory) -> str:
+    def outcome(done: Approval, directory: Directory) -> str:
         return f"{directory.shown(done.origin.user)} is asked"
 
-    _make(ctx, approval_id, person, lambda *_: moves.AskBack(text=text), said, as_json=as_json)
+    _take(ctx, approval_id, person, lambda *_: moves.AskBack(text=text), outcome, as_json=as_json)
 
 
 def comment(
@@ -154,12 +154,12 @@ def comment(
     """Comment on the card. The requester's comment answers an open question."""
     from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
 
-    def want(seen: Approval, directory: Directory) -> Move:
-        asked = person and seen.is_requester(person_of(directory, person), directory)
-        return moves.AnswerBack(text=text) if asked else moves.Comment(text=text)
+    def move(seen: Approval, directory: Directory) -> Move:
+        answers = person and seen.is_requester(person_of(directory, person), directory)
+        return moves.AnswerBack(text=text) if answers else moves.Comment(text=text)
 
-    said = "the comment stands on the card"
-    _make(ctx, approval_id, person, want, lambda *_: said, as_json=as_json)
+    outcome = "the comment is on the card"
+    _take(ctx, approval_id, person, move, lambda *_: outcome, as_json=as_json)
 
 
 def extend(
@@ -176,12 +176,12 @@ def extend(
 
     move = moves.Extend(by=length_of(by), reason=reason)
 
-    def said(done: Approval, directory: Directory) -> str:
+    def outcome(done: Approval, directory: Directory) -> str:
         from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415
 
         return f"open until {moment(done.deadline, directory)}"
 
-    _make(ctx, approval_id, person, lambda *_: move, said, as_json=as_json)
+    _take(ctx, approval_id, person, lambda *_: move, outcome, as_json=as_json)
 
 
 def break_glass(
@@ -198,8 +198,8 @@ def break_glass(
     """
     from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
 
-    move, said = moves.BreakGlass(reason=reason), "it runs, and everybody is told"
-    _make(ctx, approval_id, person, lambda *_: move, lambda *_: said, as_json=as_json)
+    move, outcome = moves.BreakGlass(reason=reason), "it runs, and everybody is told"
+    _take(ctx, approval_id, person, lambda *_: move, lambda *_: outcome, as_json=as_json)
 
 
 def register(app: typer.Typer) -> None:
@@ -230,27 +230,27 @@ def actor_of(directory: Directory, person: str, *, by: str = "") -> Actor:
     return Actor(Operator(name=by or operator()), CHANNEL, assurance=Assurance.TERMINAL)
 
 
-def _make(
+def _take(
     ctx: typer.Context,
     approval_id: str,
     person: str,
-    want: Callable[[Approval, Directory], Move],
-    said: Callable[[Approval, Directory], str],
+    move_of: Callable[[Approval, Directory], Move],
+    outcome_of: Callable[[Approval, Directory], str],
     *,
     as_json: bool,
 ) -> None:
-    """Make a move, and print the result for the approval."""
+    """Take a move, and print its outcome."""
 
     async def work(decisions: Decisions) -> None:
         from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
 
         directory = decisions.directory
-        move = want(await decisions.ledger.approval(approval_id), directory)
-        outcome = await decisions.take(approval_id, move, actor_of(directory, person))
-        done = outcome.approval_or_raise()
+        move = move_of(await decisions.ledger.approval(approval_id), directory)
+        taken = await decisions.take(approval_id, move, actor_of(directory, person))
+        done = taken.approval_or_raise()
         if as_json:
             write_json(shows.as_json(done))
         else:
-            say(f"{done.id}: {said(done, directory)}.")
+            say(f"{done.id}: {outcome_of(done, directory)}.")
 
     with_decisions(ctx, work, rings=True)

@@ -44,13 +44,13 @@ def review(
         able = await _waiting(decisions, who, search=search, queue=queue, tool=tool)
         seen = able[:limit]
         if not seen:
-            say("Nothing that waits for you may be approved with others.")
+            say("None of your requests can be approved together with others.")
             return False
         _show(decisions, seen)
         if left := len(able) - len(seen):
-            say(f"{left:,} more may be approved together after these.")
-        said = typer.prompt(f"To approve exactly these {len(seen)}, type {len(seen)}", default="")
-        if said.strip() != str(len(seen)):
+            say(f"{left:,} more can be approved together after these.")
+        typed = typer.prompt(f"To approve exactly these {len(seen)}, type {len(seen)}", default="")
+        if typed.strip() != str(len(seen)):
             say("Nothing was decided.")
             return True
         return await _approved(decisions, seen, who)

@@ -14,8 +14,9 @@ from signoff.cli.terminal import make_console
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.approvals.events import Event
 from signoff.core.approvals.masking import masked
-from signoff.core.approvals.parts import Kind
+from signoff.core.approvals.parts import Decision, Kind
 from signoff.core.approvals.run import WHOLE_APP, Run
+from signoff.core.approvals.voting import Vote
 from signoff.core.base.durations import coarse
 from signoff.core.base.moments import in_its_zone, zone_name
 from signoff.core.cards.card import awaited_by, card, one_line, shown, unbroken, values_text
@@ -75,7 +76,7 @@ def add(to: Table, *cells: str | Text) -> None:
     to.add_row(*(cell if isinstance(cell, Text) else Text(one_line(cell)) for cell in cells))
 
 
-def some(names: Sequence[str], *, most: int = MOST_NAMES) -> str:
+def first_names(names: Sequence[str], *, most: int = MOST_NAMES) -> str:
     """Return the first of many names, and the number of the others."""
     left = len(names) - most
     # Showing one more name takes as little space as "and 1 more".
@@ -161,12 +162,13 @@ def timeline(events: Sequence[Event], directory: Directory) -> Table:
 
 
 def _why(event: Event) -> str:
-    """Return the reason of an event, and the proof of the sender of a mail."""
+    """Return the reason of an event, and how the sender of a mail was authenticated."""
     proof = event.more.get("proof")
     if not isinstance(proof, dict):
         return event.why
-    by = proof.get("by") or f"nothing, the mail says it is from {proof.get('from') or 'nobody'}"
-    return f"{event.why} [proven by {by}]".strip()
+    unproven = f"not proven, From: {proof.get('from') or 'nobody'}"
+    by = f"proven by {proof['by']}" if proof.get("by") else unproven
+    return f"{event.why} [{by}]".strip()
 
 
 def _delivery(asked: Asked, waits_for: str) -> str:
@@ -196,53 +198,86 @@ def print_approval(
         out.print(Text(f"⚠ {warning}", style="bold yellow"))
     _section(out, "arguments", ((row.name, row.value) for row in shape.rows))
     _section(out, "to fill in", ((row.name, row.value) for row in shape.fields))
-    if approval.asked:
-        out.print(Text("\nasked", style="bold"))
-        asked = table("person", "channel", "address", "delivery")
-        for one in approval.asked:
-            who = _name(directory, one.person) if one.person else "all of them"
-            waits = card_waits_for(approval, one, directory, now)
-            add(asked, who, one.channel, one.address, _delivery(one, waits))
-        out.print(asked)
-    if approval.votes:
-        out.print(Text("\nanswers that count", style="bold"))
-        votes = table("person", "answer", "channel", "at", "reason")
-        for vote in approval.votes:
-            who = _name(directory, vote.by)
-            if vote.stands_for not in {"", vote.by}:
-                who += f" for {_name(directory, vote.stands_for)}"
-            voted = vote.decision
-            add(
-                votes,
-                who,
+    _print_rows(
+        out,
+        "asked",
+        ("person", "channel", "address", "delivery"),
+        [
+            (
+                _name(directory, one.person) if one.person else "all of them",
+                one.channel,
+                one.address,
+                _delivery(one, card_waits_for(approval, one, directory, now)),
+            )
+            for one in approval.asked
+        ],
+    )
+    _print_rows(
+        out,
+        "votes",
+        ("person", "answer", "channel", "at", "reason"),
+        [
+            (
+                _voter(vote, directory),
                 vote.verdict.value,
-                voted.channel,
-                moment(voted.at, directory),
-                voted.reason,
+                vote.decision.channel,
+                moment(vote.decision.at, directory),
+                vote.decision.reason,
             )
-        out.print(votes)
-    if shape.comments:
-        out.print(Text("\nsaid", style="bold"))
-        said = table("person", "at", "what")
-        for remark in shape.comments:
-            add(
-                said,
-                remark.who,
-                moment(remark.at, directory),
-                ("asks: " if remark.asks else "") + remark.text,
+            for vote in approval.votes
+        ],
+    )
+    _print_rows(
+        out,
+        "comments",
+        ("person", "at", "text"),
+        [
+            (one.who, moment(one.at, directory), ("asks: " if one.asks else "") + one.text)
+            for one in shape.comments
+        ],
+    )
+    _print_rows(
+        out,
+        "first steps, to be confirmed on the inbox page",
+        ("person", "channel", "at", "reason", "values"),
+        [
+            (
+                _name(directory, step.by),
+                step.channel,
+                moment(step.at, directory),
+                step.reason,
+                _step_values(approval, step),
             )
-        out.print(said)
-    if waiting := [one for one in approval.steps if approval.step_of(one.by)]:
-        out.print(Text("\nsaid, and to be confirmed on the inbox page", style="bold"))
-        steps = table("person", "channel", "at", "reason", "values")
-        for step in waiting:
-            values = step.payload if step.proposal is None else step.proposal
-            given = "" if values is None else values_text(approval, values)
-            who = _name(directory, step.by)
-            add(steps, who, step.channel, moment(step.at, directory), step.reason, given)
-        out.print(steps)
+            for step in approval.steps
+            if approval.step_of(step.by)
+        ],
+    )
     out.print(Text("\ntimeline", style="bold"))
     out.print(timeline(events, directory))
+
+
+def _print_rows(
+    out: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
+) -> None:
+    """Print a table below a title; nothing if it has no rows."""
+    if not rows:
+        return
+    out.print(Text(f"\n{title}", style="bold"))
+    made = table(*columns)
+    for row in rows:
+        add(made, *row)
+    out.print(made)
+
+
+def _voter(vote: Vote, directory: Directory) -> str:
+    stands_for = vote.stands_for if vote.stands_for != vote.by else ""
+    name = _name(directory, vote.by)
+    return f"{name} for {_name(directory, stands_for)}" if stands_for else name
+
+
+def _step_values(approval: Approval, step: Decision) -> str:
+    values = step.payload if step.proposal is None else step.proposal
+    return "" if values is None else values_text(approval, values)
 
 
 def print_run(out: Console, run: Run, directory: Directory, events: Sequence[Event]) -> None:
@@ -348,11 +383,11 @@ def asked_for(approval: Approval, directory: Directory) -> str:
     if shape.titled:
         return shape.title
     if approval.kind is Kind.INPUT:
-        said = _short(str(seen.call.args.get("message") or "")) or "input"
+        text = _short(str(seen.call.args.get("message") or "")) or "input"
     else:
         args = ", ".join(f"{row.name} {unbroken(row.value)}" for row in shape.rows)
-        said = f"{shape.tool}({_short(args)})"
-    return f"{shape.app}: {said}"
+        text = f"{shape.tool}({_short(args)})"
+    return f"{shape.app}: {text}"
 
 
 def _name(directory: Directory, identity: str) -> str:

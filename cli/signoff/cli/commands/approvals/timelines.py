@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from rich.console import Console
 from rich.text import Text
 
-from signoff.cli.commands.approvals.show import add, console, some, table
+from signoff.cli.commands.approvals.show import add, console, first_names, table
 from signoff.cli.policy_cases.diff import Changed
 from signoff.core.approvals.events import What
 from signoff.core.approvals.milestones import topics_of
@@ -55,12 +55,12 @@ def print_approvers(
     shown = table(key, "policy", "who has to approve", "end")
     for value, timeline in rows:
         found = who_approves(timeline, directory)
-        ways = [
+        levels = [
             f"{need} of {', '.join(people)}" if len(people) > need else " and ".join(people)
             for people, need in zip(found["asked"], found["need"], strict=True)
         ]
         nobody = "nobody: the policy allows it" if timeline.allowed else "nobody"
-        add(shown, _value(value), found["policy"], ", then ".join(ways) or nobody, found["end"])
+        add(shown, _value(value), found["policy"], ", then ".join(levels) or nobody, found["end"])
     console().print(shown)
 
 
@@ -94,8 +94,8 @@ def print_timeline(
         names = ", ".join(map(one_line, sorted(hidden)))
         out.print(Text("hidden: ", style="bold"), Text(names), sep="")
     if timeline.levels:
-        told = _requester_is_told(timeline, directory)
-        out.print(Text("\nthe requester ", style="bold"), Text(one_line(told)), sep="")
+        notified = _requester_is_told(timeline, directory)
+        out.print(Text("\nthe requester ", style="bold"), Text(one_line(notified)), sep="")
     answers = "everybody approves" if approving else "nobody answers"
     out.print(Text(f"\nif {answers} ({zone})", style="bold"))
     steps = table("when", "after", "what", "")
@@ -288,7 +288,7 @@ def _print_alike(out: Console, group: Sequence[Changed]) -> None:
     """Print approvals whose terms would change in the same way."""
     one = group[0]
     call, policy = one.approval.call.name, one.approval.terms
-    ids = some([each.approval.id for each in group])
+    ids = first_names([each.approval.id for each in group])
     out.print(Text(one_line(f"{ids}  {call}()  {policy.policy if policy else ''}"), style="bold"))
     rows = table("", "", "")
     rows.show_header = False

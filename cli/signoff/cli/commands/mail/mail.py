@@ -60,12 +60,12 @@ def explain(
     It needs no settings and no Redis, and no network without --dns. The same limits apply as for
     incoming mail. The exit code is 1 if a file cannot be read.
     """
-    looking = _Looking(_context(template), text=text, server=server, dns=dns)
-    if asyncio.run(_explain_all(files, looking, as_json=as_json)):
+    options = _Options(_context(template), text=text, server=server, dns=dns)
+    if asyncio.run(_explain_all(files, options, as_json=as_json)):
         raise typer.Exit(REFUSED)
 
 
-class _Looking(NamedTuple):
+class _Options(NamedTuple):
     """The options of the command."""
 
     context: ReplyContext
@@ -74,7 +74,7 @@ class _Looking(NamedTuple):
     dns: bool
 
 
-async def _explain_all(files: Sequence[str], looking: _Looking, *, as_json: bool) -> bool:
+async def _explain_all(files: Sequence[str], options: _Options, *, as_json: bool) -> bool:
     """Print how each file is read, and return whether one cannot be read.
 
     The files are read like incoming mail, in a process with limits on time and memory.
@@ -86,13 +86,15 @@ async def _explain_all(files: Sequence[str], looking: _Looking, *, as_json: bool
     try:
         for file in files:
             try:
-                read = await _explain(file, looking, readers)
+                read = await _explain(file, options, readers)
             except _Unreadable as error:
                 failed = True
                 _write(as_json, file, _unread(str(error)), f"Not read: {error}")
                 continue
-            told = read.model_dump(mode="json", exclude={"sender"} if read.sender is None else None)
-            _write(as_json, file, told, "" if as_json else _report(read))
+            answer = read.model_dump(
+                mode="json", exclude={"sender"} if read.sender is None else None
+            )
+            _write(as_json, file, answer, "" if as_json else _report(read))
     finally:
         await readers.close()
     return failed
@@ -122,7 +124,7 @@ def _context(template: str) -> ReplyContext:
         ) from None
 
 
-async def _explain(file: str, looking: _Looking, readers: Readers) -> Explanation:
+async def _explain(file: str, options: _Options, readers: Readers) -> Explanation:
     from signoff.channels.email.authentication.authenticator import (  # noqa: PLC0415
         Authenticator,
     )
@@ -139,11 +141,11 @@ async def _explain(file: str, looking: _Looking, readers: Readers) -> Explanatio
 
     try:
         raw = _bytes_of(file)
-        mail = await readers.read(mail_of_text(raw) if looking.text else raw)
-        read = explain_mail(mail, looking.context, text=looking.text)
-        if read.sender is None or not (looking.server or looking.dns):
+        mail = await readers.read(mail_of_text(raw) if options.text else raw)
+        read = explain_mail(mail, options.context, text=options.text)
+        if read.sender is None or not (options.server or options.dns):
             return read
-        provers = Provers(Authenticator(authserv_id=looking.server, dkim=looking.dns), most=1)
+        provers = Provers(Authenticator(authserv_id=options.server, dkim=options.dns), most=1)
         try:
             sender = read.sender.address or None
             proof = await provers.prove(raw, sender, peer="", now=datetime.now(UTC))
@@ -175,10 +177,10 @@ def _bytes_of(file: str) -> bytes:
         raise _Unreadable(f"{why}; name a file that can be read.") from error
 
 
-def _write(as_json: bool, file: str, told: dict[str, Any], report: str) -> None:
+def _write(as_json: bool, file: str, answer: dict[str, Any], report: str) -> None:
     if as_json:
         # Only ASCII, because file names and mails may contain characters that cannot be encoded.
-        say(json.dumps({"file": file, **told}))
+        say(json.dumps({"file": file, **answer}))
         return
     shown = f"{file}\n{report}\n".encode("utf-8", "replace").decode("utf-8")
     say(shown)

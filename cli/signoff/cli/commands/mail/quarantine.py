@@ -84,8 +84,10 @@ def show(
         return
     summary = _summary(mail)
     for name in ("id", "at", "problem", "sender", "recipients", "size"):
-        told = summary[name]
-        text = ", ".join(told) if isinstance(told, list) else "unknown" if told is None else told
+        value = summary[name]
+        text = (
+            ", ".join(value) if isinstance(value, list) else "unknown" if value is None else value
+        )
         say(f"{name + ':':<12}{text}")
     say("\n" + "\n".join(f"  {line}" for line in head))
 
@@ -108,7 +110,7 @@ def retry(
         await quarantine.retry(decisions.ledger, mail, by=by or operator(), why=reason)
         return mail
 
-    _done(with_decisions(ctx, work, rings=True), "is before the intake again", as_json=as_json)
+    _done(with_decisions(ctx, work, rings=True), "will be processed again", as_json=as_json)
 
 
 @app.command()

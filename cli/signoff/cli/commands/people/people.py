@@ -71,7 +71,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
             return
         made = shows.table("id", "name", "address", "away", "enrolled")
         for one in people:
-            words = _words(away[one.id]) if one.active else "not active"
+            words = _absence_text(away[one.id]) if one.active else "not active"
             shows.add(made, one.id, one.name, one.email, words, "yes" if one.id in found else "")
         shows.console().print(made)
 
@@ -91,7 +91,7 @@ def away(
         str,
         typer.Option("--delegate", metavar="PERSON", help="The delegate. The default is nobody."),
     ] = "",
-    hand: Annotated[
+    to_hand_over: Annotated[
         bool | None,
         typer.Option(
             "--hand-over/--keep",
@@ -108,7 +108,7 @@ def away(
     pending requests; the first answer counts. Without a delegate, the next level is asked if too
     few people are left.
     """
-    if hand and not delegate:
+    if to_hand_over and not delegate:
         raise typer.BadParameter("it takes a --delegate", param_hint="--hand-over")
 
     async def work(decisions: Decisions) -> tuple[Absence, list[Approval], HandedOver]:
@@ -133,7 +133,7 @@ def away(
         if (
             waiting
             and stands_in
-            and _is_handed_over(hand, len(waiting), who.shown, as_json=as_json)
+            and _is_handed_over(to_hand_over, len(waiting), who.shown, as_json=as_json)
         ):
             me = Actor(Operator(name=operator()), "cli", assurance=Assurance.TERMINAL)
             to = person_of(decisions.directory, stands_in)
@@ -141,7 +141,7 @@ def away(
         done = {one.id for one in handed.done}
         return absence, [one for one in waiting if one.id not in done], handed
 
-    absence, waiting, handed = with_decisions(ctx, work)
+    absence, waiting, handed = with_decisions(ctx, work, rings=True)
     if as_json:
         ids = {
             "waiting": [one.id for one in waiting],
@@ -149,7 +149,7 @@ def away(
         }
         write_json({"person": person, **absence.model_dump(mode="json"), **ids})
         return
-    say(f"{person} is away from {absence.start} {_words(absence)}.")
+    say(f"{person} is away from {absence.start} {_absence_text(absence)}.")
     if handed.done:
         say(f"{len(handed.done):,} handed over to {absence.delegate}.")
     for one, why in handed.refused:
@@ -238,8 +238,8 @@ def _invite(ctx: typer.Context, inbox: InboxSettings, person: str, *, as_json: b
         write_json({"person": person, "code": code, "page": page})
     else:
         say(
-            f"{code}\n\nWithin a day {person} can give this code once on {page}, signed in by any "
-            "way, to add a passkey. It is worth nothing to others."
+            f"{code}\n\nTo add a passkey, {person} signs in to {page} and enters this code there. "
+            "It works once, within a day, and signs nobody in."
         )
 
 
@@ -377,7 +377,7 @@ def erase(
             feeds=bool(settings.webhooks),
         )
 
-    done = with_decisions(ctx, work)
+    done = with_decisions(ctx, work, rings=True)
     if as_json:
         write_json({"placeholder": done.placeholder, "files": done.files, "lines": done.lines})
     else:
@@ -388,10 +388,10 @@ def erase(
         )
 
 
-def _is_handed_over(hand: bool | None, count: int, name: str, *, as_json: bool) -> bool:
+def _is_handed_over(option: bool | None, count: int, name: str, *, as_json: bool) -> bool:
     """Return whether to hand over pending approvals; ask at a terminal if no option says so."""
-    if hand is not None or as_json or not sys.stdin.isatty():
-        return bool(hand)
+    if option is not None or as_json or not sys.stdin.isatty():
+        return bool(option)
     return typer.confirm(f"{count:,} still waiting for {name}. Hand over to the delegate?")
 
 
@@ -408,7 +408,7 @@ def _still_waiting(waiting: Sequence[Approval], person: str, absence: Absence) -
     return f"{many} for {person}: {named}{rest}. {then}"
 
 
-def _words(absence: Absence | None) -> str:
+def _absence_text(absence: Absence | None) -> str:
     if absence is None:
         return ""
     return f"until {absence.end}" + (f", {absence.delegate} decides" if absence.delegate else "")

@@ -177,8 +177,8 @@ def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
             "" if one.oldest is None else coarse(now - one.oldest),
             "" if one.next_due is None else coarse(one.next_due - now),
             str(one.overdue) if one.overdue else "",
-            shows.some([quiet.get(person) or _name(directory, person) for person in one.on]),
-            shows.some(claimed),
+            shows.first_names([quiet.get(person) or _name(directory, person) for person in one.on]),
+            shows.first_names(claimed),
         )
     return made
 
@@ -213,7 +213,7 @@ def _details(found: list[Approval], directory: Directory, now: datetime) -> Tabl
             one.id,
             shows.asked_for(one, directory),
             _name(directory, one.origin.user),
-            shows.some(people),
+            shows.first_names(people),
             coarse(now - one.opened_at),
             "" if one.deadline is None else coarse(one.deadline - now),
             ""
