@@ -23,8 +23,9 @@ _NAMES: Final = (
     *("october oktober octobre octubre outubro ottobre", "november novembre noviembre novembro"),
     *("december dezember decembre diciembre dezembro dicembre",),
 )
-_MORE: Final = {"fevereiro": 2, "febbraio": 2, "februari": 2, "maggio": 5, "mei": 5, "augusti": 8}
+_MORE: Final = {"fevereiro": 2, "febbraio": 2, "februari": 2, "maggio": 5, "augusti": 8}
 _LONGEST: Final = 40
+_MOST_DIGITS: Final = 9
 
 
 def _numbers_of_months() -> dict[str, int]:
@@ -60,7 +61,9 @@ def read_date(text: str) -> dt.date | None:
     pieces = _pieces(unaccented(text.casefold()))
     months = [_BY_NAME[piece] for piece in pieces if piece in _BY_NAME]
     numbers = [int(piece) for piece in pieces if piece.isascii() and piece.isdigit()]
-    if len(pieces) != 3 or len(months) + len(numbers) != 3 or any(len(p) > 9 for p in pieces):
+    if len(pieces) != 3 or len(months) + len(numbers) != 3:
+        return None
+    if any(number >= 10**_MOST_DIGITS for number in numbers):
         return None
     if len(months) == 1:
         return _named(pieces, numbers, months[0])
@@ -102,9 +105,7 @@ def _pieces(text: str) -> list[str]:
         elif mark not in " .,/-":
             return []
         before = kind
-    return [
-        piece for piece in pieces if piece not in _FILLERS | {"年", "月", "日", "년", "월", "일"}
-    ]
+    return [piece for piece in pieces if piece not in _FILLERS]
 
 
 def _date(year: int, month: int, day: int) -> dt.date | None:
