@@ -212,3 +212,15 @@ def test_a_no_after_a_greeting_is_not_a_name(text: str) -> None:
 def test_a_unit_behind_a_number_is_not_a_yes(text: str) -> None:
     """The "k" of "100k" means thousands: it does not approve 100."""
     assert kind_of(text, ReplyContext(fields={"amount": 900})) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        *(("no_of_days", "approve 3 no"), ("days_if_approved", "approve 3 if approved")),
+        *(("not_more_than", "ok 3 not"), ("days_until_expiry", "approve 3 until")),
+    ],
+)
+def test_a_denial_in_the_name_of_a_field_still_denies(field: str, text: str) -> None:
+    """A word such as "no" after a value keeps its meaning, also if the field's name contains it."""
+    assert kind_of(text, ReplyContext(fields={field: 0})) == "neither"

@@ -120,8 +120,8 @@ class Asking(Value):
             no longer be reached.
         reasons: The decisions that need a reason.
         channels: The channels in which each person is asked: ``email``, ``slack`` or your own
-            channels. If it is empty, people with a Slack id are asked in Slack, if it is set up, and
-            everybody else by mail.
+            channels. If it is empty, people with a Slack id are asked in Slack, if it is set up,
+            and everybody else by mail.
         slack_channel: The id of a Slack channel, ``C012AB3CD``, for one common card instead of one
             to each approver.
         slack_group: The id of a Slack user group, ``S012AB3CD``, that this card mentions.

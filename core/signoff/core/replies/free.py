@@ -85,13 +85,13 @@ def _problem(answer: str, readers: list[Reader]) -> str:
     """Return why words do not count as the answer, "" if they do."""
     why = ""
     if answer.startswith(("{", "[")):
-        why = "begins like JSON and is none"
+        why = "begins like JSON, but is not JSON"
     elif answer.endswith(("?", "？", "؟")):
         why = "is a question"
     elif any(_may_be_a_no(one) for one in readers):
         why = "may be a no"
     return why and (
-        f'"{brief(answer)}" {why}, so it was not taken for the answer. {_THESE_WORDS} To say no, '
+        f'"{brief(answer)}" {why}, so it does not count as the answer. {_THESE_WORDS} To say no, '
         "reply `reject`."
     )
 

@@ -623,7 +623,8 @@ class Reader:
             part = self._given(at, stop)
             if part.found and not part.problem and not self._misfit(part.found):
                 yield _Edge(stop, State.AFTER, Piece(VALUE, at, stop))
-                if tokens[stop].text in self._words_of_fields(part.found):
+                named = tokens[stop].text in self._words_of_fields(part.found)
+                if named and not self._denies(stop, stop + 1, languages()):
                     yield _Edge(stop + 1, State.AFTER, Piece(VALUE, at, stop))
 
     def _given(self, at: int, end: int) -> Entries:
