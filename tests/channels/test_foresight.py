@@ -201,7 +201,7 @@ def test_each_policy_that_was_looked_at_says_why() -> None:
     assert considered == [("deploy", "no"), ("trips", "no"), ("wrong", "error")]
     assert timeline.considered[0].why == 'tool is "reimburse"'
     assert timeline.considered[1].why == "there is no args.trip.days"
-    assert timeline.considered[2].why == "args.amount is text, a number is wanted"
+    assert timeline.considered[2].why == "args.amount is text, but must be a number"
     assert timeline.terms.policy == "default"
 
 

@@ -92,7 +92,7 @@ async def test_a_mailbox_alone_names_no_delegate(office: Channels) -> None:
     after, _ = await office.ask()
     assert after.approvers == {"mara"}
     asked = next(one for one in await office.events(after) if one.what is What.ASKED)
-    assert "not said with a second factor" in asked.why
+    assert "set without a second factor" in asked.why
 
     office.policies = (ONE,)
     small, _ = await office.ask()

@@ -137,7 +137,7 @@ BAD = {
     "a result of a name that is not there": (
         GOOD + "[[long_running]]\ntool = 'ask'\nresponse = \"{'to': agent}\"\n",
         "long_running[0]",
-        "uses 'agent', which is not there",
+        "uses 'agent', which does not exist",
         "error",
     ),
     "a long-running tool that an earlier table takes": (

@@ -24,10 +24,10 @@ def loaded(tmp_path: Path, text: str) -> Settings:
 @pytest.mark.parametrize(
     ("line", "key", "said"),
     [
-        ('title = "Pay {args.sum:mony EUR}"', "title", "{args.sum:mony EUR} has no such format"),
-        ('title = "Pay {user}"', "title", "{user} names nothing of a call"),
+        ('title = "Pay {args.sum:mony EUR}"', "title", "{args.sum:mony EUR} has an unknown format"),
+        ('title = "Pay {user}"', "title", "{user} is not a fact of a call"),
         ('title = "Pay {args.iban}"\nhide = ["iban"]', "", "{args.iban} shows an argument"),
-        ('money = { sum = "euro" }', "money.sum", "'euro' is no currency"),
+        ('money = { sum = "euro" }', "money.sum", "'euro' is not a currency"),
         ('hide = ["args.iban"]', "hide[0]", "write 'iban'"),
     ],
 )

@@ -289,11 +289,11 @@ def test_a_case_that_fails_says_what_is_otherwise(
     [
         ('user = "riley"', 'usr = "riley"', "'usr' is not a setting of [[cases]]. Did you mean"),
         ('user = "riley"', 'away = ["marra"]', "'marra' is not the id of anybody in [[people]]."),
-        ("today = 2026-11-18", "", "'Friday 17:30' is another moment every week: write it"),
+        ("today = 2026-11-18", "", "'Friday 17:30' depends on the present day: write it"),
         ("today = 2026-11-18", 'today = "Friday"', "today: it should be a date like 2026-01-31"),
         ('policy = "expenses"', 'policy = "expnses"', "there is no policy 'expnses'. Did you mean"),
         ('"cleo", "mara"', '"cleo", "mar"', "'mar' is not the id of anybody in [[people]]."),
-        ('"Friday 17:30"\n[', '"Frday 17:30"\n[', "'Frday 17:30' is no moment"),
+        ('"Friday 17:30"\n[', '"Frday 17:30"\n[', "'Frday 17:30' is not a moment"),
         ('tool = "reimburse"', "", "'tool' is missing. Add it to [[cases]]"),
         ('end = "reject"', 'end = "rejected"', "expect.end"),
         ('name = "exp', "name = exp", "it is not TOML"),

@@ -175,7 +175,7 @@ def test_the_clock_is_that_of_the_zone_of_the_policy(moment: datetime) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("now.hours > 5", "now.hours, which is not there"),
+        ("now.hours > 5", "now.hours, which does not exist"),
         ('now.weekday == "Saturday"', "'Saturday', which is not a day"),
         ("now.weekday in ['Sat', 'sun']", "'sun', which is not a day"),
         ("now.hour", "gives int"),
@@ -185,24 +185,24 @@ def test_what_can_never_be_true_of_the_clock_is_refused(source: str, message: st
     """`signoff config check` reports it before the policy is used."""
     with pytest.raises(ConditionError, match=message):
         conditions.check(source, conditions.POLICY_NAMES)
-    with pytest.raises(ConditionError, match="'now', which is not there"):
+    with pytest.raises(ConditionError, match="'now', which does not exist"):
         conditions.check("now.hour > 5")
 
 
 @pytest.mark.parametrize(
     ("source", "args", "said"),
     [
-        ("args.amount > 1000", {"amount": "2500"}, "args.amount is text, a number is wanted"),
-        ("1000 < args.amount", {"amount": None}, "args.amount is empty, a number is wanted"),
+        ("args.amount > 1000", {"amount": "2500"}, "args.amount is text, but must be a number"),
+        ("1000 < args.amount", {"amount": None}, "args.amount is empty, but must be a number"),
         (
             "args.amount > args.most",
             {"amount": [1], "most": 5},
-            "args.amount is a list, a number is wanted",
+            "args.amount is a list, but must be a number",
         ),
         (
             "args.amount > 10.5",
             {"amount": float("nan")},
-            "args.amount is not a number, a number is wanted",
+            "args.amount is not a number, but must be a number",
         ),
         (
             "size(args.to) > 3",

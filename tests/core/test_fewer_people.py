@@ -41,7 +41,7 @@ def test_two_yeses_are_not_one_where_one_can_be_asked() -> None:
     approval, notes = routed(policy)
     after = yes(approval, MARA)
 
-    assert "it takes 2 of them, and 1 can be asked" in notes
+    assert "2 of them must approve, and only 1 can be asked" in notes
     assert choose((policy,), DEFAULT, DIRECTORY, make_approval().facts, now=NOON).stranded
     assert after.state is State.PENDING
     late = NOON + timedelta(days=2)
@@ -63,7 +63,7 @@ def test_an_alarm_says_so_when_a_later_level_begins(phase: str) -> None:
     after, events = went
     assert after.ballot.awaited == ("mara",)
     (alarm,) = [one for one in events if one.what is What.UNROUTABLE]
-    assert alarm.why == "it takes 2 of them, and 1 can be asked"
+    assert alarm.why == "2 of them must approve, and only 1 can be asked"
 
 
 @pytest.mark.parametrize("veto", [True, False])

@@ -27,7 +27,7 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Level, Seat
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.core.routing.escalation import advance, move_on
-from signoff.core.routing.selection import choose, instead
+from signoff.core.routing.selection import choose, choose_default
 
 ADA, BO, CY, DEE = (
     Person(id=one, name=one.title(), email=f"{one}@example.com", aliases=(f"{one}@old.example",))
@@ -312,7 +312,7 @@ def test_levels_of_the_default_let_nobody_in_whose_level_of_the_policy_is_over()
     default = Fallback(levels=(level("cy"), level("dee", earlier="stay")))
     approval, _ = advance(asked(level("ada"), level("bo")), PEOPLE, now=NOON + HOUR)
     now = NOON + HOUR + HOUR / 2
-    choice = instead(approval, default, PEOPLE, now=now, why="nobody can be reached")
+    choice = choose_default(approval, default, PEOPLE, now=now, why="nobody can be reached")
     assert choice.start is not None
     here, _ = approval.ask(choice.terms, (), now=now, start=choice.start)
     later, _ = advance(here, PEOPLE, now=now + HOUR)

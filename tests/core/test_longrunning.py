@@ -102,10 +102,10 @@ def test_a_result_that_cannot_be_built_says_which_expression_it_was(response: st
     ("rule", "words"),
     [
         ({"when": "result.status =="}, "not a CEL expression"),
-        ({"when": "agent == 'x'"}, "'agent', which is not there"),
+        ({"when": "agent == 'x'"}, "'agent', which does not exist"),
         ({"when": "tool"}, "not true or false"),
         ({"response": "status"}, "not a map"),
-        ({"response": "{'a': user}"}, "'user', which is not there"),
+        ({"response": "{'a': user}"}, "'user', which does not exist"),
     ],
 )
 def test_a_rule_that_can_never_work_is_refused(rule: dict[str, str], words: str) -> None:

@@ -47,12 +47,12 @@ def test_what_people_say(text: str, shown: str) -> None:
     ("text", "why"),
     [
         ("Fryday 17:30", "write it like Friday 17:30"),
-        ("25:00", "no 25:00 on a clock"),
-        ("2026-02-30 10:00", "is no moment"),
+        ("25:00", "25:00 is not a time of day"),
+        ("2026-02-30 10:00", "is not a moment"),
         ("", "write it like"),
         ("2026-03-29 02:30", "the clocks skip it"),
         ("next week", "write it like"),
-        ("0001-01-01 00:00", "beyond all calendars"),
+        ("0001-01-01 00:00", "beyond the end of the calendar"),
     ],
 )
 def test_what_is_no_moment_is_refused(text: str, why: str) -> None:

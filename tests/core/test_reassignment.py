@@ -230,3 +230,41 @@ def test_a_place_that_takes_a_second_factor_takes_one_to_be_given_away(who: Who)
     for enough in (Assurance.SECOND_FACTOR, Assurance.TERMINAL):
         assert given(enough).approvers == {"dan", "cleo"}
         assert given(enough).in_two_steps
+
+
+def two_of_a_shared_place() -> Approval:
+    """Return an approval that needs two: Dan stands in for Mara, who is away, and Cleo."""
+    terms = Terms(
+        policy="expenses", levels=(Level(ask=("mara", "cleo"), within=4 * HOUR, quorum=2),)
+    )
+    seats = (
+        Seat(person="mara", via="mara"),
+        Seat(person="dan", instead_of="mara", via="mara"),
+        Seat(person="cleo", via="cleo"),
+    )
+    start = Start(level=0, round=0, seats=seats, deadline=NOON + 4 * HOUR, reminders=())
+    return make_approval().ask(terms, (), now=NOON, start=start)[0]
+
+
+@pytest.mark.parametrize(("of", "other"), [(DAN, MARA), (MARA, DAN)])
+def test_a_shared_place_counts_once_after_it_was_handed_over(of: Person, other: Person) -> None:
+    """Two people who share a place are one approval, also if one of them hands it over."""
+    handed, _ = collaboration.reassign(
+        two_of_a_shared_place(), of, DIRECTORY, of=of, to=OLGA, reason="knows it", now=NOON
+    )
+    assert handed.ballot.need == 2
+    after, _ = handed.approve(OLGA, DIRECTORY, channel="inbox", now=NOON)
+    with pytest.raises(NotAnApprover):
+        after.approve(other, DIRECTORY, channel="inbox", now=NOON)
+    after, _ = after.approve(CLEO, DIRECTORY, channel="inbox", now=NOON)
+    assert after.decided_by == ("olga", "cleo")
+
+
+@pytest.mark.parametrize(("of", "to"), [(DAN, MARA), (MARA, DAN)])
+def test_a_shared_place_may_go_to_the_one_who_shares_it(of: Person, to: Person) -> None:
+    """The person who shares a place then has it alone, with one seat."""
+    handed, _ = collaboration.reassign(
+        two_of_a_shared_place(), of, DIRECTORY, of=of, to=to, reason="back", now=NOON
+    )
+    assert [one.person for one in handed.seats] == [to.id, "cleo"]
+    assert handed.ballot.need == 2

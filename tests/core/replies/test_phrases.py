@@ -98,6 +98,7 @@ SIGNED_BY_ANOTHER = [
     "ja ja",
     "ja ja klar",
     "yeah yeah sure",
+    "Ouais ouais",
     "ja, schon",
     "ja ja, schon klar",
     "das wäre ok",
@@ -130,3 +131,96 @@ TAKEN_BACK = [
 def test_a_no_that_is_taken_back_is_unclear(text: str) -> None:
     """A no that is followed by a yes decides nothing, in every language."""
     assert kind_of(text) == "neither"
+
+
+DENIALS_IN_A_TOOLS_NAME = [
+    ("do_not_disturb", "Do not approve"),
+    ("do_not_disturb", "Not approved"),
+    ("do_not_disturb", "approve not"),
+    ("charge_no_show_fee", "No go"),
+    ("charge_no_show_fee", "ok, no"),
+    ("charge_no_show_fee", "No, approved"),
+    ("reject_candidate", "Reject. Fine."),
+    ("deny_access", "ok deny"),
+    ("send_later", "approve later"),
+    ("send_if_needed", "approve if needed"),
+    ("nicht_stoeren", "nicht genehmigt"),
+    ("nicht_stoeren", "genehmige nicht"),
+    ("ne_pas_deranger", "pas d'accord"),
+    ("no_molestar", "no aprobado"),
+    ("non_disturbare", "non approvo"),
+    ("nao_perturbe", "não aprovo"),
+    ("niet_storen", "akkoord niet"),
+]
+
+
+@pytest.mark.parametrize(("tool", "text"), DENIALS_IN_A_TOOLS_NAME)
+def test_a_denial_in_a_tools_name_still_denies(tool: str, text: str) -> None:
+    """A word such as "not" keeps its meaning, also if the tool's name contains it."""
+    assert kind_of(text, ReplyContext(called=(tool, "agent"))) != "yes"
+
+
+@pytest.mark.parametrize("text", ["approve do_not_disturb", "do_not_disturb approved"])
+def test_a_tools_name_as_in_code_never_denies(text: str) -> None:
+    """An answer may name a tool whose name contains a word such as "not"."""
+    assert kind_of(text, ReplyContext(called=("do_not_disturb", "agent"))) == "yes"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(("Minho No", "ok, no"), ("Minho No", "No: ok"), ("Minho No", "thanks no, approved")),
+        *(("An Nee", "nee, akkoord"), ("An Nee", "akkoord, nee"), ("An Nee", "ok. Nee!")),
+        *(("Tom Wait", "Wait! Approved"), ("Max Maybe", "approved, maybe")),
+        *(("Ann Never", "never, ok"), ("Ines Nicht", "ok, nicht"), ("Jo Später", "später, ok")),
+    ],
+)
+def test_a_name_that_is_a_no_is_not_an_address(name: str, text: str) -> None:
+    """A no or a doubt keeps its meaning, also if a person of the directory has this name."""
+    context = ReplyContext(people=(Names((name,)),), author=Names(("Mara Lind",)))
+    assert kind_of(text, context) != "yes"
+
+
+@pytest.mark.parametrize("text", ["ok, no", "approved. No!", "ok\n\nThanks,\nNo"])
+def test_an_own_name_that_is_a_no_is_not_a_signature(text: str) -> None:
+    """A no stays a no for a person who has this name."""
+    context = ReplyContext(people=(Names(("Minho No",)),), author=Names(("Minho No",)))
+    assert kind_of(text, context) != "yes"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(("Minho No", "Approved\n\nBest\nMinho No"), ("Minho No", "Approved. Minho")),
+        *(("Mai Linh", "Approved\n\nMai"), ("Wei Ng", "Approved.\n\nThanks,\nWei Ng")),
+    ],
+)
+def test_a_name_that_is_a_no_elsewhere_signs(name: str, text: str) -> None:
+    """A whole name signs, and so does a name that is a no in a language of no other word."""
+    assert kind_of(text, ReplyContext(people=(Names((name,)),), author=Names((name,)))) == "yes"
+
+
+@pytest.mark.parametrize(
+    "text", ["Hello Wait! ok", "Hey Stop, approved", "Hola No, ok", "Hi No\nok"]
+)
+def test_a_no_after_a_greeting_is_not_a_name(text: str) -> None:
+    """A capitalised no after a greeting is a no, if nobody in the directory has this name."""
+    assert kind_of(text) != "yes"
+
+
+@pytest.mark.parametrize("text", ["approve 100k", "ok 5K", "approve 100kk"])
+def test_a_unit_behind_a_number_is_not_a_yes(text: str) -> None:
+    """The "k" of "100k" means thousands: it does not approve 100."""
+    assert kind_of(text, ReplyContext(fields={"amount": 900})) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        *(("no_of_days", "approve 3 no"), ("days_if_approved", "approve 3 if approved")),
+        *(("not_more_than", "ok 3 not"), ("days_until_expiry", "approve 3 until")),
+    ],
+)
+def test_a_denial_in_the_name_of_a_field_still_denies(field: str, text: str) -> None:
+    """A word such as "no" after a value keeps its meaning, also if the field's name contains it."""
+    assert kind_of(text, ReplyContext(fields={field: 0})) == "neither"

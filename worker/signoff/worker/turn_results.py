@@ -108,7 +108,7 @@ def turn_ended(
         return change.put(run.paused(waiting, decided=decided), was=run)
     if decided:
         # They were decided while the run was resumed with the first of them.
-        run_after = run.goes_on(decided, waiting)
+        run_after = run.answered_again(decided, waiting)
         return send_work(change.put(run_after, was=run), run_after)
     if turn.changed:
         run_after, ended = run.failed(" ".join(turn.changed.values()), now=now)

@@ -56,11 +56,11 @@ from signoff.core.routing.escalation import go_past, is_due
 from signoff.core.routing.selection import (
     UNMANNED,
     Choice,
-    again,
     all_hidden,
     choose,
-    instead,
+    choose_default,
     owners_of,
+    restart,
 )
 
 log = structlog.get_logger(__name__)
@@ -383,7 +383,7 @@ class Router:
         if not left and not mails:
             return self._ask_next(item, was, approval, noted, now)
         if not left and approval.terms is not None:
-            start = again(approval, self._decisions.directory, now=now)
+            start = restart(approval, self._decisions.directory, now=now)
             why = "nobody can be reached as the policy wants; they are asked by mail"
             return self._put(
                 item,
@@ -458,7 +458,7 @@ class Router:
         """
         if approval.terms is None:
             return Change().ack(item)
-        choice = instead(
+        choice = choose_default(
             approval,
             self._fallback,
             self._decisions.directory,

@@ -1,1 +1,1 @@
-"""Access: what the holder of an API token may see and do."""
+"""Access: what an API token may see and do."""

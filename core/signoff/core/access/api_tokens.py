@@ -1,9 +1,9 @@
-"""What the holder of an API token may do, and for whom.
+"""The permissions of API tokens.
 
-A token stands either for one person or for a system. A person's token sees what that person is
-asked about or has asked for, submits in that person's name and decides as that person. A system's
-token submits for the ADK users that it names, sees what they have asked for, and decides nothing:
-nobody can ask under one name and answer under another with the same token.
+A token belongs to one person or to a system. A person's token sees that person's requests and the
+requests that they are asked about, submits for that person and decides as that person. A system's
+token submits for the ADK users that it names, sees their requests, and decides nothing. So nobody
+can make a request and answer it with the same token.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from signoff.core.grants.grant import Grant
 __all__ = ["ANYBODY", "BY_ADMIN", "Access", "Scope"]
 
 ANYBODY: Final = "*"
-"""In `users`: every user."""
+"""Stands for every user in `users`."""
 
 
 BY_ADMIN: Final = frozenset(
@@ -35,24 +35,24 @@ BY_ADMIN: Final = frozenset(
         Scope.AUDIT_READ,
     }
 )
-"""What an administrator's token is good for besides."""
+"""The scopes that an administrator's token includes."""
 
 
 class Access(Value):
-    """An API token, but for its secret.
+    """An API token without its secret.
 
     Attributes:
-        id: What it is called; it stands in the token itself and is no secret.
-        name: What it is for, in words.
-        person: The id of the person as whom its holder acts, "" for a system.
+        id: The id, which is part of the token and not secret.
+        name: The purpose, in words.
+        person: The id of the person to whom it belongs, "" for a system.
         users: For a system: the ADK user ids for whom it submits; `ANYBODY` for all.
-        apps: The agents that it may use and see; all where none is named.
+        apps: The agents that it may use and see; empty for all.
         instance: The id of the instance whose credential it is, "" for every other token.
-        scopes: What it is good for.
-        sha256: Of its secret, in hexadecimal.
-        created_at: When it was made (UTC).
-        created_by: Who made it.
-        expires_at: From when on it is worth nothing (UTC); None where it does not expire.
+        scopes: The scopes.
+        sha256: The SHA-256 of its secret, in hexadecimal.
+        created_at: When it was created (UTC).
+        created_by: Who created it.
+        expires_at: When it expires (UTC), None if it does not expire.
     """
 
     id: str
@@ -89,7 +89,7 @@ class Access(Value):
 
     @property
     def shown(self) -> str:
-        """What it is called in the audit and in the log."""
+        """Its name in the audit and in the log."""
         return self.name or f"token {self.id}"
 
     @property
@@ -98,43 +98,42 @@ class Access(Value):
         return Scope.ADMIN in self.scopes
 
     def allows(self, scope: Scope) -> bool:
-        """Say whether it is good for something."""
+        """Say whether it has a scope."""
         return scope in self.scopes or (self.is_admin and scope in BY_ADMIN)
 
     def has_expired(self, now: datetime) -> bool:
-        """Say whether it is worth nothing any more."""
+        """Say whether it has expired."""
         return self.expires_at is not None and now >= self.expires_at
 
     def may_submit(self, app: str, user: str) -> bool:
-        """Say whether it submits to an agent for a user."""
+        """Say whether it may submit to an agent for a user."""
         mine = user == self.person if self.person else bool({ANYBODY, user} & {*self.users})
         return mine and self.may_use(app)
 
     def may_use(self, app: str) -> bool:
-        """Say whether it may know of an agent."""
+        """Say whether it may use and see an agent."""
         return not self.apps or app in self.apps
 
     def has_asked(self, user: str, directory: Directory) -> bool:
-        """Say whether an ADK user is the person, or one of the users, that it stands for."""
+        """Say whether an ADK user is its person, or one of its users."""
         if self.person:
             return directory.same(self.person, user)
         return bool({ANYBODY, user} & {*self.users})
 
     def sees_all(self, directory: Directory) -> bool:
-        """Say whether it sees what concerns others: an administrator's, or that of a role's."""
+        """Say whether it sees all requests: for an administrator, or by its person's role."""
         person = directory.get(self.person)
         return self.is_admin or (person is not None and person.sees_all)
 
     def sees_run(self, run: Run, directory: Directory) -> bool:
-        """Say whether its holder may know of a run."""
+        """Say whether it may see a run."""
         concerned = self.sees_all(directory) or self.has_asked(run.user, directory)
         return self.is_admin or (concerned and self.may_use(run.app))
 
     def sees(self, approval: Approval, directory: Directory) -> bool:
-        """Say whether its holder may know of an approval.
+        """Say whether it may see an approval.
 
-        That is who is or was asked, who is informed, who has asked, the others of the queues it was
-        put into, and operators and auditors.
+        The requester, everybody whom it `Approval.concerns`, operators and auditors may.
         """
         if self.is_admin:
             return True
@@ -147,10 +146,10 @@ class Access(Value):
         return concerned and self.may_use(approval.origin.app)
 
     def sees_grant(self, grant: Grant, directory: Directory) -> bool:
-        """Say whether its holder may know of a grant: who has given it, operators and auditors."""
+        """Say whether it may see a grant: its giver, operators and auditors may."""
         concerned = self.sees_all(directory) or (bool(self.person) and grant.by == self.person)
         return self.is_admin or (concerned and self.may_use(grant.scope.app))
 
     def revokes(self, grant: Grant) -> bool:
-        """Say whether its holder may take a grant back: who has given it, and administrators."""
+        """Say whether it may revoke a grant: its giver and administrators may."""
         return self.is_admin or (bool(self.person) and grant.by == self.person)

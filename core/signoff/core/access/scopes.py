@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Scope(StrEnum):
-    """What a token is good for."""
+    """A permission of a token."""
 
     RUNS_SUBMIT = "runs:submit"
     RUNS_READ = "runs:read"
@@ -15,8 +15,8 @@ class Scope(StrEnum):
     APPROVALS_WITHDRAW = "approvals:withdraw"
     AUDIT_READ = "audit:read"
     INSTANCES_MANAGE = "instances:manage"
-    """Makes instances that ask by the Agent Approval Protocol: a provisioner token."""
+    """Create instances of the Agent Approval Protocol: for provisioners."""
     REQUESTS_SUBMIT = "requests:submit"
-    """Asks by the Agent Approval Protocol: the credential of an instance."""
+    """Make requests by the Agent Approval Protocol: the credential of an instance."""
     ADMIN = "admin"
-    """Sees everything, and takes back any question. It does not submit, and it decides nothing."""
+    """See everything and withdraw any request. It cannot submit or decide."""

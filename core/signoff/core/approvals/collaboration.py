@@ -537,20 +537,27 @@ def _seats_after(approval: Approval, of: str, to: str, directory: Directory) -> 
     )
     until = approval.terms.asking(approval.level).until if approval.terms is not None else ""
     reach = covers(until, approval.facts, directory.limits(to))
-    return tuple(
-        one.model_copy(
+    others = [one for one in seats if one.person != of and (one.level, one.round) == here]
+    places = {one.stands_for for one in others}
+    held = {one.stands_for for one in others if one.person == to}
+
+    def given(one: Seat) -> Seat:
+        # People who share a place go on sharing it, so that it counts once.
+        shared = one.stands_for in places and one.stands_for != to
+        return one.model_copy(
             update={
                 "person": to,
-                "instead_of": "",
+                "instead_of": one.stands_for if shared else "",
                 "covers": one.covers and reach,
                 "through": one.holders,
             }
         )
-        if one.person == of and (one.level, one.round) == here
-        else one
+
+    return tuple(
+        given(one) if one.person == of else one
         for one in seats
-        # They also lose seats of earlier levels at which they could still answer.
-        if one.person != of or (one.level, one.round) == here
+        # The former holder also loses seats of earlier levels at which they could still answer.
+        if one.person != of or ((one.level, one.round) == here and one.stands_for not in held)
     )
 
 

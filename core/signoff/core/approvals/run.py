@@ -162,8 +162,8 @@ class Run(Value):
             return self.model_copy(update={"state": RunState.COMPLETED, "waiting": waiting})
         return self._to(RunState.ANSWERED, waiting=waiting)
 
-    def goes_on(self, decided: Iterable[str], waiting: Iterable[str]) -> Self:
-        """Resume once more, with answers that came while the run was resumed with others."""
+    def answered_again(self, decided: Iterable[str], waiting: Iterable[str]) -> Self:
+        """Become ready to resume again, with answers that came while the run was resumed."""
         left = tuple(waiting)
         return self._to(
             RunState.ANSWERED, approvals=(*decided, *left), waiting=left, pause=self.pause + 1

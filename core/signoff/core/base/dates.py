@@ -1,7 +1,7 @@
-"""Dates as people write them, read only where they can mean one day.
+"""Reads dates as people write them, if they can mean only one day.
 
-"03/04/2026" is April to one reader and March to the next, and "Nov 21" is in no year: such text is
-refused. ISO 8601, days before months with points, and months by name are each read in one way.
+"03/04/2026" is in April for one reader and in March for another, and "Nov 21" has no year: such
+text is refused. ISO 8601, day.month.year and names of months are unambiguous.
 """
 
 import datetime as dt
@@ -23,8 +23,9 @@ _NAMES: Final = (
     *("october oktober octobre octubre outubro ottobre", "november novembre noviembre novembro"),
     *("december dezember decembre diciembre dezembro dicembre",),
 )
-_MORE: Final = {"fevereiro": 2, "febbraio": 2, "februari": 2, "maggio": 5, "mei": 5, "augusti": 8}
+_MORE: Final = {"fevereiro": 2, "febbraio": 2, "februari": 2, "maggio": 5, "augusti": 8}
 _LONGEST: Final = 40
+_MOST_DIGITS: Final = 9
 
 
 def _numbers_of_months() -> dict[str, int]:
@@ -50,17 +51,20 @@ def is_iso_date(text: str) -> bool:
 
 
 def read_date(text: str) -> dt.date | None:
-    """Return the one day that text in plain form means, or None.
+    """Return the day that text in plain form means, None if it is ambiguous or not a date.
 
-    Read are 2026-11-21, 2026/11/21, 2026年11月21日, 2026. 11. 21., 21.11.2026, 21/11/2026 where
-    only one of the two can be the month, and 21 Nov 2026 in any order in seven languages.
+    These forms are read: 2026-11-21, 2026/11/21, 2026年11月21日, 2026. 11. 21., 21.11.2026,
+    21/11/2026 if only one of the two can be the month, and 21 Nov 2026 in any order in seven
+    languages.
     """
     if len(text) > _LONGEST:
         return None
     pieces = _pieces(unaccented(text.casefold()))
     months = [_BY_NAME[piece] for piece in pieces if piece in _BY_NAME]
     numbers = [int(piece) for piece in pieces if piece.isascii() and piece.isdigit()]
-    if len(pieces) != 3 or len(months) + len(numbers) != 3 or any(len(p) > 9 for p in pieces):
+    if len(pieces) != 3 or len(months) + len(numbers) != 3:
+        return None
+    if any(number >= 10**_MOST_DIGITS for number in numbers):
         return None
     if len(months) == 1:
         return _named(pieces, numbers, months[0])
@@ -81,7 +85,7 @@ def _numbered(text: str, pieces: list[str], numbers: list[int]) -> dt.date | Non
     if len(pieces[2]) != 4:
         return None
     first, second, year = numbers
-    # Points stand between day, month and year wherever they are used.
+    # With points, the order is always day, month, year.
     if "." in text and "/" not in text and "-" not in text:
         return _date(year, second, first)
     if first > 12 or first == second:
@@ -102,9 +106,7 @@ def _pieces(text: str) -> list[str]:
         elif mark not in " .,/-":
             return []
         before = kind
-    return [
-        piece for piece in pieces if piece not in _FILLERS | {"年", "月", "日", "년", "월", "일"}
-    ]
+    return [piece for piece in pieces if piece not in _FILLERS]
 
 
 def _date(year: int, month: int, day: int) -> dt.date | None:

@@ -28,7 +28,7 @@ _PART = re.compile(r"([0-9]{1,9})(ms|[wdhms])")
 _SUM = re.compile(rf"(?:{_PART.pattern})+")
 _SHORTEST: Final = timedelta(milliseconds=1)
 LONGEST: Final = timedelta(days=365)
-"""The longest duration there is."""
+"""The longest allowed duration."""
 
 _DAY: Final = timedelta(days=1)
 _BUSINESS: Final = "business"
@@ -37,33 +37,33 @@ _BUSINESS: Final = "business"
 def parse_duration(text: object) -> object:
     """Read ``"90s"``, ``"30m"``, ``"4h"``, ``"2d"``, ``"1w"`` or a sum of them, ``"1h30m"``.
 
-    Anything that is not a string is passed on unchanged (seconds, or a timedelta).
+    Any other type than a string is returned unchanged (seconds, or a timedelta).
 
     Raises:
-        ValueError: The text is not such a sum, or more than a year.
+        ValueError: The text is not a duration, or is longer than a year.
     """
     return _parse(text) if isinstance(text, str) else text
 
 
-@lru_cache(maxsize=1024)  # the same few stand in every record
+@lru_cache(maxsize=1024)  # records contain the same few durations
 def _parse(text: str) -> timedelta:
     plain = text.replace(" ", "")
     if not _SUM.fullmatch(plain):
         raise ValueError(f"{text!r} is not a duration: write it like 30m, 4h, 2d or 1h30m")
-    # Compared before they are multiplied: a timedelta overflows at 999,999,999 days.
+    # The check comes before the multiplication, because a timedelta overflows at 999,999,999 days.
     parts = [(int(count), _UNITS[unit]) for count, unit in _PART.findall(plain)]
     if any(count > LONGEST / unit for count, unit in parts):
-        raise ValueError(f"{text!r} is too long: a year, 365d, is the most")
+        raise ValueError(f"{text!r} is too long: the longest duration is a year, 365d")
     return sum((count * unit for count, unit in parts), timedelta())
 
 
 @lru_cache(maxsize=1024)
 def format_duration(duration: timedelta) -> str:
-    """Write a duration the way `parse_duration` reads it; zero and less is ``0s``."""
+    """Return a duration as text that `parse_duration` reads; zero and less is ``0s``."""
     rest, parts = max(duration, timedelta()), []
     for unit, size in _UNITS.items():
         if unit == "w":
-            continue  # people count in days: 7d, 14d
+            continue  # days are easier to read: 7d, 14d
         count, rest = divmod(rest, size)
         if count:
             parts.append(f"{count}{unit}")
@@ -71,7 +71,7 @@ def format_duration(duration: timedelta) -> str:
 
 
 def coarse(duration: timedelta) -> str:
-    """Write a duration by its two largest units; what is over is ``overdue``."""
+    """Return a duration in its two largest units; a negative one is ``overdue``."""
     if duration < timedelta(0):
         return "overdue"
     seconds = int(duration.total_seconds())
@@ -80,7 +80,7 @@ def coarse(duration: timedelta) -> str:
 
 
 def roughly(duration: timedelta) -> str:
-    """Write a duration by its largest unit, rounded: ``5 min``, ``3 h``, ``12 days``."""
+    """Return a duration in its largest unit, rounded: ``5 min``, ``3 h``, ``12 days``."""
     seconds = max(round(duration.total_seconds()), 0)
     for unit, size, most in (("s", 1, 60), ("min", 60, 60), ("h", 3600, 48)):
         count = (seconds + size // 2) // size
@@ -97,7 +97,7 @@ Duration = Annotated[
     timedelta,
     BeforeValidator(parse_duration),
     Field(ge=_SHORTEST, le=LONGEST),
-    # What is written is read again as the same: a snapshot must not change in the ledger.
+    # Text has no smaller units, and a stored snapshot must equal the original.
     AfterValidator(_whole_ms),
     PlainSerializer(format_duration, return_type=str),
 ]
@@ -105,15 +105,15 @@ Duration = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A length of time by the clock, or of working time.
+    """A length of clock time or of working time.
 
-    A day of work is a day on which people work, not 24 hours of work: a person asked on Tuesday at
-    15:00 has until Wednesday at 15:00.
+    A working day is a day on which people work, not 24 hours of work: a person who is asked on
+    Tuesday at 15:00 has until Wednesday at 15:00.
 
     Attributes:
-        length: How long; of working time what comes after the `days`.
-        business: Whether only the working time of those who are asked counts.
-        days: Working days; 0 by the clock, where a day is 24 hours.
+        length: The length; for working time, the part after the `days`.
+        business: Whether only the working time of the approvers counts.
+        days: The working days; 0 for clock time, in which a day is 24 hours.
     """
 
     length: timedelta
@@ -121,7 +121,7 @@ class Span:
     days: int = 0
 
     def __str__(self) -> str:
-        """Write it the way `parse_span` reads it: ``4h``, ``4h business``, ``2d4h business``."""
+        """Return text that `parse_span` reads: ``4h``, ``4h business``, ``2d4h business``."""
         if not self.business:
             return format_duration(self.length)
         hours, rest = divmod(self.length, timedelta(hours=1))
@@ -131,15 +131,15 @@ class Span:
 
     @property
     def by_the_clock(self) -> timedelta:
-        """How long it is where nobody has working hours."""
+        """The length in clock time, which applies if nobody has working hours."""
         return self.days * _DAY + self.length
 
 
 def parse_span(value: object) -> Span:
-    """Read a duration, as `parse_duration` does, with ``business`` behind it or not.
+    """Read a duration, as `parse_duration` does, optionally followed by ``business``.
 
     Raises:
-        ValueError: It is no duration, or not between a millisecond and a year.
+        ValueError: It is not a duration, or not between a millisecond and a year.
     """
     if isinstance(value, Span):
         return value
@@ -158,14 +158,14 @@ def parse_span(value: object) -> Span:
 
 
 def parse_length(text: str) -> timedelta:
-    """Read a length of time by the clock.
+    """Read a length of clock time.
 
     Raises:
-        ValueError: It is no duration, or one of working time.
+        ValueError: It is not a duration, or is working time.
     """
     span = parse_span(text)
     if span.business:
-        raise ValueError("this is time by the clock: leave out `business`")
+        raise ValueError("this is clock time: leave out `business`")
     return span.length
 
 
@@ -174,7 +174,7 @@ def _business(text: str) -> Span:
     parts = _PART.findall(text.replace(" ", ""))
     if any(unit == "w" for _, unit in parts):
         raise ValueError(
-            f"{text.strip()!r} of work: nobody can say how long a week is; write 5d business"
+            f"{text.strip()!r}: a week of working time has no fixed length; write 5d business"
         )
     days = sum(int(count) for count, unit in parts if unit == "d")
     length = whole - days * _DAY if isinstance(whole, timedelta) else timedelta()
@@ -187,4 +187,4 @@ SpanText = Annotated[
     PlainSerializer(str, return_type=str),
     WithJsonSchema({"type": "string", "examples": ["4h", "4h business", "2d business"]}),
 ]
-"""A `Span` in settings and records, written as a text."""
+"""A `Span` in settings and records, as text."""

@@ -3,65 +3,65 @@
 SignoffError
 ├── ConfigError                 a setting is missing, wrong, or contradicts another
 │   └── ConditionError          the `when` of a policy is not a CEL expression over the known names
-├── AbsenceRefused              an absence cannot be noted as it was given
+├── AbsenceRefused              an absence cannot be set
 ├── ApprovalError
 │   ├── ApprovalNotFound
 │   ├── IllegalMove             the transition table does not have this move
-│   ├── DecisionRefused         the answer of a person does not count
+│   ├── DecisionRefused         a person's answer does not count
 │   │   ├── NotAnApprover       not asked at this level
-│   │   ├── OwnRequest          the requester never decides, nor the owner of the agent
+│   │   ├── OwnRequest          the requester and the owner of the agent never decide
 │   │   ├── NotYourTurn         others are asked first
-│   │   ├── Escalated           the level of the person is over, and another one is asked
+│   │   ├── Escalated           the person's level has ended, and another one is asked
 │   │   ├── AlreadyDecided
-│   │   ├── TooLate             after the deadline, also if no timer has run
-│   │   ├── Claimed             somebody else has reserved the decision for a while
-│   │   ├── MoveRefused         a claim, a question, … that is not possible, or not theirs
-│   │   │   └── SecondFactorNeeded  it gives away a decision that takes a second factor
-│   │   ├── NotShownInFull      a yes by a channel that has not shown all of the call
+│   │   ├── TooLate             after the deadline, even if no timer has run
+│   │   ├── Claimed             somebody else has claimed the decision
+│   │   ├── MoveRefused         a claim, a question, … that is not possible or not allowed
+│   │   │   └── SecondFactorNeeded  it hands over a decision that needs a second factor
+│   │   ├── NotShownInFull      an approval by a channel that did not show the whole call
 │   │   ├── ProgramRefused      a program cannot do this with its own request
 │   │   │   ├── NotStartable    start the call: not approved, consumed, expired
 │   │   │   └── ReportRefused   report its result
-│   │   ├── SecondStepNeeded    a yes that takes two steps, and one of them is missing
-│   │   └── StepChanged         the first step is not the one that is being confirmed
+│   │   ├── SecondStepNeeded    an approval needs two steps, and one of them is missing
+│   │   └── StepChanged         the first step has changed since it was shown
 │   ├── GrantNotFound
 │   ├── GrantRefused            a grant cannot be given, or has ended already
-│   ├── PayloadError            the values do not fit the payload template, or what others said
-│   │   └── ReasonNeeded        the policy wants a reason for this answer
+│   ├── PayloadError            the values do not fit the template, or those of other approvers
+│   │   └── ReasonNeeded        the policy requires a reason for this answer
 │   └── NotCanonical            the arguments have no canonical form, so no digest
 ├── RunError
-│   ├── InvalidRun              what was submitted cannot be a run
+│   ├── InvalidRun              the submitted run is invalid
 │   ├── RunNotFound
 │   ├── AppNotFound             no such agent folder, or it does not load
-│   ├── SessionGone             the session was deleted, or went on without us
-│   │   └── CallGone            the call of an approval is not in it as it was
-│   ├── DigestMismatch          what was approved is not what would run
-│   │   └── CallChanged         it has changed since it was asked about, and is asked about again
-│   ├── ApprovalExpired         the yes is older than it is good for
-│   ├── ReceiptRefused          nothing proves that the yes was given
+│   ├── SessionGone             the session was deleted, or continued without Signoff
+│   │   └── CallGone            the call of an approval was removed or changed in the session
+│   ├── DigestMismatch          the call that would run is not the approved one
+│   │   └── CallChanged         the call has changed since; people are asked again
+│   ├── ApprovalExpired         the approval is not valid any more
+│   ├── ReceiptRefused          no valid receipt proves the approval
 │   ├── PauseNotRoutable        the agent waits for something that no approver can give
-│   ├── InputRefused            a request for input was rejected, and has no way to be told so
-│   ├── ToolInDoubt             started, and not seen to finish
-│   ├── TurnLost                a worker died in a turn that cannot be taken up
-│   ├── AnswerNotTaken          the agent was given an answer, and has not gone on from it
-│   └── RemoteError             an ADK API server refuses, or says what cannot be read
-│       └── RemoteUnavailable   it is away, busy or too slow: tried again
+│   ├── InputRefused            a request for input was rejected, and its schema has no such answer
+│   ├── ToolInDoubt             a tool was started and not seen to finish
+│   ├── TurnLost                a worker died in a turn that cannot be resumed
+│   ├── AnswerNotTaken          the agent got an answer and did not continue
+│   └── RemoteError             an ADK API server refuses, or its response cannot be read
+│       └── RemoteUnavailable   it is down, busy or too slow; Signoff tries again
 ├── LedgerError
 │   ├── LedgerUnavailable       Redis cannot be reached, or refuses
 │   ├── Conflict                somebody else changed the record first
-│   ├── LeaseLost               the work was handed to somebody else meanwhile
+│   ├── LeaseLost               the lease has expired, and another process has the work
 │   ├── Frozen                  `signoff freeze` has stopped the tool
-│   ├── FreezeRefused           it is frozen already, or is not
-│   ├── CannotSign              a process without the private key is to decide
-│   ├── KeyUnknown              a receipt is signed with a key that is not here
-│   ├── RecordUnreadable        a record does not hold what this version can read
+│   ├── FreezeRefused           it is already frozen, or is not frozen
+│   ├── CannotSign              this process has no private key for receipts
+│   ├── KeyUnknown              a receipt is signed with an unknown key
+│   ├── RecordUnreadable        this version cannot read a record
 │   ├── AuditBroken             an entry of the audit chain was changed, added or removed
-│   ├── ArchiveBroken           a file of the archive is missing, changed or not the ledger's
+│   ├── ArchiveBroken           a file of the archive is missing, changed or unknown to the ledger
 │   ├── NotArchived             nothing in the archive has this id
 │   ├── ErasureRefused          somebody's data is still needed
 │   ├── BackupRefused           a backup cannot be made, read, or restored there
 │   └── SessionsNotMoved        ADK's sessions cannot be moved into Redis now
 ├── AccessError
-│   ├── InvalidToken            nobody may have such an API token
+│   ├── InvalidToken            an API token with these rights is not allowed
 │   └── TokenNotFound           no API token has this id
 ├── MailError
 │   ├── UnreadableMail
@@ -69,15 +69,15 @@ SignoffError
 │   │   └── MailTooCostly       reading it took too long, or too much memory
 │   ├── NotInQuarantine         no mail in quarantine has this id
 │   ├── MailDeferred            try again later
-│   │   └── MailThrottled       there was nothing wrong with it, but too much of it
-│   ├── MailRefused             no use in trying again
-│   └── MailboxError            the mailbox that answers come to cannot be read
-│       ├── MailboxUnavailable  its server is away, or hung up: tried again
-│       └── MailboxRefused      login, token or folder: somebody has to see to it
+│   │   └── MailThrottled       the server accepts no more mail for now
+│   ├── MailRefused             the mail cannot be delivered
+│   └── MailboxError            the mailbox for answers cannot be read
+│       ├── MailboxUnavailable  its server is down, or closed the connection; Signoff tries again
+│       └── MailboxRefused      login, token or folder: an operator has to correct it
 └── SlackError
-    ├── SlackPayloadUnreadable  what came is not what Slack documents
-    ├── SlackDeferred           a limit, an outage: try again later
-    └── SlackRefused            no use in trying again
+    ├── SlackPayloadUnreadable  a request does not have the format that Slack documents
+    ├── SlackDeferred           a limit or an outage: try again later
+    └── SlackRefused            Slack will never do it
 
 Each message says what happened, to which approval or setting, and what to do about it.
 """
@@ -95,7 +95,7 @@ if TYPE_CHECKING:
 
 
 class SignoffError(Exception):
-    """The root of the tree above; catch it to catch all."""
+    """The base class of all errors of Signoff."""
 
 
 class ConfigError(SignoffError):
@@ -116,11 +116,11 @@ class ConditionError(ConfigError):
 
 
 class AbsenceRefused(SignoffError):
-    """An absence cannot be noted as it was given. The message can be shown to the person."""
+    """An absence cannot be set. The message can be shown to the person."""
 
 
 class ApprovalError(SignoffError):
-    """Something about one approval."""
+    """An error about one approval."""
 
 
 class ApprovalNotFound(ApprovalError):
@@ -139,23 +139,23 @@ class IllegalMove(ApprovalError):
 
 
 class DecisionRefused(ApprovalError):
-    """The answer of a person does not count. The message can be shown to that person."""
+    """A person's answer does not count. The message can be shown to that person."""
 
 
 class NotAnApprover(DecisionRefused):
-    """The person is not among those who are asked at this level."""
+    """The person is not an approver of this level."""
 
 
 class OwnRequest(DecisionRefused):
-    """The person has asked for this, or owns the agent that asks."""
+    """The person is the requester, or owns the agent."""
 
 
 class NotYourTurn(DecisionRefused):
-    """The policy asks one after the other, and it is somebody else's turn."""
+    """The policy asks one person after another, and others are asked first."""
 
 
 class Escalated(DecisionRefused):
-    """The level at which the person was asked is over; it went on to another one."""
+    """The person's level has ended, and another level is asked."""
 
 
 class AlreadyDecided(DecisionRefused):
@@ -167,10 +167,10 @@ class TooLate(DecisionRefused):
 
 
 class Claimed(DecisionRefused):
-    """Somebody else has reserved the decision.
+    """Somebody else has claimed the decision.
 
     Args:
-        message: Who has, and until when.
+        message: Who claimed it, and until when.
         until: When the claim ends (UTC).
     """
 
@@ -180,15 +180,15 @@ class Claimed(DecisionRefused):
 
 
 class MoveRefused(DecisionRefused):
-    """What was wanted, short of a decision, is not possible, or not for this person to do."""
+    """A move that is not a decision is not possible, or not allowed for this person."""
 
 
 class SecondFactorNeeded(MoveRefused):
-    """The move gives away a decision that takes a second factor, and none was given for it."""
+    """The move hands over a decision that needs a second factor, without a second factor."""
 
 
 class NotShownInFull(DecisionRefused):
-    """A yes came by a channel that has not shown all of the call to the person who gave it."""
+    """An approval came by a channel that did not show the person the whole call."""
 
 
 class ProgramRefused(DecisionRefused):
@@ -205,19 +205,19 @@ class ProgramRefused(DecisionRefused):
 
 
 class NotStartable(ProgramRefused):
-    """A program may not start the call that it asks about."""
+    """A program may not start the call of its request."""
 
 
 class ReportRefused(ProgramRefused):
-    """What a program reports cannot be noted."""
+    """A program's report cannot be stored."""
 
 
 class SecondStepNeeded(DecisionRefused):
-    """A yes takes two steps here, and one of them is missing or cannot be taken this way."""
+    """An approval needs two steps, and one is missing or not possible in this channel."""
 
 
 class StepChanged(DecisionRefused):
-    """The person gave another answer after the one that is being confirmed was shown."""
+    """The person has changed the first step since it was shown for confirmation."""
 
 
 class GrantNotFound(ApprovalError):
@@ -230,7 +230,7 @@ class GrantNotFound(ApprovalError):
 
 
 class GrantRefused(ApprovalError):
-    """A grant cannot be given, or has ended. The message can be shown to anyone who wants it."""
+    """A grant cannot be given, or has ended. The message can be shown to the person."""
 
 
 class PayloadError(ApprovalError):
@@ -238,9 +238,9 @@ class PayloadError(ApprovalError):
 
     Args:
         message: What is wrong, in words for the person who answered.
-        key: The field, or "" when it is about the whole payload.
-        read: What was read.
-        example: A line that would have worked.
+        key: The field, "" if the error is about the whole payload.
+        read: The text that was read.
+        example: A line that would be valid.
     """
 
     def __init__(self, message: str, *, key: str, read: str, example: str) -> None:
@@ -251,7 +251,7 @@ class PayloadError(ApprovalError):
 
 
 class ReasonNeeded(PayloadError):
-    """The policy wants a reason for this answer, and there is none."""
+    """The policy requires a reason for this answer."""
 
 
 class NotCanonical(ApprovalError):
@@ -259,11 +259,11 @@ class NotCanonical(ApprovalError):
 
 
 class RunError(SignoffError):
-    """Something about one run of an agent."""
+    """An error about one run of an agent."""
 
 
 class InvalidRun(RunError):
-    """What was submitted cannot be a run: an empty message, or an id with forbidden characters."""
+    """The submitted run is invalid: an empty message, or an id with forbidden characters."""
 
 
 class RunNotFound(RunError):
@@ -281,15 +281,15 @@ class AppNotFound(RunError):
 
 
 class SessionGone(RunError):
-    """The session was deleted, or went on without us."""
+    """The session was deleted, or continued without Signoff."""
 
 
 class CallGone(SessionGone):
-    """The call of an approval is not in the session as it was, and nobody can be asked about it.
+    """The call of an approval was removed or changed in the session, and nobody can be asked again.
 
     Args:
         approval: The id of the approval.
-        why: What has become of it, as a sentence.
+        why: What happened to it, as a sentence.
     """
 
     def __init__(self, approval: str, why: str) -> None:
@@ -302,15 +302,15 @@ class DigestMismatch(RunError):
 
 
 class CallChanged(DigestMismatch):
-    """A call would run otherwise than it was approved; it was not started, and is asked again.
+    """A call has changed since its approval. It was not started, and people are asked again.
 
     Args:
         approval: The id of the approval.
         why: What has changed, as a sentence.
-        tool: What would run.
-        arguments: What it would run with.
-        origin: The fields of its origin that are others by now; see `Origin`.
-        declared: What the tool declares by now.
+        tool: The tool that would run.
+        arguments: Its present arguments.
+        origin: The changed fields of its origin; see `Origin`.
+        declared: The digest of the parameters that the tool declares now.
     """
 
     def __init__(
@@ -333,11 +333,11 @@ class CallChanged(DigestMismatch):
 
 
 class ApprovalExpired(RunError):
-    """The yes to a call is older than it is good for; the call was not started."""
+    """The approval of a call is not valid any more; the call was not started."""
 
 
 class ReceiptRefused(RunError):
-    """Nothing proves that a yes was given; the call was not started."""
+    """No valid receipt proves an approval; the call was not started."""
 
 
 class PauseNotRoutable(RunError):
@@ -345,28 +345,28 @@ class PauseNotRoutable(RunError):
 
 
 class InputRefused(RunError):
-    """A request for input was not answered, and its schema has no way to say no."""
+    """A request for input was rejected, and its schema has no answer for that."""
 
 
 class ToolInDoubt(RunError):
-    """The tool was started by a worker that was not seen to finish it."""
+    """The tool was started, and was not seen to finish."""
 
 
 class TurnLost(RunError):
-    """A worker died in the middle of a turn, and the agent cannot go on from there."""
+    """A worker died during a turn, and the agent cannot resume it."""
 
 
 class AnswerNotTaken(RunError):
-    """The agent was given an answer, and has not gone on from it: the tool was not run."""
+    """The agent got an answer and did not continue: the tool was not run."""
 
 
 class RemoteError(RunError):
-    """The API server of a remote agent refuses, or says what cannot be read.
+    """The API server of a remote agent refuses, or its response cannot be read.
 
     Args:
-        message: What it was asked, where, and what it said.
-        fate: What became of the request: ``unsent`` if it never left, ``answered`` if the server
-            itself has ended it, ``unknown`` if the server may still be working at it.
+        message: The request, the server and its response.
+        fate: ``unsent`` if the request was never sent, ``answered`` if the server has responded,
+            ``unknown`` if the server may still be processing it.
     """
 
     def __init__(
@@ -377,11 +377,11 @@ class RemoteError(RunError):
 
 
 class RemoteUnavailable(RemoteError):
-    """The API server of a remote agent is away, busy or too slow; trying again is right."""
+    """The API server of a remote agent is down, busy or too slow; try again."""
 
 
 class LedgerError(SignoffError):
-    """Something about the ledger in Redis."""
+    """An error of the ledger in Redis."""
 
 
 class LedgerUnavailable(LedgerError):
@@ -393,7 +393,7 @@ class Conflict(LedgerError):
 
 
 class LeaseLost(LedgerError):
-    """The lease ran out and the work was handed to somebody else."""
+    """The lease has expired, and another process has the work."""
 
 
 class Frozen(LedgerError):
@@ -414,19 +414,19 @@ class Frozen(LedgerError):
 
 
 class FreezeRefused(LedgerError):
-    """Something cannot be frozen because it is, or thawed because it is not."""
+    """Something cannot be frozen because it is frozen, or thawed because it is not."""
 
 
 class CannotSign(LedgerError):
-    """A process that has no private key is to decide; nothing was done."""
+    """This process has no private key to sign a decision; nothing was done."""
 
 
 class KeyUnknown(LedgerError):
-    """A receipt is signed with a key that is not among the public keys of this process."""
+    """A receipt is signed with a key that this process does not know."""
 
 
 class RecordUnreadable(LedgerError):
-    """A record does not hold what this version can read."""
+    """This version cannot read a record."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(
@@ -440,7 +440,7 @@ class AuditBroken(LedgerError):
     """An entry of the audit chain was changed, added or removed.
 
     Args:
-        entry: The stream id of the first entry that does not fit.
+        entry: The stream id of the first entry that does not match.
     """
 
     def __init__(self, message: str, *, entry: str) -> None:
@@ -449,7 +449,7 @@ class AuditBroken(LedgerError):
 
 
 class ArchiveBroken(LedgerError):
-    """A file of the archive is missing, was changed, or is not one that the ledger knows."""
+    """A file of the archive is missing, was changed, or is unknown to the ledger."""
 
 
 class NotArchived(LedgerError):
@@ -463,23 +463,23 @@ class NotArchived(LedgerError):
 
 
 class ErasureRefused(LedgerError):
-    """Somebody's data cannot be erased yet: something still waits for them, or is theirs."""
+    """A person's data cannot be erased yet, because open requests or settings need it."""
 
 
 class BackupRefused(LedgerError):
-    """A backup cannot be made or read, or the Redis that it goes into is not empty."""
+    """A backup cannot be made or read, or the Redis to restore it into is not empty."""
 
 
 class SessionsNotMoved(LedgerError):
-    """There is nothing to move, somebody uses the sessions, or their file cannot be read."""
+    """There are no sessions to move, they are in use, or their file cannot be read."""
 
 
 class AccessError(SignoffError):
-    """Something about one API token."""
+    """An error about one API token."""
 
 
 class InvalidToken(AccessError):
-    """Nobody may have such a token: it would decide for nobody, or ask and answer at once."""
+    """A token with these rights is not allowed: it would decide for nobody, or ask and answer."""
 
 
 class TokenNotFound(AccessError):
@@ -492,7 +492,7 @@ class TokenNotFound(AccessError):
 
 
 class MailError(SignoffError):
-    """Something about one mail."""
+    """An error about one mail."""
 
 
 class UnreadableMail(MailError):
@@ -504,7 +504,7 @@ class MailTooLarge(UnreadableMail):
 
 
 class MailTooCostly(UnreadableMail):
-    """Reading the message took too much time or memory, and was broken off."""
+    """Reading the message took too much time or memory, and was stopped."""
 
 
 class NotInQuarantine(MailError):
@@ -512,48 +512,48 @@ class NotInQuarantine(MailError):
 
 
 class MailDeferred(MailError):
-    """The mail server could not take the message now; trying again later is right."""
+    """The mail server does not accept the message now; try again later."""
 
 
 class MailThrottled(MailDeferred):
-    """The server wants less mail, or it is not this mail's turn yet."""
+    """The server accepts no more mail for now, or this mail has to wait for others."""
 
 
 class MailRefused(MailError):
-    """The mail server will never take this message for this recipient."""
+    """The mail server will never accept this message for this recipient."""
 
 
 class MailboxError(MailError):
-    """The mailbox that answers come to cannot be read."""
+    """The mailbox for answers cannot be read."""
 
 
 class MailboxUnavailable(MailboxError):
-    """The server of the mailbox, or of its tokens, is away or hung up; trying again is right."""
+    """The server of the mailbox or of its tokens is down or closed the connection; try again."""
 
 
 class MailboxRefused(MailboxError):
     """The server of the mailbox refuses the login, the token or the folder.
 
-    It is tried again too, but somebody has to see to it.
+    Signoff tries again, but an operator has to correct it.
     """
 
 
 class SlackError(SignoffError):
-    """Something about one message or click in Slack."""
+    """An error about one message or click in Slack."""
 
 
 class SlackPayloadUnreadable(SlackError):
-    """What was sent to us is not what Slack documents. Nothing was done."""
+    """A request does not have the format that Slack documents. Nothing was done."""
 
 
 class SlackDeferred(SlackError):
-    """Slack cannot do it now; trying again later is right.
+    """Slack cannot do it now; try again later.
 
     Args:
-        message: What was asked, and the result.
-        after: Seconds that Slack wishes us to wait, 0 where it does not say.
-        unsure: Whether it may have been done all the same, because the answer was lost.
-        limited: Whether it was only too much at once: nothing is wrong, and nothing was done.
+        message: The request and the result.
+        after: The seconds to wait, 0 if Slack does not say.
+        unsure: Whether Slack may have done it, because the response was lost.
+        limited: Whether a rate limit was the only reason; then nothing was done.
     """
 
     def __init__(
@@ -569,8 +569,8 @@ class SlackRefused(SlackError):
     """Slack will never do it.
 
     Args:
-        message: What was asked, what Slack said, what to do.
-        code: Slack's own word for it, such as ``channel_not_found``.
+        message: The request, Slack's response, and what to do.
+        code: Slack's error code, such as ``channel_not_found``.
     """
 
     def __init__(self, message: str, *, code: str) -> None:

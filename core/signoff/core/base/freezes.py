@@ -1,4 +1,4 @@
-"""Freezes: what operators have stopped. A frozen tool does not start, even when it was approved."""
+"""Freezes: tools and apps that operators have stopped. Even approved calls do not start."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class Freeze(Value):
     """One freeze; without an app and a tool it stops everything.
 
     Attributes:
-        id: Its own, so that a later freeze of the same tool is another one.
-        app: The app whose tools it stops; "" for those of all apps.
-        tool: The tool that it stops; "" for all.
-        by: Who has frozen it.
-        why: Why.
-        at: Since when (UTC).
+        id: A unique id: a later freeze of the same tool has another one.
+        app: The app whose tools it stops; "" for all apps.
+        tool: The tool that it stops; "" for all tools.
+        by: Who froze it.
+        why: The reason.
+        at: When it was frozen (UTC).
     """
 
     # The script `commit` reads the first three.
@@ -30,12 +30,12 @@ class Freeze(Value):
 
     @property
     def place(self) -> tuple[str, str]:
-        """The app and the tool: there is one freeze for each."""
+        """The app and the tool; there is at most one freeze for each pair."""
         return self.app, self.tool
 
     @property
     def stops(self) -> str:
-        """What it stops, in words: ``reimburse()``, ``the app finance``, ``everything``."""
+        """The stopped tools in words: ``reimburse()``, ``the app finance``, ``everything``."""
         return shown_place(self.app, self.tool)
 
     def covers(self, app: str, tool: str) -> bool:
@@ -43,12 +43,12 @@ class Freeze(Value):
         return self.app in {"", app} and self.tool in {"", tool}
 
     def stops_app(self, app: str) -> bool:
-        """Say whether it stops all that an app does."""
+        """Say whether it stops a whole app."""
         return not self.tool and self.app in {"", app}
 
 
 def shown_place(app: str, tool: str) -> str:
-    """Say in words what a freeze of this app and tool stops."""
+    """Return the tools that a freeze of this app and tool stops, in words."""
     if tool:
         return f"{tool}() of {app}" if app else f"{tool}()"
     return f"the app {app}" if app else "everything"
@@ -60,10 +60,10 @@ def covering(
     """Return the freezes that stop one of these tools of an app.
 
     Args:
-        freezes: All there are.
+        freezes: The present freezes.
         app: The app.
         tools: The names of the tools.
-        despite: The ids of freezes that do not count, because somebody has broken the glass.
+        despite: The ids of freezes that an emergency override ignores.
     """
     return tuple(
         one

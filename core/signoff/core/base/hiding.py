@@ -1,8 +1,9 @@
-"""Values that a policy hides from people: by the names under which they stand.
+"""Hides values from people, by the names of arguments and fields.
 
-A name hides every argument, field or key of that name, however deep it stands; a path such as
-``customer.iban`` hides the `iban` inside each `customer`, also where `customer` is a list. Case,
-spaces, hyphens and underscores do not matter: hiding too much harms less than hiding too little.
+A name hides every argument, field or key with that name, at any depth. A path such as
+``customer.iban`` hides the `iban` inside each `customer`, even if `customer` is a list. Case,
+spaces, hyphens and underscores are ignored, because hiding too much does less harm than hiding too
+little.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, Field, JsonValue
 
 HIDDEN: Final = "hidden by policy"
-"""Stands in the place of a value that a policy hides."""
+"""The replacement for a hidden value."""
 
 _SHORTEST_SECRET: Final = 6
 _ABOUT_VALUES: Final = frozenset({"default", "example", "examples", "const"})
-"""What of a JSON schema holds values of the property that it describes."""
+"""The keywords of a JSON schema that contain values of the property."""
 
 
 def _checked_name(name: str) -> str:
     if not all(map(_folded, name.split("."))):
-        raise ValueError(f'{name!r} is no name of an argument: write "iban" or "customer.iban"')
+        raise ValueError(
+            f'{name!r} is not the name of an argument: write "iban" or "customer.iban"'
+        )
     if "args" in name.split(".")[:1] and "." in name:
         raise ValueError(f"{name!r} begins with args: write {name.partition('.')[2]!r}")
     return name
@@ -33,31 +36,31 @@ Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check
 """The name of an argument or a field, or the path to it."""
 
 Hidden = tuple[Name, ...]
-"""Names and paths of what is hidden."""
+"""The names and paths of hidden values."""
 
 
 def is_named(path: Sequence[str], names: Sequence[str]) -> bool:
-    """Say whether one of some names or paths means what stands at a path."""
+    """Say whether one of these names or paths means the value at a path."""
     here = ".".join(map(_folded, path))
     wanted = (".".join(map(_folded, one.split("."))) for one in names)
     return any(here == one or here.endswith(f".{one}") for one in wanted)
 
 
 def is_hidden(path: Sequence[str], hide: Sequence[str]) -> bool:
-    """Say whether what stands at a path is hidden, by its own name or with what it is part of."""
+    """Say whether the value at a path is hidden, or is part of a hidden value."""
     return any(is_named(path[:end], hide) for end in range(1, len(path) + 1))
 
 
 def without_hidden(
     values: Mapping[str, JsonValue], hide: Sequence[str], *, blanks: bool = True
 ) -> dict[str, JsonValue]:
-    """Return values with `HIDDEN` in the place of what is hidden.
+    """Return values with `HIDDEN` in place of each hidden value.
 
     Args:
         values: Arguments, or the values of fields.
         hide: Names and paths.
-        blanks: Whether empty values are hidden, too. Of a field that a person has to fill, the
-            emptiness says nothing, and its kind has to be known.
+        blanks: Whether empty values are hidden, too. The empty value of a field that a person has
+            to fill reveals nothing, and its type must be visible.
     """
     if not hide:
         return dict(values)
@@ -67,7 +70,7 @@ def without_hidden(
 def having_hidden(
     values: Mapping[str, JsonValue], hide: Sequence[str], *, blanks: bool = True
 ) -> frozenset[str]:
-    """Return the names of the values that are hidden, or have something hidden inside.
+    """Return the names of the values that are hidden or contain a hidden value.
 
     Args:
         values: Arguments, or the values of fields.
@@ -82,7 +85,7 @@ def having_hidden(
 
 
 def without_hidden_text(text: str, hide: Sequence[str]) -> str:
-    """Return JSON text without what is hidden in it; any other text as it is."""
+    """Return JSON text without hidden values; any other text is returned unchanged."""
     if not hide or not text.lstrip().startswith(("{", "[")):
         return text
     try:
@@ -94,7 +97,7 @@ def without_hidden_text(text: str, hide: Sequence[str]) -> str:
 
 
 def schema_without_hidden(schema: JsonValue, hide: Sequence[str]) -> JsonValue:
-    """Return a JSON schema without the defaults and examples of the properties that are hidden."""
+    """Return a JSON schema without defaults and examples of hidden properties."""
     if not hide:
         return schema
     match schema:
@@ -111,14 +114,14 @@ def schema_without_hidden(schema: JsonValue, hide: Sequence[str]) -> JsonValue:
 
 
 def secrets_in(values: JsonValue, hide: Sequence[str]) -> tuple[str, ...]:
-    """Return the hidden texts that can be told apart from other words, the longest first."""
+    """Return the hidden texts that are long enough to be recognised, the longest first."""
     found = {one for one in _hidden_in((), values, hide) if len(one) >= _SHORTEST_SECRET}
     found.discard(HIDDEN)
     return tuple(sorted(found, key=lambda one: (-len(one), one)))
 
 
 def without_secrets(text: str, secrets: Sequence[str]) -> str:
-    """Return text in which no hidden value is repeated as it is."""
+    """Return text with a placeholder in place of each literal copy of a hidden text."""
     for one in secrets:
         text = text.replace(one, f"[{HIDDEN}]")
     return text

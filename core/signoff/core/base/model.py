@@ -1,7 +1,7 @@
-"""What all values of the domain have in common: frozen, strict about extra keys, comparable.
+"""The base of all values of the domain: frozen, comparable, strict about unknown keys.
 
-Input from outside is held to the keys that this version knows. Stored records are not: a process of
-a later version may have written them, and its fields are carried along until it reads them again.
+Input from outside may only have known keys. Stored records may have others: a process of a later
+version may have written them. Unknown fields of a record are kept when it is written again.
 """
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ T = TypeVar("T")
 
 
 PROGRAMS: Final = 2
-"""The number of the last rule below."""
+"""The number of the last rule of `Needs`."""
 
 Needs = Annotated[int, Field(ge=0, le=PROGRAMS)]
-"""Which rules a process has to know to act on a record.
+"""The rules that a process has to know to act on a record, as a number.
 
-A release with a rule that no earlier one may decide without raises the limit, and writes the number
-into the records that follow the rule. Earlier releases then leave those alone, as unreadable.
+A release with a new rule that every decision must follow raises the limit, and writes the number
+into the records that follow the rule. Earlier releases cannot read these records, so they do not
+change them.
 
-1: the digest of an approval is over agent, app, requester and declared parameters too.
-2: a program asks, runs the call itself, and waits only so long for the decision.
+1: the digest of an approval also covers the agent, the app, the requester and the declared
+   parameters.
+2: a program asks, runs the call itself, and waits for the decision for a limited time.
 """
 
 
 class Value(BaseModel):
-    """A frozen pydantic model that refuses keys it does not know.
+    """A frozen pydantic model that refuses unknown keys.
 
-    Its validator is built when it is first used: of the hundred models few are used by a command,
-    and most of the others only as parts of one that is.
+    Its validator is built on first use, because a command uses few of the hundred models.
 
-    What follows from the fields may be a `cached_property`; a copy computes it anew.
+    Values that depend only on the fields may be a `cached_property`; a copy computes them again.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -45,13 +46,13 @@ class Value(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: object) -> None:
-        """Note which properties are cached."""
+        """Collect the names of the cached properties."""
         super().__pydantic_init_subclass__(**kwargs)
         own = (name for name, one in vars(cls).items() if isinstance(one, cached_property))
         cls._cached = (*cls._cached, *own)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with some fields replaced; pydantic would keep what is cached."""
+        """Return a copy with some fields replaced; pydantic would keep the cached properties."""
         copied = super().model_copy(update=update, deep=deep)
         for name in self._cached:
             copied.__dict__.pop(name, None)
@@ -61,11 +62,11 @@ class Value(BaseModel):
 BY_NAME_OR_ALIAS: Final = ConfigDict(
     validate_by_name=True, validate_by_alias=True, serialize_by_alias=True
 )
-"""For models with fields that are called otherwise in records."""
+"""For models with fields that have another name in records."""
 
 
-def held_to(check: Callable[[str], object]) -> AfterValidator:
-    """Return a validator that refuses a text for which a check raises, and changes none."""
+def checked_by(check: Callable[[str], object]) -> AfterValidator:
+    """Return a validator that refuses a text if `check` raises an error, and never changes it."""
 
     def checked(text: str) -> str:
         check(text)
@@ -75,12 +76,12 @@ def held_to(check: Callable[[str], object]) -> AfterValidator:
 
 
 def read_stored(kind: TypeAdapter[T], text: str) -> T:
-    """Return what a stored record holds, with the fields that a later version has added to it.
+    """Return the value of a stored record, with unknown fields of later versions.
 
-    No property or comparison of this version looks at them, and `stored_json` writes them again.
+    This version ignores unknown fields, and `stored_json` writes them again.
 
     Raises:
-        ValidationError: It does not hold what this version can read.
+        ValidationError: This version cannot read the record.
     """
     try:
         return kind.validate_json(text)
@@ -89,20 +90,20 @@ def read_stored(kind: TypeAdapter[T], text: str) -> T:
 
 
 def stored_json(value: BaseModel | Mapping[str, BaseModel], *, exclude: str = "") -> str:
-    """Return a value as it is stored: without defaults, with all fields that it was read with.
+    """Return a value as it is stored: without defaults, with the unknown fields of its record.
 
     Args:
         value: A model, or models by name.
-        exclude: A field that is kept elsewhere.
+        exclude: A field that is stored elsewhere.
     """
     if isinstance(value, BaseModel):
-        # What was read without unknown fields, or was made here, has none anywhere.
+        # Only values that `read_stored` read with unknown fields have any.
         if value.__pydantic_extra__ is None:
             return value.model_dump_json(exclude_defaults=True, exclude={exclude})
         fields: object = _with_unknown(value, _known(value, exclude))
     else:
         fields = {name: _with_unknown(one, _known(one, "")) for name, one in value.items()}
-    # Compact, as pydantic writes it: scripts look for texts in records.
+    # Compact, as pydantic writes it, because Lua scripts search for texts in records.
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
 

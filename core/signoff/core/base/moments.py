@@ -1,6 +1,6 @@
-"""Moments as people say them: ``Friday 17:30``, ``tomorrow 09:00``, ``2026-11-20T17:30+01:00``.
+"""Reads moments as people write them: ``Friday 17:30``, ``2026-11-20T17:30+01:00``.
 
-`moment_text` is the one way in which they are written for people.
+`moment_text` writes them for people.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ _RELATIVE: Final = frozenset({"now", "today", "tomorrow", *_DAYS, *(one[:3] for 
 
 
 def read_moment(text: str, zone: tzinfo, *, now: datetime | None = None) -> datetime:
-    """Return the moment (UTC) that somebody names.
+    """Return the moment (UTC) that a text means.
 
-    The name of a day of the week means its next one, and a time without a day the next such time;
-    a day without a time begins at midnight. ISO 8601 with an offset needs no zone.
+    A day of the week means the next such day, and a time without a day means the next such time. A
+    day without a time means midnight. ISO 8601 with an offset needs no zone.
 
     Args:
-        text: What was said.
-        zone: Where clocks show these times.
-        now: The present, from which days of the week are counted; without one they are refused.
+        text: The text.
+        zone: The time zone of the text.
+        now: The present, from which relative days are counted; without it they are refused.
 
     Raises:
-        ValueError: It is no moment, or one that the clocks of the zone skip.
+        ValueError: The text is not a moment, or the clocks of the zone skip it.
     """
     if now is None:
         if is_relative(text):
-            raise ValueError(f"{text!r} is another moment every week: write it with its date")
-        now = datetime(1970, 1, 1, tzinfo=UTC)  # nothing is counted from it
+            raise ValueError(f"{text!r} depends on the present day: write it with its date")
+        now = datetime(1970, 1, 1, tzinfo=UTC)  # only relative moments need it
     spoken = " ".join(text.lower().split())
     if spoken == "now":
         return now.astimezone(UTC)
@@ -49,16 +49,16 @@ def read_moment(text: str, zone: tzinfo, *, now: datetime | None = None) -> date
 
 
 def moment_text(at: datetime, zone: tzinfo) -> str:
-    """Write a moment as clocks of a zone show it, and name the zone: ``Tue 3 Mar 2026, 15:05 CET``.
+    """Return a moment in local time with the name of its zone: ``Tue 3 Mar 2026, 15:05 CET``.
 
-    Where a zone has no name for its time, the difference to UTC stands there: ``UTC+04``.
+    If the zone has no abbreviation, the difference to UTC replaces it: ``UTC+04``.
     """
     here = in_its_zone(at, zone)
     return f"{here:%a} {here.day} {here:%b %Y, %H:%M} {zone_name(here)}"
 
 
 def in_its_zone(at: datetime, zone: tzinfo) -> datetime:
-    """Return a moment with the clock of a zone; at the ends of the calendar, with that of UTC."""
+    """Return a moment in a time zone; at the ends of the calendar, in UTC."""
     try:
         return at.astimezone(zone)
     except OverflowError:
@@ -66,13 +66,13 @@ def in_its_zone(at: datetime, zone: tzinfo) -> datetime:
 
 
 def zone_name(here: datetime) -> str:
-    """Return what the time of a moment is called: ``CET``, ``UTC+04``."""
+    """Return the abbreviation of a moment's time zone: ``CET``, ``UTC+04``."""
     name = here.tzname() or ""
     return name if name[:1].isalpha() else f"UTC{name}"
 
 
 def is_relative(text: str) -> bool:
-    """Say whether what this means depends on the day on which it is read."""
+    """Say whether the meaning of a text depends on the present day."""
     words = re.findall(r"[a-z]+", text.lower())
     return any(one in _RELATIVE for one in words) or bool(re.fullmatch(r"\s*[\d:]+\s*", text))
 
@@ -85,10 +85,10 @@ def _on(day: str, clock: time, zone: tzinfo, *, now: datetime, text: str) -> dat
         try:
             return in_zone(datetime.combine(date.fromisoformat(day), clock), zone)
         except ValueError as error:
-            raise ValueError(f"{text!r} is no moment: {error}") from error
+            raise ValueError(f"{text!r} is not a moment: {error}") from error
     number = next((at for at, name in enumerate(_DAYS) if day in {name, name[:3]}), None)
     if number is None:
-        raise ValueError(f"{text!r} is no moment: {_EXAMPLES}")
+        raise ValueError(f"{text!r} is not a moment: {_EXAMPLES}")
     first = today + timedelta(days=(number - today.weekday()) % 7)
     return _next(first, timedelta(weeks=1), clock, zone, now)
 
@@ -103,27 +103,27 @@ def _clock(text: str | None, whole: str) -> time:
         hours, _, rest = (text or "0:00").partition(":")
         return time.fromisoformat(f"{int(hours):02}:{rest}")
     except ValueError as error:
-        raise ValueError(f"{whole!r} is no moment: there is no {text} on a clock") from error
+        raise ValueError(f"{whole!r} is not a moment: {text} is not a time of day") from error
 
 
 def _iso(text: str, zone: tzinfo) -> datetime:
     try:
         read = datetime.fromisoformat(text.strip().replace("z", "Z"))
     except ValueError as error:
-        raise ValueError(f"{text!r} is no moment: {_EXAMPLES}") from error
+        raise ValueError(f"{text!r} is not a moment: {_EXAMPLES}") from error
     return read.astimezone(UTC) if read.tzinfo is not None else in_zone(read, zone)
 
 
 def in_zone(shown: datetime, zone: tzinfo) -> datetime:
-    """Return the moment (UTC) at which clocks show this; where they show it twice, the first.
+    """Return the moment (UTC) of a local time; if the clocks show it twice, the first moment.
 
     Raises:
-        ValueError: They skip it.
+        ValueError: The clocks skip this local time.
     """
     try:
         moment = shown.replace(tzinfo=zone, fold=0).astimezone(UTC)
     except OverflowError as error:
-        raise ValueError(f"{shown} is beyond all calendars") from error
+        raise ValueError(f"{shown} is beyond the end of the calendar") from error
     if moment.astimezone(zone).replace(tzinfo=None) != shown:
         raise ValueError(
             f"there is no {shown:%H:%M} on {shown:%Y-%m-%d} in {zone}: the clocks skip it"

@@ -1,7 +1,7 @@
-"""Numbers as people read them: no exponents, no ``.0``, no digits that only binary arithmetic made.
+"""Writes numbers for people: without exponents, ``.0`` and rounding errors of binary arithmetic.
 
-A number that stands for itself is not grouped: it may be a year, an order or an account. Amounts of
-money are grouped, with as many decimals as the currency has (ISO 4217).
+A plain number has no thousands separators, because it may be a year, an order or an account.
+Amounts of money have them, and as many decimals as the currency (ISO 4217).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _THREE_DECIMALS: Final = frozenset({"BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "T
 _CURRENCY: Final = re.compile(r"[A-Za-z]{3}")
 _PLAIN: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,39})(?:\.[0-9]{1,20})?")
 _DIGITS: Final = 15
-"""Decimal digits that a double always keeps (IEEE 754)."""
+"""The decimal digits that a double always preserves (IEEE 754)."""
 
 _MOST_KEPT: Final = 13
 
 
 def number_text(value: float) -> str:
-    """Write a number: 2500 for 2500.0, 1000000000000000000000 for 1e21, 0.3 for 0.1 + 0.2.
+    """Return a number as text: 2500 for 2500.0, 1000000000000000000000 for 1e21, 0.3 for 0.1 + 0.2.
 
-    Digits are left out only where fewer than 14 remain of the 17 that a double may need: then
-    binary arithmetic has made the others. Any other number is written with all of its digits.
+    A double may need 17 digits. If fewer than 14 remain after rounding to 15, the others are
+    rounding errors and are left out. Any other number is written with all of its digits.
     """
     if isinstance(value, bool):
         return json.dumps(value)
@@ -43,20 +43,20 @@ def number_text(value: float) -> str:
 
 
 def is_amount(value: JsonValue) -> bool:
-    """Say whether a value can be an amount of money: a number, or a text that is a plain one."""
+    """Say whether a value can be an amount of money: a number, or the text of a plain number."""
     if isinstance(value, str):
         return _PLAIN.fullmatch(value) is not None
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def amount_text(value: JsonValue, currency: str) -> str:
-    """Write an amount of money without its currency: 2,500.00.
+    """Return an amount of money without its currency: 2,500.00.
 
-    Decimals beyond those of the currency stay: nothing is rounded.
+    Further decimals than those of the currency are kept: nothing is rounded.
 
     Args:
-        value: What `is_amount` takes.
-        currency: Its code (ISO 4217).
+        value: A value for which `is_amount` is true.
+        currency: The code of the currency (ISO 4217).
     """
     amount = Decimal(value) if isinstance(value, str) else _decimal(value)
     exponent = amount.as_tuple().exponent
@@ -65,7 +65,7 @@ def amount_text(value: JsonValue, currency: str) -> str:
 
 
 def money_text(value: JsonValue, currency: str) -> str:
-    """Write an amount of money: 2,500.00 EUR."""
+    """Return an amount of money with its currency: 2,500.00 EUR."""
     return f"{amount_text(value, currency)} {currency.upper()}"
 
 
@@ -81,7 +81,7 @@ def is_currency(value: JsonValue) -> bool:
 
 
 def json_text(value: JsonValue) -> str:
-    """Write a value as JSON, with its numbers as `number_text` writes them."""
+    """Return a value as JSON text, with numbers as in `number_text`."""
     match value:
         case bool() | None | str():
             return json.dumps(value, ensure_ascii=False)
@@ -95,12 +95,12 @@ def json_text(value: JsonValue) -> str:
 
 
 def _decimal(value: JsonValue) -> Decimal:
-    """Return a number without trailing zeros behind the point, and without digits of its making."""
+    """Return a number without trailing zeros after the point, and without rounding errors."""
     if not isinstance(value, float):
         return Decimal(str(value))
     exact = Decimal(repr(value))
     if value.is_integer():
-        # Also -0.0: people read it as 0.
+        # This also turns -0.0 into 0.
         return Decimal(int(exact))
     rounded = Decimal(f"{value:.{_DIGITS}g}").normalize()
     kept = rounded if len(rounded.as_tuple().digits) <= _MOST_KEPT else exact

@@ -1,7 +1,7 @@
-"""Numbers as people write them, read only where they can mean one thing.
+"""Reads numbers as people write them, if they can mean only one value.
 
-"1,000" is a thousand to one reader and one to the next, and so is "1.000"; an approved amount must
-not depend on who reads it. Such text is refused, as are currency signs, exponents and the like.
+"1,000" and "1.000" mean a thousand to some readers and one to others. An approved amount must not
+depend on the reader, so such text is refused, and so are currency signs and exponents.
 """
 
 
@@ -12,13 +12,12 @@ def split_number(digits: str) -> tuple[str, str] | None:
         digits: ASCII digits with commas and points, without a sign.
 
     Returns:
-        The units and the decimals (empty where there are none), or None where the text is no number
-        or can be read as two.
+        The units and the decimals ("" for none); None if the text is not a number or is ambiguous.
     """
     if not digits.isascii():
         return None
     for mark in " '":
-        # Nobody writes decimals with these: 1 234,5 and 1'234.5 mean one thing each.
+        # These only separate thousands, so 1 234,5 and 1'234.5 are unambiguous.
         if mark in digits:
             return _split_spaced(digits, mark)
     marks = [mark for mark in digits if not mark.isdigit()]
@@ -30,7 +29,7 @@ def split_number(digits: str) -> tuple[str, str] | None:
     if marks.count(last) > 1:
         groups, decimals = digits.split(last), ""
     else:
-        # A mark that occurs once begins the decimals; those before it must be the other mark.
+        # A mark that occurs once begins the decimals; only the other mark may come before it.
         grouped, _, decimals = digits.rpartition(last)
         groups = grouped.split("," if last == "." else ".")
         if not decimals:
@@ -50,7 +49,7 @@ def _split_spaced(digits: str, mark: str) -> tuple[str, str] | None:
 
 
 def is_ambiguous(digits: str) -> bool:
-    """Say whether one comma or point stands where it could group thousands or begin decimals."""
+    """Say whether a comma or point may separate thousands or begin the decimals."""
     for mark in ",.":
         head, found, tail = digits.partition(mark)
         if found and head.isdigit() and tail.isdigit():

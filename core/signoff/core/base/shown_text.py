@@ -1,8 +1,8 @@
-"""Texts of agents and people as they are shown: all of them, and nothing hidden in them.
+"""Shows texts of agents and people completely, with nothing hidden in them.
 
-What was written is kept as it is and never changed. It is made harmless where it is shown: what
-cannot be seen, what turns the direction of the text, and what only looks like another letter is
-written as an escape, so that a person sees what a program will get.
+The stored text never changes. When it is shown, invisible characters, characters that change the
+direction of the text, and letters that only look like others are written as escapes. So people see
+exactly what a program gets.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from signoff.core.base.numbers import json_text
 
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _BLANK: Final = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
-"""Letters and marks by their category, and nothing at all on the screen."""
+"""Letters and marks, by their category, that are invisible."""
 
 _SELECTORS: Final = "\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _HIDING: Final = re.compile(f"[{_BLANK}{_SELECTORS}]")
 
 _PREPENDED: Final = frozenset("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u08e2\U000110bd")
-"""Signs of Arabic numbers: format characters that are seen."""
+"""Signs of Arabic numbers: format characters that are visible."""
 
 _JOINERS: Final = frozenset("\u200b\u200c\u200d")
 _DIRECTION: Final = frozenset("\u061c\u200e\u200f")
@@ -33,7 +33,7 @@ _FLAG: Final = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a
 """The flag of England, Scotland, …: the only use of tag characters (Unicode TS 51)."""
 
 _JOINED: Final = ("CJK ", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "YI ")
-"""Letters without case that are never joined."""
+"""The beginnings of the names of letters without case that are never joined."""
 
 _MOST_MARKS: Final = 8
 _PILE: Final = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0]{9,}")
@@ -45,14 +45,14 @@ _VIRAMA: Final = 9
 
 
 def shown(value: JsonValue, in_use: frozenset[str] = frozenset()) -> str:
-    """Write a value so that a person sees all of it.
+    """Return a value as text in which a person sees all of it.
 
-    Characters that do not print or that change the direction of the text (a right-to-left override
-    can make "gpj.exe" read "exe.jpg") are written as escapes, and so are the letters of a word that
-    pretends to be another one. Nothing is left out. Numbers are written as people do.
+    Characters that do not print or that change the direction of the text are written as escapes: a
+    right-to-left override can make "gpj.exe" read "exe.jpg". So are lookalike letters. Nothing is
+    left out. Numbers are written by `json_text`.
 
     Args:
-        value: A text, or whatever is JSON.
+        value: A text, or any JSON.
         in_use: The scripts of the texts around it; see `scripts_in_use`.
     """
     text = value if isinstance(value, str) else json_text(value)
@@ -68,7 +68,7 @@ def one_line(text: str, in_use: frozenset[str] = frozenset()) -> str:
 
 
 def unbroken(text: str) -> str:
-    """Return text that is `shown` already without line breaks."""
+    """Return text without line breaks; the text has passed `shown` before."""
     return " ".join(text.split())
 
 
@@ -79,10 +79,10 @@ def shortened(text: str, most: int) -> str:
 
 
 def visible(text: str) -> str:
-    """Return text in which what cannot be seen is written as escapes; line ends and tabs stay.
+    """Return text in which invisible characters are escapes; line ends and tabs stay.
 
-    Joiners, selectors and marks of direction stay where ordinary text has them: inside of emoji,
-    and between letters of scripts that need them.
+    Joiners, selectors and marks of direction stay where ordinary text has them: inside emoji, and
+    between letters of scripts that need them.
     """
     hidden = {} if _is_ordinary(text) else dict(_hidden(text))
     if not hidden:
@@ -91,11 +91,11 @@ def visible(text: str) -> str:
 
 
 def warnings_about(texts: Iterable[str], in_use: frozenset[str]) -> tuple[str, ...]:
-    """Say in sentences what of some texts was written as escapes, and why; the first few of them.
+    """Return sentences about the characters that `shown` writes as escapes; the first few of them.
 
     Args:
-        texts: As they were written, not as they are shown.
-        in_use: The scripts that they are plainly written in; see `scripts_in_use`.
+        texts: The original texts.
+        in_use: The scripts of the texts; see `scripts_in_use`.
     """
     found: dict[str, None] = {}
     for text in (one for one in texts if not _is_ordinary(one)):
@@ -107,12 +107,12 @@ def warnings_about(texts: Iterable[str], in_use: frozenset[str]) -> tuple[str, .
 
 
 def _is_ordinary(text: str) -> bool:
-    """Say quickly that a text is plain ASCII, as most of it is: it hides nothing."""
+    """Say whether a text is printable ASCII, which hides nothing: a quick check."""
     return text.isascii() and text.isprintable()
 
 
 def _hidden(text: str) -> Iterable[tuple[int, str]]:
-    """Yield what of a text cannot be seen, with its place."""
+    """Yield the position of each invisible character, and the character."""
     suspects = {one for one in set(text) if not _prints(one)}
     flags = {at for one in _FLAG.finditer(text) for at in range(*one.span())} if suspects else set()
     for at, char in enumerate(text) if suspects else ():
@@ -148,19 +148,19 @@ def _about_word(one: Lookalike) -> str:
 def _about_hidden(text: str) -> Iterable[str]:
     for char in dict.fromkeys(char for _, char in _hidden(text)):
         name = unicodedata.name(char, "a control character").lower()
-        yield f"{_escape(char)} stands for what cannot be seen: {name}."
+        yield f"{_escape(char)} stands for an invisible character: {name}."
 
 
 def _prints(char: str) -> bool:
-    """Say whether a character is seen wherever it stands."""
+    """Say whether a character is always visible."""
     if char in "\n\t" or char in _PREPENDED or "\U0001f000" <= char <= "\U0001faff":
-        # Emoji that are newer than this Python are seen as well.
+        # Emoji that are newer than this Python are visible as well.
         return True
     return unicodedata.category(char) not in _UNSEEN and not _HIDING.match(char)
 
 
 def _may_stand(char: str, at: int, text: str) -> bool:
-    """Say whether a character that cannot be seen does there what it is for."""
+    """Say whether an invisible character has its ordinary use at a position."""
     before, after = text[at - 1 : at] if at else "", text[at + 1 : at + 2]
     if char in _JOINERS:
         return _may_join(before, after)
@@ -170,9 +170,9 @@ def _may_stand(char: str, at: int, text: str) -> bool:
 
 
 def _may_join(before: str, after: str) -> bool:
-    """Say whether a joiner has anything to join: two emoji, or letters of a script that has some.
+    """Say whether a joiner stands between two emoji, or between letters of a script with joiners.
 
-    https://www.rfc-editor.org/rfc/rfc5892#appendix-A, and Unicode TS 51 for emoji.
+    See https://www.rfc-editor.org/rfc/rfc5892#appendix-A, and Unicode TS 51 for emoji.
     """
     if not (before and after):
         return False
@@ -190,7 +190,7 @@ def _is_joined(char: str) -> bool:
 
 
 def _may_select(char: str, before: str, after: str) -> bool:
-    """Say whether a variation selector has anything to select a form of: an emoji, a letter."""
+    """Say whether a variation selector follows a character with several forms: emoji, letters."""
     if not before or char in _BLANK:
         return False
     if char in "\ufe0e\ufe0f":

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import ConfigDict, Field, model_validator
 
-from signoff.core.base.model import Value, held_to
+from signoff.core.base.model import Value, checked_by
 
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _SPELLED: Final = re.compile(
@@ -117,9 +117,9 @@ def _known_holidays(code: str) -> bool:
     return not code or bool(free_days(code, 2026))  # the year does not matter
 
 
-Hours = Annotated[str, Field(max_length=200), held_to(window)]
-TimeZone = Annotated[str, Field(max_length=64), held_to(zone)]
-Holidays = Annotated[str, Field(max_length=16), held_to(_known_holidays)]
+Hours = Annotated[str, Field(max_length=200), checked_by(window)]
+TimeZone = Annotated[str, Field(max_length=64), checked_by(zone)]
+Holidays = Annotated[str, Field(max_length=16), checked_by(_known_holidays)]
 
 
 class Absence(Value):

@@ -143,6 +143,7 @@ class LexiconFile(_Table):
     """The content of one file."""
 
     language: str
+    negations: tuple[str, ...] = ()
     umlauts: bool = False
     parts: dict[str, str]
     answers: _Answers
@@ -227,6 +228,14 @@ def stems() -> dict[str, tuple[str, ...]]:
     """Return the beginnings of words in the names of tools that show the topic, by topic."""
     text = resources.files(__package__).joinpath("topics.toml").read_text("utf-8")
     return {name: tuple(words) for name, words in tomllib.loads(text).items()}
+
+
+@lru_cache
+def negations() -> frozenset[str]:
+    """Return the words, as tokens, that negate in any language: "not", "nicht"."""
+    return frozenset(
+        token for one in languages() for word in one.file.negations for token in phrase_tokens(word)
+    )
 
 
 def is_true(word: str) -> bool:

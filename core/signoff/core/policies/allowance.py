@@ -1,4 +1,4 @@
-"""How many calls a policy allows without asking anybody: ``"20/h"``."""
+"""The number of calls that a policy allows without asking anybody: ``"20/h"``."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Rate:
     """A number of calls in any period of this length.
 
     Attributes:
-        count: How many calls, from 1 to 10,000.
-        period: The length of the period; it slides, and does not begin on the hour.
+        count: The number of calls, from 1 to 10,000.
+        period: The length of the sliding period.
     """
 
     count: int
     period: timedelta
 
     def __str__(self) -> str:
-        """Write it the way `parse_rate` reads it: ``20/h``, ``5/10m``."""
+        """Return text that `parse_rate` reads: ``20/h``, ``5/10m``."""
         period = format_duration(self.period)
         return f"{self.count}/{period[1:] if re.fullmatch('1[a-z]', period) else period}"
 
@@ -38,7 +38,7 @@ def parse_rate(value: object) -> Rate:
     """Read ``"20/h"``, ``"100/d"`` or ``"5/10m"``.
 
     Raises:
-        ValueError: It is no rate, or a count or period that cannot be.
+        ValueError: It is not a rate, or the count or the period is out of range.
     """
     if isinstance(value, Rate):
         return value
@@ -48,7 +48,7 @@ def parse_rate(value: object) -> Rate:
     period = parse_duration(found[2] if found[2][0].isdigit() else f"1{found[2]}")
     count = int(found[1])
     if not isinstance(period, timedelta) or not timedelta(seconds=1) <= period:
-        raise ValueError(f"{value!r} is for less than a second: write it like 20/h")
+        raise ValueError(f"{value!r} has a period of less than a second: write it like 20/h")
     if not 1 <= count <= _MOST:
         raise ValueError(f"{value!r} is not between 1 and {_MOST:,} calls")
     return Rate(count, period)
@@ -60,14 +60,14 @@ RateText = Annotated[
     PlainSerializer(str, return_type=str),
     WithJsonSchema({"type": "string", "examples": ["20/h", "100/d", "5/10m"]}),
 ]
-"""A `Rate` in settings and records, written as a text."""
+"""A `Rate` in settings and records, as text."""
 
 
 class Allowance(Value):
     """The calls that one policy has allowed within its period.
 
     Attributes:
-        used: When each was allowed, the oldest first: milliseconds since 1970 (UTC).
+        used: When each call was allowed, the oldest first: milliseconds since 1970 (UTC).
     """
 
     used: tuple[int, ...] = ()

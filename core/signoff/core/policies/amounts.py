@@ -1,4 +1,4 @@
-"""Amounts of money among the values of a request, written with their currency."""
+"""Writes the amounts of money in a request with their currency."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from signoff.core.policies.titles import currency_of, read_currency
 
 
 class Amounts:
-    """Which values of a request are amounts of money, and in which currency.
+    """The amounts of money in a request.
 
     Args:
-        money: As a policy says it; see `signoff.core.policies.policy.Rules`.
-        args: The arguments, without what is hidden: some of them name a currency.
+        money: The `money` of the policy; see `signoff.core.policies.policy.Rules`.
+        args: The arguments, with hidden values masked; some of them name a currency.
     """
 
     def __init__(self, money: Mapping[str, str], args: Mapping[str, JsonValue]) -> None:
         self._money, self._args = money, args
 
     def currency(self, *path: str) -> str:
-        """Return the currency of what stands at a path, "" where it is no amount, or not known."""
+        """Return the currency of the value at a path, "" if it is not an amount or is unknown."""
         named = next((one for one in self._money if is_named(path, (one,))), None)
         return "" if named is None else currency_of(read_currency(self._money[named]), self._args)
 
@@ -33,9 +33,9 @@ class Amounts:
         return self._written((name,), value) if self._money else value
 
     def start(self, name: str, value: JsonValue) -> JsonValue:
-        """Return what a field of a form starts as, so that an answer may say it in the same way.
+        """Return the initial value of a form field as text that is valid in an answer.
 
-        Grouping that a reader could take for decimals is left out; see `split_number`.
+        Thousands separators that could be read as a decimal mark are left out; see `split_number`.
         """
         currency = self.currency(name)
         if not currency or not isinstance(value, int | float) or not (is_amount(value) and value):

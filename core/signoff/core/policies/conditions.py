@@ -1,8 +1,7 @@
 """The expressions in the settings: CEL over the facts of one tool call or one decision.
 
 The language is Google's Common Expression Language (https://cel.dev), evaluated by the
-`common-expression-language` package: it terminates, does no I/O and is pure, which is why the
-core may use it.
+`common-expression-language` package. It terminates and is pure, so the core may use it.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from signoff.core.base.errors import ConditionError
 from signoff.core.directory.hours import zone
 from signoff.core.policies.condition_cost import MOST, cost
 
-# The package imports its own terminal program, with prompt_toolkit: 8 MB and a tenth of a second of
-# each process and command.
+# The package imports its terminal program with prompt_toolkit, which costs each process 8 MB and a
+# tenth of a second.
 sys.modules.setdefault("cel.cli", ModuleType("cel.cli"))
 import cel  # noqa: E402 -- see above
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from cel import Program
 
 NAMES = ("app", "agent", "tool", "args", "user")
-"""The names that are known of a call: four strings, and `args`, a map."""
+"""The facts of a call: four strings, and `args`, a map."""
 
 POLICY_NAMES = (*NAMES, "now")
 """The names that `when`, `ceiling` and `second_step` of a policy can use; see `clock`."""
@@ -40,7 +39,7 @@ LIMIT_NAMES = (*NAMES, "limit")
 """The names that `until` can use: `limit` is a map of the limits of the person who approves."""
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-"""What `now.weekday` can be."""
+"""The values of `now.weekday`."""
 
 _MAPS = frozenset({"args", "result", "values", "proposal", "limit"})
 _FLAGS = frozenset({"approved"})
@@ -48,7 +47,7 @@ _FLAGS = frozenset({"approved"})
 _TYPES = frozenset(
     {"bool", "bytes", "double", "int", "list", "map", "null_type", "optional", "string", "uint"}
 )
-"""Names that CEL itself gives a meaning, as in ``type(args.amount) == int``."""
+"""Names that CEL defines, as in ``type(args.amount) == int``."""
 
 _BOUND = re.compile(r"\(\s*([A-Za-z_][A-Za-z0-9_]*)\s*,")
 _QUOTED = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'")
@@ -74,7 +73,7 @@ _TEXT = re.compile(r"\"([^\"]*)\"|'([^']*)'")
 
 
 def clock(moment: datetime, time_zone: str) -> dict[str, JsonValue]:
-    """Return what `now` stands for in conditions: a moment as clocks in a time zone show it.
+    """Return the value of `now` in conditions: a moment in local time.
 
     Returns:
         ``weekday`` ("Mon" … "Sun"), ``date`` ("2026-11-20"), ``hour`` (0 to 23), ``minute``,
@@ -107,7 +106,7 @@ def limits_in(source: str) -> tuple[str, ...]:
 
 
 def reads_clock(source: str) -> bool:
-    """Say whether an expression depends on the time of day or the day."""
+    """Say whether an expression uses `now`."""
     try:
         return bool(source) and "now" in _compiled(source).variables()
     except ConditionError:
@@ -119,17 +118,17 @@ def check(source: str, names: Sequence[str] = NAMES, *, gives: type = bool) -> N
 
     Args:
         source: The expression.
-        names: What it can use.
-        gives: What it has to give: true or false, or a map.
+        names: The names that it can use.
+        gives: The type of its result: true or false, or a map.
 
     Raises:
-        ConditionError: It does not parse, uses a name that is not one of these, or gives
-            something else.
+        ConditionError: It does not parse, uses another name, or its result has another type.
     """
     program = _compiled(source)
     if unknown := _unknown_names(source, program, names):
         raise ConditionError(
-            f"{source!r} uses {unknown[0]!r}, which is not there. The names are {', '.join(names)}."
+            f"{source!r} uses {unknown[0]!r}, which does not exist. The names are "
+            f"{', '.join(names)}."
         )
     _check_now(source)
     sample: dict[str, JsonValue] = {
@@ -140,7 +139,7 @@ def check(source: str, names: Sequence[str] = NAMES, *, gives: type = bool) -> N
     try:
         result = program.execute(sample)
     except KeyError:
-        return  # an argument that only some tools have: decided when a call is there
+        return  # an argument that only some tools have
     except (RuntimeError, NameError) as error:
         if "ndefined variable" in str(error) or "ndeclared reference" in str(error):
             raise ConditionError(
@@ -155,12 +154,12 @@ def check(source: str, names: Sequence[str] = NAMES, *, gives: type = bool) -> N
 
 
 def _check_now(source: str) -> None:
-    """Refuse what can never be true of `now`."""
+    """Refuse comparisons with `now` that can never be true."""
     known = clock(_SOME_MOMENT, "UTC")
     for name in _OF_NOW.findall(source):
         if name not in known:
             raise ConditionError(
-                f"{source!r} uses now.{name}, which is not there. There are "
+                f"{source!r} uses now.{name}, which does not exist. There are "
                 f"{', '.join(f'now.{one}' for one in known)}."
             )
     for compared in _WEEKDAY.findall(source):
@@ -173,9 +172,9 @@ def _check_now(source: str) -> None:
 
 
 def _unknown_names(source: str, program: Program, names: Sequence[str]) -> list[str]:
-    """Return what an expression reads and no call has.
+    """Return the names in an expression that no call has.
 
-    Running it on a sample does not find all of them: `x == 1 && args.y` ends at `args.y`.
+    Evaluating a sample does not find all of them: `x == 1 && args.y` ends at `args.y`.
     """
     # `args.items.exists(item, item > 1)`: the macros bind their first argument.
     bound = set(_BOUND.findall(source))
@@ -183,13 +182,11 @@ def _unknown_names(source: str, program: Program, names: Sequence[str]) -> list[
 
 
 def holds(source: str, facts: Mapping[str, JsonValue]) -> bool:
-    """Say whether an expression is true of these facts.
-
-    An argument that this tool does not have makes it false.
+    """Say whether an expression is true for these facts; false if an argument is missing.
 
     Raises:
-        ConditionError: It cannot be evaluated on these facts, for instance because an argument
-            has another type; the caller then asks the default approver rather than guess.
+        ConditionError: It cannot be evaluated on these facts, for example because an argument has
+            another type. The default approver is then asked.
     """
     try:
         result = value(source, facts)
@@ -201,10 +198,7 @@ def holds(source: str, facts: Mapping[str, JsonValue]) -> bool:
 
 
 def covers(until: str, facts: Mapping[str, JsonValue], limits: Mapping[str, float]) -> bool:
-    """Say whether limits reach as far as the `until` of a level wants.
-
-    What cannot be evaluated is not covered.
-    """
+    """Say whether limits fulfil the `until` of a level; false if it cannot be evaluated."""
     try:
         return not until or holds(until, {**facts, "limit": dict(limits)})
     except ConditionError:
@@ -212,15 +206,16 @@ def covers(until: str, facts: Mapping[str, JsonValue], limits: Mapping[str, floa
 
 
 def value(source: str, facts: Mapping[str, JsonValue]) -> JsonValue:
-    """Return what an expression gives.
+    """Return the result of an expression.
 
     Raises:
-        KeyError: It uses an argument that is not there.
+        KeyError: It uses a missing argument.
         ConditionError: It cannot be evaluated on these facts, or would take too long on them.
     """
     if cost(source, facts) > MOST:
         raise ConditionError(
-            f"{source!r} is not evaluated on this call: with so many values it would take too long."
+            f"{source!r} is not evaluated on this call: it has too many values, and would take too "
+            "long."
         )
     name, wanted = _first(source)
     if name and isinstance(found := facts.get(name), str) and found != wanted:
@@ -238,8 +233,8 @@ def value(source: str, facts: Mapping[str, JsonValue]) -> JsonValue:
 def _first(source: str) -> tuple[str, str]:
     """Return the name and the text of ``tool == "refund" && …``, which is false for other tools.
 
-    Most policies begin so, and most calls meet most policies only to be told that: CEL need not be
-    run for it. The name is "" for any other expression.
+    Most policies begin like this, so CEL does not have to run for most calls. The name is "" for
+    any other expression.
     """
     found, plain = _FIRST.match(source), _QUOTED.sub("", source)
     if found is None or any(sign in plain for sign in ("||", "?", "//")):
@@ -249,13 +244,13 @@ def _first(source: str) -> tuple[str, str]:
 
 
 def _why(source: str, facts: Mapping[str, JsonValue], error: Exception) -> str:
-    """Say in one line of plain words why an expression cannot be evaluated on a call."""
+    """Return why an expression cannot be evaluated on a call, in one line of plain words."""
     text = _QUOTED.sub('""', source)
     for left, right in _COMPARED.findall(text):
         kinds = [_kind(one, facts) for one in (left, right)]
         for name, kind, other in ((left, *kinds), (right, *reversed(kinds))):
             if other == "a number" and kind not in {"", "a number"}:
-                return f"{name} is {kind}, a number is wanted"
+                return f"{name} is {kind}, but must be a number"
     told = [
         f"{name} is {kind}"
         for name in dict.fromkeys(_PATH.findall(text))
@@ -268,7 +263,7 @@ def _why(source: str, facts: Mapping[str, JsonValue], error: Exception) -> str:
 
 
 def _kind(name: str, facts: Mapping[str, JsonValue]) -> str:
-    """Say what sort of value a name stands for, "" where it stands for none."""
+    """Return the type of a name's value in words, "" if it has no value."""
     if name[0].isdigit():
         return "a number"
     found: JsonValue = dict(facts)

@@ -1,4 +1,4 @@
-"""The versions of policies: which text was in force from when on, and what changed in it."""
+"""The versions of policies: when each became effective, and what it changed."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from signoff.core.base.model import Value
 from signoff.core.policies.policy import Fallback, Policy
 
 ORDER: Final = "[[policies]]"
-"""Stands for the order of the policies: the first that matches rules."""
+"""The name under which the order of the policies is stored. The first that matches applies."""
 
 DEFAULT: Final = "default"
 
 
 class PolicyVersion(Value):
-    """One text of one policy.
+    """One version of a policy.
 
     Attributes:
-        policy: The name of the policy; `ORDER` for the order of all.
-        version: See `Routing.version`; "" where the policy was taken out.
-        at: From when on, as the ledger knows it (UTC).
-        by: Which user has started the process that has loaded it, and where.
-        content: What it says, without what only repeats a default.
+        policy: The name of the policy; `ORDER` for the order of all policies.
+        version: See `Routing.version`; "" if the policy was removed.
+        at: When the ledger first knew it (UTC).
+        by: The user and the host of the process that loaded it.
+        content: The settings without those that only repeat a default.
     """
 
     policy: str
@@ -45,14 +45,14 @@ def fresh_versions(
     now: datetime,
     by: str,
 ) -> tuple[PolicyVersion, ...]:
-    """Return the versions that settings have and a history does not end with.
+    """Return the versions in the settings that differ from the latest ones in a history.
 
     Args:
-        history: What is known, the oldest first.
-        policies: Of the settings, in their order.
-        fallback: The default.
+        history: The known versions, the oldest first.
+        policies: The policies of the settings, in order.
+        fallback: The default of the settings.
         now: The present.
-        by: Who has loaded them.
+        by: The user and the host of the process that loaded the settings.
     """
     latest = {one.policy: one for one in history}
     order: dict[str, JsonValue] = {"order": [one.name for one in policies]}
@@ -70,7 +70,7 @@ def fresh_versions(
 
 
 def changed(before: PolicyVersion | None, after: PolicyVersion) -> tuple[str, ...]:
-    """Return the keys that a version says otherwise than the one before it."""
+    """Return the keys that differ between a version and the one before it."""
     was = before.content if before is not None else {}
     names = dict.fromkeys([*after.content, *was])
     return tuple(name for name in names if was.get(name) != after.content.get(name))

@@ -33,10 +33,10 @@ Quorum = Annotated[int, Field(ge=1, le=1000)] | Literal["all", "majority"] | Sha
 
 
 class Order(StrEnum):
-    """When each approver is asked."""
+    """The order in which approvers are asked."""
 
     ANY = "any"
-    """All are asked at once, and answer in any order."""
+    """All are asked at the same time, and answer in any order."""
     SEQUENCE = "sequence"
     """One is asked after another, in the order of `ask`."""
 
@@ -66,7 +66,7 @@ def _reminders(value: object) -> object:
     if not isinstance(value, str):
         return value
     if not value.startswith(_EVERY):
-        raise ValueError(f'{value!r} is no list of durations; write ["1h", "3h"] or "every 4h"')
+        raise ValueError(f'{value!r} is not a list of durations; write ["1h", "3h"] or "every 4h"')
     every = parse_span(value.removeprefix(_EVERY).strip())
     found = []
     for times in range(1, MOST_REMINDERS + 1):
@@ -94,7 +94,7 @@ def _informable(value: tuple[str, ...]) -> tuple[str, ...]:
     for one in value:
         if one == MANAGERS or one.startswith("asked."):
             raise ValueError(
-                f"{one} are people who are asked one after the other: inform people by their ids, "
+                f"{one} means other people at each level: inform people by their ids, "
                 "requester.manager, a queue, a schedule or a Slack group"
             )
     return value
@@ -105,7 +105,7 @@ Informed = Annotated[tuple[str, ...], AfterValidator(_informable), Field(max_len
 
 
 class Asking(Value):
-    """How people are asked, and what their answers come to.
+    """How people are asked, and how their answers are counted.
 
     Attributes:
         within: The time from the start of a level to its end: ``"30m"``, ``"4h"``, ``"2d"``. ``"4h
@@ -115,20 +115,20 @@ class Asking(Value):
             ``["1h", "3h"]``, or ``"every 4h"``, at most 20 times.
         quorum: How many approvals are needed: a number, ``"all"``, ``"majority"`` or a share such
             as ``"60%"`` of the approvers. A number is not lowered if fewer people can be asked.
-        order: Whether all are asked at once, or one after another.
+        order: Whether all are asked at the same time, or one after another.
         veto: Whether one rejection ends the request. Otherwise it is rejected when the quorum can
             no longer be reached.
         reasons: The decisions that need a reason.
-        channels: How people are asked: ``email``, ``slack`` or your own channels; all that are
-            listed. If it is empty, people with a Slack id are asked in Slack, if it is set up, and
-            everybody else by mail.
+        channels: The channels in which each person is asked: ``email``, ``slack`` or your own
+            channels. If it is empty, people with a Slack id are asked in Slack, if it is set up,
+            and everybody else by mail.
         slack_channel: The id of a Slack channel, ``C012AB3CD``, for one common card instead of one
             to each approver.
         slack_group: The id of a Slack user group, ``S012AB3CD``, that this card mentions.
         until: A CEL expression over app, agent, tool, args, user and `limit`, the limits of
             the approver: ``"limit.expenses >= args.amount"``. The managers above the person in
-            `ask` are asked one after another, until it is true of one who has approved.
-        urgent: Whether cards and reminders are sent at once: outside of working hours too, and
+            `ask` are asked one after another, until it is true for one who has approved.
+        urgent: Whether cards and reminders are sent immediately: also outside of working hours, and
             never in a bundle.
     """
 
@@ -146,11 +146,11 @@ class Asking(Value):
 
 
 class Group(Value):
-    """One of several groups that are asked side by side and all have to approve.
+    """One of several groups that are asked at the same time and must all approve.
 
     Attributes:
-        ask: Whom to ask; see the `ask` of a level.
-        quorum: How many of them have to approve.
+        ask: The approvers; see the `ask` of a level.
+        quorum: How many of them must approve.
     """
 
     ask: tuple[str, ...] = Field(min_length=1)
@@ -170,11 +170,11 @@ def form_fault(asking: Asking, ask: tuple[str, ...], groups: tuple[Group, ...]) 
 
 def _groups_fault(asking: Asking, ask: tuple[str, ...], groups: tuple[Group, ...]) -> str:
     if groups and ask:
-        return "all_of stands beside ask: ask for these people in a group of their own"
+        return "all_of cannot be set beside ask: ask for these people in a separate group"
     if groups and asking.order is Order.SEQUENCE:
-        return 'all_of asks everybody at once: take order = "sequence" out'
+        return 'all_of asks everybody at the same time: take order = "sequence" out'
     if groups and "quorum" in asking.model_fields_set and asking.quorum != 1:
-        return "with all_of each group has its quorum: set it there"
+        return "with all_of each group has its own quorum: set it there"
     if groups and asking.until:
         return "with until one person is asked at a time: take all_of out"
     return ""
@@ -182,7 +182,7 @@ def _groups_fault(asking: Asking, ask: tuple[str, ...], groups: tuple[Group, ...
 
 def _chain_fault(asking: Asking, ask: tuple[str, ...], groups: tuple[Group, ...]) -> str:
     if any(MANAGERS in group.ask for group in groups):
-        return f"{MANAGERS} are asked one after the other: take it out of all_of"
+        return f"{MANAGERS} are asked one after another: take it out of all_of"
     key = "until" if asking.until else MANAGERS if MANAGERS in ask else ""
     if not key or not ask:
         return ""
@@ -214,12 +214,12 @@ class Level(Asking):
             ``requester.managers`` (all up to the top, as phases), ``asked.manager`` (of the people
             asked at the level before), ``queue:NAME``, ``schedule:NAME``,
             ``slack-group:S012AB3CD``. They are resolved when the level starts.
-        all_of: Groups that are asked side by side, in place of `ask`; each must approve. People in
-            several groups count in each.
+        all_of: Groups that are asked at the same time, instead of `ask`; each must approve. People
+            in several groups count in each.
         earlier: Whether approvers of earlier levels may still answer.
-        phase: The phase of this level, such as ``"manager"`` or ``"board"``. Levels of a phase
-            stand together. Each phase must approve before the next one is asked.
-        inform: People who are told, besides those of the policy, from when this level starts.
+        phase: The phase of this level, such as ``"manager"`` or ``"board"``. Levels of a phase are
+            adjacent. Each phase must approve before the next one is asked.
+        inform: Further people who are notified from the start of this level on.
     """
 
     model_config = BY_NAME_OR_ALIAS

@@ -1,4 +1,4 @@
-"""Which policy a call meets, and why those before it do not."""
+"""Finds the policy that matches a call, and explains why others do not."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ class Match(StrEnum):
     """The result of checking a call against a policy's condition."""
 
     MATCHES = "matches"
-    """It is true: this policy rules."""
+    """It is true: this policy applies."""
     NO = "no"
-    """It is false, or about an argument that this call does not have."""
+    """It is false, or uses an argument that this call does not have."""
     ERROR = "error"
     """It cannot be evaluated: the search ends, and the default is asked."""
 
 
 class Considered(Value):
-    """One policy that was looked at.
+    """The result of one policy.
 
     Attributes:
-        policy: Its name.
-        when: Its condition, "" where it matches every call.
+        policy: The name of the policy.
+        when: Its condition, "" if it matches every call.
         verdict: The result.
-        why: In words, what the condition saw.
+        why: The values that the condition uses, or the error, in words.
     """
 
     policy: str
@@ -48,11 +48,11 @@ class Considered(Value):
 
 
 class Conditional(Protocol):
-    """What has a name and a condition: a policy."""
+    """A policy, as far as its condition needs it."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         ...
 
     @property
@@ -62,29 +62,30 @@ class Conditional(Protocol):
 
     @property
     def time_zone(self) -> str:
-        """Where the clock stands that `now` shows."""
+        """The time zone of `now`."""
         ...
 
 
 def facts_at(facts: Mapping[str, JsonValue], now: datetime, time_zone: str) -> dict[str, JsonValue]:
-    """Return what the expressions of a policy see of a call: its facts, and the clock."""
+    """Return the names that a policy's expressions can use: the facts of the call and `now`."""
     return Weighed({**facts, "now": conditions.clock(now, time_zone)})
 
 
 def consider(
     policies: Iterable[Conditional], facts: Mapping[str, JsonValue], now: datetime
 ) -> tuple[Considered, ...]:
-    """Hold a call to policies in their order, until one matches or cannot be evaluated.
+    """Check a call against policies in order, until one matches or cannot be evaluated.
 
-    Guessing on after an error would let a badly typed argument reach a weaker policy.
+    If the search went on after an error, an argument of the wrong type could lead to a weaker
+    policy.
 
     Args:
-        policies: In order.
-        facts: What is known of the call; see `signoff.core.policies.policy.Facts`.
+        policies: The policies, in order.
+        facts: The facts of the call; see `signoff.core.policies.policy.Facts`.
         now: The present (UTC).
 
     Returns:
-        Those that were looked at; only the last can be more than a no.
+        The results of the policies that were checked; only the last can differ from `Match.NO`.
     """
     found: list[Considered] = []
     for policy in policies:
@@ -98,7 +99,7 @@ def consider(
 def weigh(policy: Conditional, facts: Mapping[str, JsonValue]) -> tuple[Match, str]:
     """Check a call against one policy; return the result, and the problem if it is an error.
 
-    The one place where conditions of policies are judged, for the router and for explanations.
+    The router and explanations both use this function.
     """
     if not policy.when:
         return Match.MATCHES, ""
@@ -115,7 +116,7 @@ def _one(policy: Conditional, facts: Mapping[str, JsonValue]) -> Considered:
 
 
 def _seen(when: str, facts: Mapping[str, JsonValue]) -> str:
-    """Say what the names in a condition stand for in this call."""
+    """Return the values that the names in a condition have in this call, in words."""
     names = dict.fromkeys(_READ.findall(_QUOTED.sub('""', when)))
     parts = []
     for name in names:

@@ -1,4 +1,4 @@
-"""Policies: which call needs whom, within what time, and what happens when nobody answers."""
+"""Policies: the approvers of a call, the deadlines, and what happens if nobody answers."""
 
 from __future__ import annotations
 
@@ -34,105 +34,105 @@ from signoff.core.policies.levels import (
 from signoff.core.policies.titles import Money, Title, check_title
 
 Facts = Mapping[str, JsonValue]
-"""What is known of a call: app, agent, tool, args and user."""
+"""The facts of a call: app, agent, tool, args and user."""
 
 
 class Effect(StrEnum):
-    """What a policy does with the calls that it matches."""
+    """The effect of a policy on matching calls."""
 
     ASK = "ask"
     """People are asked."""
     ALLOW = "allow"
-    """The call runs at once, as often as `at_most` says; any further call is asked about."""
+    """The call runs at once, up to the limit in `at_most`; people are asked about further calls."""
     DENY = "deny"
     """The call is rejected at once, and the model reads the `reason`."""
 
 
 class OnTimeout(StrEnum):
-    """What a deadline means when nobody has answered."""
+    """What happens at the last deadline if nobody has answered."""
 
     REJECT = "reject"
     """The call is rejected, and the agent is told that nobody answered in time."""
     STAY = "stay"
     """The approval is marked overdue and stays open."""
     APPROVE = "approve"
-    """It is approved, where the `ceiling` of the policy is true of the call; else rejected."""
+    """The call is approved if the policy's `ceiling` is true for it, and otherwise rejected."""
 
 
 class OnOutOfOffice(StrEnum):
-    """What the out-of-office reply of somebody who is asked means."""
+    """What an approver's out-of-office reply means."""
 
     WAIT = "wait"
-    """It is noted, and the answer is waited for."""
+    """It is recorded, and the person may still answer."""
     DEFAULT = "default"
-    """The person counts as not reached: when that leaves nobody, the default is asked at once."""
+    """The person counts as not reached; if nobody else is left, the default is asked at once."""
 
 
 class Clock(StrEnum):
-    """What becomes of the deadline while the requester is asked something."""
+    """What happens to the deadline after a question to the requester."""
 
     RUN = "run"
-    """It stays where it is."""
+    """It does not change."""
     PAUSE = "pause"
-    """It moves on by the time until the answer, at most by as long as the level is."""
+    """It is postponed by the time until the answer, at most by the length of the level."""
 
 
 class InDoubt(StrEnum):
-    """What happens to a call whose worker died while the tool ran."""
+    """What happens to a call if its worker died while the tool ran."""
 
     ASK = "ask"
-    """The approver is asked whether to run it again: it may or may not have happened."""
+    """The approver is asked whether to run it again, because it may or may not have happened."""
     RETRY = "retry"
-    """It is run again, up to three times: for tools that do no harm when they run twice."""
+    """It is run again, up to three times: for tools that do no harm if they run twice."""
     FAIL = "fail"
-    """The run ends in doubt, for a person to look."""
+    """The run ends in doubt, and a person has to look."""
 
 
 class Edits(StrEnum):
-    """What an approval with other values is worth, when the agent proposes exactly those."""
+    """What happens when the agent proposes exactly the values that an approver has suggested."""
 
     ASK = "ask"
-    """The new call is asked about like any other."""
+    """People are asked about the new call like about any other."""
     APPROVE = "approve"
-    """The new call is approved by the person who wrote the values, without being asked again."""
+    """The new call counts as approved by the person who suggested the values."""
 
 
 class Resume(StrEnum):
-    """When a pause that waits for several approvals goes on."""
+    """When a turn that waits for several approvals resumes."""
 
     TOGETHER = "together"
     """When all of them are decided."""
     EACH = "each"
-    """At each decision, where the app is resumable; another app goes on when all are decided."""
+    """After each decision if the app is resumable; otherwise when all are decided."""
 
 
 class Hold(StrEnum):
-    """What a call that needs an approval holds up."""
+    """Which other calls wait for a call that needs an approval."""
 
     NONE = "none"
-    """Nothing: other calls of the same turn run at once."""
+    """None: other calls of the same turn run at once."""
     SIBLINGS = "siblings"
-    """Calls of the same turn that need no approval: they run once this one is approved."""
+    """Calls of the same turn that need no approval: they run after this one is approved."""
 
 
 class EmailProof(StrEnum):
-    """What must be proven about an answer by mail before it counts."""
+    """What a mail reply must prove before it counts."""
 
     TOKEN = "token"  # noqa: S105 -- the name of a level
-    """It came to the secret address of the card. The sender may be anybody, but no other person
-    of the directory."""
+    """It was sent to the secret address of the card. Its sender is not another person of the
+    directory."""
     TOKEN_FROM = "token+from"  # noqa: S105 -- the same
-    """Its From besides is an address of the person who was asked, which can be forged."""
+    """Also, its From is an address of the approver. A From can be forged."""
     TOKEN_FROM_DMARC = "token+from+dmarc"  # noqa: S105 -- the same
-    """The domain of that address besides vouches for the mail, and for where it was sent."""
+    """Also, the domain of that address authenticates the mail and its recipient."""
 
 
 class Risk(StrEnum):
-    """How bad a wrong yes would be."""
+    """How much harm a wrong approval would do."""
 
     NORMAL = "normal"
     HIGH = "high"
-    """A button asks once more before it counts."""
+    """A button asks for confirmation before it approves."""
 
 
 class GrantRules(Value):
@@ -156,7 +156,7 @@ class GrantRules(Value):
 
 
 class Rules(Asking):
-    """What policies, the default and the snapshot of an approval have in common.
+    """The settings that policies, the default and the snapshot of an approval share.
 
     Attributes:
         effect: Whether people are asked, or the call is allowed or denied at once.
@@ -174,10 +174,10 @@ class Rules(Asking):
             approval. The default is ``[agents] valid_for``.
         grants: Who may approve calls like it in advance, and how far; None lets nobody do so.
         break_glass: The ids of people who may run a frozen or unanswered call alone, with a reason.
-            All who are asked are told. Empty means nobody.
-        ask_twice: Whether people who have approved in an earlier phase are asked again at a later
-            one. Otherwise their yes counts there as well.
-        title: What the request is called: ``"Reimburse {args.amount:money EUR} for
+            All approvers are notified. Empty means nobody.
+        ask_twice: Whether people who have approved in an earlier phase are asked again in a later
+            one. Otherwise their approval counts there as well.
+        title: The title of the request: ``"Reimburse {args.amount:money EUR} for
             {args.purpose}"``. Subjects, lists, notifications and cards begin with it. Placeholders
             are ``args.NAME``, ``requester``, ``agent``, ``app`` and ``tool``; formats of arguments
             are ``money EUR`` (or ``money args.currency``), ``number`` and ``date``. The default
@@ -185,17 +185,17 @@ class Rules(Asking):
         money: The arguments that are amounts of money, each with its currency:
             ``{ amount = "EUR" }`` or ``{ amount = "args.currency" }``. They are shown as
             ``2,500.00 EUR``.
-        hide: The arguments whose values nobody is shown: ``["iban", "customer.tax_id"]``. A name
-            also hides every field of this name inside of an argument. Conditions and the digest
-            still see the values. What ``[default]`` hides is hidden under every policy.
-        inform: People who are told when the request opens, escalates and ends, and may read it, but
-            do not decide it: ids, ``requester.manager``, ``queue:NAME`` (all its members),
+        hide: The arguments whose values are hidden from people: ``["iban", "customer.tax_id"]``. A
+            name also hides every field with this name inside an argument. Conditions and the digest
+            still use the values. The `hide` of ``[default]`` applies to every policy.
+        inform: People who are notified when the request opens, escalates and ends. They may read it
+            but do not decide it: ids, ``requester.manager``, ``queue:NAME`` (all its members),
             ``schedule:NAME``, ``slack-group:S012AB3CD``.
-        notify_requester: About what the requester is told: ``waiting`` (for whom it waits),
-            ``escalated``, ``decided``, ``done`` (or that it failed). ``[]`` means nothing.
-        notify_by: How requesters and informed people are told: ``["email"]``, ``["slack"]``, both,
-            or your own channels. If it is empty, people with a Slack id are told in Slack, if it is
-            set up, and everybody else by mail.
+        notify_requester: The topics about which the requester is notified: ``waiting`` (whom it
+            waits for), ``escalated``, ``decided``, ``done`` (or failed). ``[]`` means none.
+        notify_by: How requesters and informed people are notified: ``["email"]``, ``["slack"]``,
+            both, or your own channels. If it is empty, people with a Slack id are notified in
+            Slack, if it is set up, and everybody else by mail.
     """
 
     effect: Effect = Effect.ASK
@@ -222,15 +222,16 @@ class Rules(Asking):
 
 
 class Routing(Rules):
-    """What policies and the default have in common.
+    """The settings that policies and the default share.
 
     Attributes:
-        levels: Who is asked one after the other, until somebody has decided.
+        levels: The levels, which are asked one after another until somebody has decided.
         ask: The approvers, if there is one level; see `ask` of a level.
-        all_of: Groups that are asked side by side, if there is one level; see `all_of` of a level.
-        ceiling: A CEL expression with the names of ``when``. ``on_timeout = "approve"`` approves
-            only where it is true.
-        second_step: A CEL expression with the names of ``when``. Where it is true, an approval by
+        all_of: Groups that are asked at the same time, if there is one level; see `all_of` of a
+            level.
+        ceiling: A CEL expression with the names of ``when``. ``on_timeout = "approve"`` only
+            approves calls for which it is true.
+        second_step: A CEL expression with the names of ``when``. If it is true, an approval by
             mail or Slack counts only after the person confirms it on the inbox page. ``"true"``
             means always, empty means never. An expression that fails counts as true.
         time_zone: The time zone of `now` in ``when``, ``ceiling`` and ``second_step``:
@@ -254,7 +255,7 @@ class Routing(Rules):
     def _one_form(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         levels = info.data.get("levels", ())
         if (value or info.data.get("all_of")) and levels:
-            raise ValueError("it stands beside levels: ask for these people in a level")
+            raise ValueError("it cannot be set beside levels: ask for these people in a level")
         if info.data.get("all_of"):
             return value
         asks = info.data.get("effect", Effect.ASK) is Effect.ASK
@@ -279,16 +280,15 @@ class Routing(Rules):
         climbs = bool(chains or self.until or MANAGERS in self.ask)
         if climbs and self.on_timeout is OnTimeout.APPROVE:
             raise ValueError(
-                "silence approves nothing where managers are asked one after the other: set "
+                "a timeout cannot approve while managers are asked one after another: set "
                 'on_timeout = "reject" or "stay"'
             )
         names = [phase for phase, _ in groupby(level.phase for level in self.levels)]
         if len(names) > len(set(names)):
-            raise ValueError("the levels of a phase stand together: move them next to each other")
+            raise ValueError("the levels of a phase are not adjacent: move them next to each other")
         if len(names) > 1 and self.on_timeout is OnTimeout.APPROVE:
             raise ValueError(
-                'silence approves nothing where several phases have to: set on_timeout = "reject" '
-                'or "stay"'
+                'a timeout cannot approve several phases: set on_timeout = "reject" or "stay"'
             )
         return self
 
@@ -299,15 +299,15 @@ class Routing(Rules):
 
     @property
     def references(self) -> tuple[str, ...]:
-        """Everybody who is asked, at all levels, as the settings name them."""
+        """All references in `ask`, of all levels and groups."""
         groups = (group.ask for group in self.all_of)
         return (*self.ask, *chain(*groups), *chain(*(one.references for one in self.levels)))
 
     @cached_property
     def version(self) -> str:
-        """The first 16 hex digits of the SHA-256 of what the policy says, as canonical JSON.
+        """The first 16 hex digits of the SHA-256 of the settings as canonical JSON.
 
-        Settings that only repeat a default make no other version.
+        Settings that only repeat a default do not change it.
         """
         return hashlib.sha256(rfc8785.dumps(self.content)).hexdigest()[:16]
 
@@ -357,7 +357,7 @@ class Terms(Rules):
         batch: Whether it may be approved together with others.
         at_least: The least number of approvals. The default, if it is asked instead of a policy,
             needs as many as the level of the policy that needs the fewest.
-        all_of: The groups that are asked side by side, if there is one level.
+        all_of: The groups that are asked at the same time, if there is one level.
         chains: The first and the last of the levels that go up the managers until a limit covers
             the call; see `signoff.core.routing.chains`.
     """
@@ -447,7 +447,7 @@ class Terms(Rules):
 
         Args:
             level: The index of the level.
-            round_: How often the levels have been gone through before.
+            round_: The number of earlier rounds through the levels.
             covered: Whether an approver's limit covers the call; otherwise the next managers up are
                 asked.
         """
@@ -464,14 +464,14 @@ class Terms(Rules):
         return next((one for one in self.chains if one[0] <= level <= one[1]), None)
 
     def same_phase(self, one: int, other: int) -> bool:
-        """Say whether two levels are of the same phase."""
+        """Say whether two levels belong to the same phase."""
         levels = self.levels
         if not (0 <= one < len(levels) and 0 <= other < len(levels)):
             return True
         return levels[one].phase == levels[other].phase
 
     def phase_of(self, level: int) -> int:
-        """Return which phase a level belongs to, 0 for the first."""
+        """Return the index of the phase to which a level belongs."""
         found = (number for number, one in enumerate(self._phases) if level <= one[-1])
         return next(found, max(len(self._phases) - 1, 0))
 
@@ -508,9 +508,9 @@ class Policy(Routing):
         name: Shown on the card and in the audit log.
         when: A CEL expression over app, agent, tool, args, user and now. Empty matches every call.
         at_most: With ``effect = "allow"``: how many calls run without asking anybody in any period
-            of this length, ``"20/h"``. Above it the approvers of the policy are asked, or the
-            default if it names nobody.
-        reason: With ``effect = "deny"``: why; the agent reads it.
+            of this length, ``"20/h"``. The approvers of the policy are asked about further calls,
+            or the default if it names nobody.
+        reason: With ``effect = "deny"``: the reason, which the agent reads.
         batch: Whether these calls are harmless enough to be approved together on the inbox page.
             Not allowed with a second step or ``risk = "high"``.
     """
@@ -555,7 +555,7 @@ class Policy(Routing):
                 "take one of them out"
             )
         if self.batch and self.risk is Risk.HIGH:
-            raise ValueError('batch stands beside risk = "high": take one of them out')
+            raise ValueError('batch contradicts risk = "high": take one of them out')
         return self
 
     def terms(self, facts: Facts) -> Terms:
@@ -567,9 +567,9 @@ class Fallback(Routing):
     """Who is asked if no policy matches, or if nobody of the policy can be asked.
 
     Attributes:
-        time_zone: The time zone of `now`, and of people whose own is not known: their times are
-            shown in it.
-        hide: The arguments whose values nobody is shown, under every policy.
+        time_zone: The time zone of `now`, and the one in which times are shown to people whose own
+            is not known.
+        hide: The arguments whose values are hidden from people, under every policy.
     """
 
     @model_validator(mode="after")

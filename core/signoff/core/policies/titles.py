@@ -1,8 +1,8 @@
-"""Titles: what a policy calls the requests that it rules.
+"""Titles of requests, from the templates of policies.
 
 ``Reimburse {args.amount:money EUR} for {args.purpose}`` is text with placeholders. A placeholder
-names a fact of the call and, behind a colon, how it is written. There is nothing else: no
-expressions, no conditions, no attributes of Python objects. Braces are written twice.
+names a fact of the call and, after a colon, its format. There are no expressions, conditions or
+attributes of Python objects. A literal brace is doubled.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from pydantic import JsonValue
 
 from signoff.core.base.dates import is_iso_date
 from signoff.core.base.hiding import HIDDEN, Name, is_hidden
-from signoff.core.base.model import held_to
+from signoff.core.base.model import checked_by
 from signoff.core.base.numbers import is_amount, is_currency, json_text, money_text, number_text
 from signoff.core.base.shown_text import shown, unbroken, visible
 
 LONGEST_TITLE: Final = 110
-"""Characters of a title: most phones show the beginning of it, and Slack's header takes 150."""
+"""The most characters of a title; Slack's header takes 150, and phones show fewer."""
 
 MISSING: Final = "…"
-"""Stands for an argument that is missing, empty or hidden."""
+"""The replacement for an argument that is missing, empty or hidden."""
 
 NAMES: Final = ("requester", "agent", "app", "tool")
-"""What a placeholder can name besides ``args.…``."""
+"""The names of placeholders besides ``args.…``."""
 
 _LONGEST_TEMPLATE: Final = 300
 _LONGEST_VALUE: Final = 60
 _LOOKED_AT: Final = 600
-"""Characters of an argument of which the beginning is shown."""
+"""The most characters of an argument that are prepared for the title."""
 _EXAMPLE: Final = '"Reimburse {args.amount:money EUR} for {args.purpose}"'
 _PART: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _PATH: Final = re.compile(r"args((?:\.[A-Za-z_][A-Za-z0-9_-]*)+)")
@@ -43,14 +43,14 @@ _DAY: Final = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}.*)?")
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """A fact of the call, and how it is written.
+    """A placeholder: a fact of the call and its format.
 
     Attributes:
-        source: As it stands in the template, with its braces.
+        source: Its text in the template, with the braces.
         name: ``requester``, ``agent``, ``app`` or ``tool``; "" for an argument.
         path: The keys that lead to the argument.
-        form: ``money``, ``number``, ``date``, or "" for as it is.
-        currency: For money: a code of three letters, or the path of the argument that has it.
+        form: ``money``, ``number``, ``date``, or "" for no format.
+        currency: For money: the code of the currency, or the path of the argument that has it.
     """
 
     source: str
@@ -62,15 +62,15 @@ class Placeholder:
 
 @lru_cache(maxsize=1024)
 def parse_title(template: str) -> tuple[str | Placeholder, ...]:
-    """Return a template as its texts and placeholders, in their order.
+    """Return the texts and placeholders of a template, in order.
 
     Raises:
-        ValueError: It is none; the message names the placeholder.
+        ValueError: The template is invalid; the message names the placeholder.
     """
     if len(template) > _LONGEST_TEMPLATE:
         raise ValueError(f"a title has at most {_LONGEST_TEMPLATE} characters")
     if visible(template) != template or "\n" in template or "\t" in template:
-        raise ValueError("a title is one line of text that prints")
+        raise ValueError("a title is one line of printable text")
     parts: list[str | Placeholder] = []
     done = 0
     for found in _PART.finditer(template):
@@ -81,8 +81,8 @@ def parse_title(template: str) -> tuple[str | Placeholder, ...]:
             parts.append(text[0])
         elif len(text) == 1:
             raise ValueError(
-                f"the {text!r} at character {found.start() + 1} has no other half: a placeholder "
-                "is written {args.amount}, and a brace is written twice"
+                f"the {text!r} at character {found.start() + 1} is unpaired: write a placeholder "
+                "as {args.amount}, and a literal brace twice"
             )
         else:
             parts.append(_placeholder(text))
@@ -94,22 +94,22 @@ def read_currency(text: str) -> str | tuple[str, ...]:
     """Return the code of a currency, or the path of the argument that has it.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: The text is neither.
     """
     if path := _PATH.fullmatch(text):
         return tuple(path[1][1:].split("."))
     if is_currency(text):
         return text.upper()
     raise ValueError(
-        f"{text!r} is no currency: write its code, EUR, or the argument that has it, args.currency"
+        f"{text!r} is not a currency: write its code, EUR, or the argument with it, args.currency"
     )
 
 
 def check_title(template: str, hide: Sequence[str] = ()) -> None:
-    """Refuse a title that can never be written, or that shows what is hidden.
+    """Refuse a title that is invalid or shows a hidden argument.
 
     Raises:
-        ValueError: It is one; the message names the placeholder.
+        ValueError: The title is refused; the message names the placeholder.
     """
     for one in parse_title(template):
         if isinstance(one, str):
@@ -127,40 +127,40 @@ def title_of(
     names: Mapping[str, str],
     in_use: frozenset[str] = frozenset(),
 ) -> str:
-    """Return the title of a call: one line, with nothing hidden in it, of at most `LONGEST_TITLE`.
+    """Return the title of a call: one line of at most `LONGEST_TITLE` characters.
 
-    Never raises for what a call has: an argument that is missing, empty or hidden is shown as "…",
-    and one that its format does not fit is shown as it is.
+    This never raises. An argument that is missing, empty or hidden is shown as "…", and one that
+    does not fit its format is shown without it.
 
     Args:
-        template: As in the settings.
-        args: The arguments, without what is hidden.
-        names: What the other placeholders stand for; see `NAMES`.
+        template: The template of the policy.
+        args: The arguments, with hidden values masked.
+        names: The values of the other placeholders; see `NAMES`.
         in_use: The scripts of the request; see `signoff.core.base.lookalikes.scripts_in_use`.
 
     Returns:
-        The title, "" where there is no template, or nothing that it names is there.
+        The title, "" if there is no template or all its placeholders are missing.
     """
     try:
         parts = parse_title(template)
     except ValueError:
-        # Of a record that another release has written.
+        # Another release has written the record.
         return ""
     texts = [one if isinstance(one, str) else _written(one, args, names, in_use) for one in parts]
     written = [text for one, text in zip(parts, texts, strict=True) if isinstance(one, Placeholder)]
     if written and all(text == MISSING for text in written):
         return ""
-    # Once more as a whole: letters of two parts may make up a word that pretends to be another.
+    # Escaped again as a whole, because letters of two parts may form a lookalike word.
     return shortened_line(unbroken(shown("".join(texts), in_use)), LONGEST_TITLE)
 
 
 def shortened_line(text: str, most: int) -> str:
-    """Return a line of at most so many characters; what was cut ends in an ellipsis."""
+    """Return a line of at most so many characters; a shortened line ends in an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def literals(template: str) -> tuple[str, ...]:
-    """Return the texts of a template between its placeholders; none where it cannot be read."""
+    """Return the texts of a template between its placeholders, empty if it is invalid."""
     try:
         return tuple(one for one in parse_title(template) if isinstance(one, str))
     except ValueError:
@@ -172,14 +172,14 @@ def _placeholder(source: str) -> Placeholder:
     path = _PATH.fullmatch(name)
     if path is None and name not in NAMES:
         raise ValueError(
-            f"{source} names nothing of a call. There are args.NAME, {', '.join(NAMES)}, as in "
+            f"{source} is not a fact of a call. There are args.NAME, {', '.join(NAMES)}, as in "
             f"{_EXAMPLE}"
         )
     kind, _, currency = form.partition(" ")
     if colon and kind not in {"money", "number", "date"}:
-        raise ValueError(f"{source} has no such format: there are money EUR, number and date")
+        raise ValueError(f"{source} has an unknown format: there are money EUR, number and date")
     if kind != "money" and currency:
-        raise ValueError(f"{source}: {kind} takes nothing behind it")
+        raise ValueError(f"{source}: nothing may follow {kind}")
     if path is None and colon:
         raise ValueError(f"{source}: only arguments have a format")
     keys = tuple(path[1][1:].split(".")) if path else ()
@@ -224,14 +224,14 @@ def _day(text: str) -> str:
 
 
 def grouped(value: float) -> str:
-    """Write a number with its thousands grouped: 12,500.5."""
+    """Return a number with thousands separators: 12,500.5."""
     units, point, decimals = number_text(value).partition(".")
     sign, digits = units[: units.startswith("-")], units.removeprefix("-")
     return f"{sign}{int(digits):,}{point}{decimals}" if digits.isdigit() else number_text(value)
 
 
 def currency_of(currency: str | tuple[str, ...], args: Mapping[str, JsonValue]) -> str:
-    """Return the code of a currency; "" where the argument that should have it has none."""
+    """Return the code of a currency, "" if the argument that should have it has none."""
     if isinstance(currency, str):
         return currency
     value = value_at(args, currency)
@@ -239,7 +239,7 @@ def currency_of(currency: str | tuple[str, ...], args: Mapping[str, JsonValue]) 
 
 
 def value_at(args: Mapping[str, JsonValue], path: Sequence[str]) -> JsonValue:
-    """Return the argument at a path, None where there is none."""
+    """Return the argument at a path, None if there is none."""
     found: JsonValue = dict(args)
     for key in path:
         if not isinstance(found, dict):
@@ -248,6 +248,6 @@ def value_at(args: Mapping[str, JsonValue], path: Sequence[str]) -> JsonValue:
     return found
 
 
-Title = Annotated[str, held_to(parse_title)]
-Money = dict[Name, Annotated[str, held_to(read_currency)]]
+Title = Annotated[str, checked_by(parse_title)]
+Money = dict[Name, Annotated[str, checked_by(read_currency)]]
 """The arguments that are amounts, by name or path, each with its currency."""

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.text import brief, clean_text
-from signoff.core.lexicon.languages import Role
+from signoff.core.lexicon.languages import Role, negations
 from signoff.core.payloads.payload import LONE_FIELD, parse_values
 from signoff.core.replies.commands import read_command
 from signoff.core.replies.grammar import Reader, readers_of
@@ -21,7 +21,6 @@ _ROUND_QUOTES: Final = {ord(mark): '"' for mark in "“”„‟"}
 _JSON: Final = ("{", "[", '"', "“", "„")
 _DENIALS: Final = (Role.NO, Role.NO_ALONE, Role.TAKE_BACK, Role.UNSURE)
 _THESE_WORDS: Final = f"To answer with these very words, write `{LONE_FIELD}:` in front of them."
-_NEGATIONS: Final = frozenset({"not", "never", "cannot", "nicht", "pas", "niet", "não", "nunca"})
 
 
 def read_free_reply(text: str, context: ReplyContext) -> Reply:
@@ -86,19 +85,19 @@ def _problem(answer: str, readers: list[Reader]) -> str:
     """Return why words do not count as the answer, "" if they do."""
     why = ""
     if answer.startswith(("{", "[")):
-        why = "begins like JSON and is none"
+        why = "begins like JSON, but is not JSON"
     elif answer.endswith(("?", "？", "؟")):
         why = "is a question"
     elif any(_may_be_a_no(one) for one in readers):
         why = "may be a no"
     return why and (
-        f'"{brief(answer)}" {why}, so it was not taken for the answer. {_THESE_WORDS} To say no, '
+        f'"{brief(answer)}" {why}, so it does not count as the answer. {_THESE_WORDS} To say no, '
         "reply `reject`."
     )
 
 
 def _may_be_a_no(reader: Reader) -> bool:
     return any(
-        token.text in _NEGATIONS or reader.longest(at, *_DENIALS) is not None
+        token.text in negations() or reader.longest(at, *_DENIALS) is not None
         for at, token in enumerate(reader.text.tokens)
     )

@@ -34,6 +34,7 @@ from signoff.core.lexicon.languages import (
     Role,
     language,
     languages,
+    negations,
     stems,
 )
 from signoff.core.lexicon.patterns import Bound, Match
@@ -58,6 +59,7 @@ _MOST_WORDS_OF_A_PERSON: Final = 12
 _LONGEST_NUMBER: Final = 4
 _LONGEST_HONOURED: Final = 6
 _BETWEEN: Final = MARKS | {NEWLINE}
+_DENIALS: Final = (Role.NO, Role.NO_ALONE, Role.TAKE_BACK, Role.UNSURE, Role.CONDITION)
 _POINTS: Final = ".。・、"
 _DASHES: Final = frozenset({"--", "---", "—", "––", "__", "___"})
 """Lines that begin a signature (RFC 3676, section 4.3), without the trailing space."""
@@ -201,8 +203,32 @@ class Reader:
                 if tokens[end].text not in self._called | {"_", "-"}:
                     break
                 end += 1
-                if tokens[end - 1].text in self._called and len(tokens[end - 1].text) > 1:
+                named = tokens[end - 1].text in self._called and len(tokens[end - 1].text) > 1
+                if named and not self._names_a_denial(start, end):
                     yield end
+
+    def _names_a_denial(self, start: int, end: int) -> bool:
+        """Say whether words of the tool's name may deny: the "no" of ``charge_no_show_fee``.
+
+        The name as it is written in code never denies.
+        """
+        words = self.text.words(start, end)
+        if "_" in words and not any(map(str.isspace, words)):
+            return False
+        for at in range(start, end):
+            spaceless = is_spaceless(self.text.tokens[at].text[0])
+            if self._denies(at, end if spaceless else at + 1, languages()):
+                return True
+        return False
+
+    def _denies(self, at: int, end: int, known: Iterable[Language]) -> bool:
+        """Say whether a no, a doubt or a condition begins at a token and reaches an end."""
+        tokens = self.text.tokens
+        return (end == at + 1 and tokens[at].text in negations()) or any(
+            found.role in _DENIALS and found.end >= end
+            for one in known
+            for found in one.phrases.at(tokens, at, _no_slots)
+        )
 
     def _is_about(self, topic: str) -> bool:
         """Say whether the names of the request on the card belong to a topic."""
@@ -223,25 +249,31 @@ class Reader:
                 end += 1
 
     def own_name(self, at: int) -> int | None:
-        """Return where the author's own name at a token ends, None if it is not their name."""
-        return max(self.names(at, self._author), default=None)
+        """Return where the author's own name at a token ends, None if it is not their name.
+
+        A name that is a no in the language of the reply is not a name: "OK, no".
+        """
+        end = max(self.names(at, self._author), default=None)
+        return None if end is None or self._denies(at, end, self.languages) else end
 
     def addressed(self, at: int, *, greeted: bool, opens: bool = False) -> Iterator[int]:
         """Yield where the name of an addressed person that begins at a token may end.
 
         Args:
             at: The token.
-            greeted: Whether a greeting comes before it. Any name may follow a greeting.
+            greeted: Whether a greeting comes before it. Any name may follow a greeting. Without
+                one, a name that is a no in any language is not a name: "No, OK".
             opens: Whether it begins a reply. Any name with an honorific may begin a reply.
         """
-        ends = set(self.names(at))
+        ends = {end for end in self.names(at) if greeted or not self._denies(at, end, languages())}
         ends |= {one.end for one in self.phrases(at) if one.role == Role.ADDRESS}
         for title in [one.end for one in self.phrases(at) if one.role == Role.TITLE]:
             abbreviated = title < len(self.text) and self.text.tokens[title].text == "."
             name = title + abbreviated
             ends |= set(self.names(name)) | set(self._capitalised(name))
         if greeted:
-            ends |= set(self._capitalised(at))
+            unknown = self._capitalised(at)
+            ends |= {end for end in unknown if not self._denies(at, end, languages())}
         if greeted or opens:
             ends |= set(self._honoured(at))
         for end in ends:
@@ -456,6 +488,8 @@ class Reader:
         """Yield the edges of phrases around a verdict."""
         if state is State.AFTER and step.last == Role.YES:
             yield from self._values(at)
+        if self._is_unit(at):
+            return
         for found in self.phrases(at):
             piece = Piece(found.role, at, found.end, found.slots)
             match found.role:
@@ -512,6 +546,14 @@ class Reader:
         thanked = any(one.role == Role.THANKS for one in self.phrases(end))
         return not thanked and not self.text.is_boundary(end)
 
+    def _is_unit(self, at: int) -> bool:
+        """Say whether a word is written directly after a number: the "k" of "100k"."""
+        if not at:
+            return False
+        before, here = self.text.tokens[at - 1 : at + 1]
+        word = here.text[0].isalpha() and not is_spaceless(here.text[0])
+        return word and before.end == here.start and before.text.isdecimal()
+
     def _stands_alone(self, at: int) -> bool:
         """Say whether a new sentence or line begins at a token."""
         return self.text.begins_line(at) or self.text.tokens[at - 1].text in MARKS
@@ -532,7 +574,7 @@ class Reader:
         if self.text.is_boundary(piece.end):
             yield _Edge(piece.end, State.CLOSED, piece)
         for end in self.names(piece.end):
-            if self.text.is_boundary(end):
+            if self.text.is_boundary(end) and not self._denies(piece.end, end, languages()):
                 yield _Edge(end, State.CLOSED, piece._replace(end=end))
 
     def _closing(self, at: int, step: _Step) -> Iterator[_Edge]:
@@ -545,11 +587,12 @@ class Reader:
         ]
         for found in closings:
             yield _Edge(found.end, State.CLOSED, Piece(found.role, at, found.end))
-        for end in self.names(at, self._author):
-            yield _Edge(end, State.CLOSED, Piece(NAME, at, end))
+        own = self.own_name(at)
+        if own is not None:
+            yield _Edge(own, State.CLOSED, Piece(NAME, at, own))
         end = self.text.line_end(at)
         # Another person's name below a closing is a signature of that person's text.
-        others = self.own_name(at) is None and end in set(self.names(at))
+        others = own is None and end in set(self.names(at))
         if not closings and not others and self._stands_alone(at):
             known = any(True for _ in self.context.author)
             first = step.last in (Role.CLOSING, Role.THANKS) and (
@@ -580,7 +623,8 @@ class Reader:
             part = self._given(at, stop)
             if part.found and not part.problem and not self._misfit(part.found):
                 yield _Edge(stop, State.AFTER, Piece(VALUE, at, stop))
-                if tokens[stop].text in self._words_of_fields(part.found):
+                named = tokens[stop].text in self._words_of_fields(part.found)
+                if named and not self._denies(stop, stop + 1, languages()):
                     yield _Edge(stop + 1, State.AFTER, Piece(VALUE, at, stop))
 
     def _given(self, at: int, end: int) -> Entries:

@@ -35,7 +35,7 @@ from signoff.core.replies.text import ReplyContext, Text
 
 _QUESTION_MARKS: Final = "?¿؟"
 _ALONE: Final = 'Reply "approve" or "reject" alone on the first line.'
-_BRUSH_OFFS: Final = frozenset({"ja", "yeah", "はい"})
+_BRUSH_OFFS: Final = frozenset({"ja", "yeah", "ouais", "はい"})
 """Words for yes that mean something else if they are repeated."""
 _QUOTES: Final = frozenset("\"'“”„‟‘’‚«»‹›「」『』")
 _OFFERED: Final = "approve"

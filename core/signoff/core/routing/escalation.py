@@ -16,7 +16,7 @@ from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import Rotations
 from signoff.core.policies.levels import Start
 from signoff.core.policies.policy import Fallback
-from signoff.core.routing.selection import NO_ROTATIONS, Choice, first, instead
+from signoff.core.routing.selection import NO_ROTATIONS, Choice, choose_default, start_first
 
 
 def is_due(approval: Approval, now: datetime) -> bool:
@@ -103,7 +103,7 @@ def go_past(
     moved = move_on(approval, directory, now=now, why=why, rotations=rotations, unreached=True)
     if moved is not None:
         return moved
-    choice = instead(
+    choice = choose_default(
         approval, fallback, directory, now=now, why=why, barred=barred, rotations=rotations
     )
     before = approval.approvers
@@ -153,7 +153,7 @@ def _first(
     """Return the start of the first of these levels with anybody to ask."""
     if approval.terms is None:
         return None
-    return first(
+    return start_first(
         approval.terms,
         directory,
         approval.facts,

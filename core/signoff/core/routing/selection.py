@@ -104,7 +104,7 @@ def choose(
         up = climb(terms, directory, facts, never=never, notes=notes)
         if up is None:
             return terms, None
-        start = first(
+        start = start_first(
             up,
             directory,
             facts,
@@ -153,7 +153,7 @@ def choose(
     )
 
 
-def instead(
+def choose_default(
     approval: Approval,
     fallback: Fallback,
     directory: Directory,
@@ -298,7 +298,7 @@ def owners_of(owned: Mapping[str, str], facts: Facts) -> tuple[str, ...]:
     return tuple(dict.fromkeys(owned[name] for name in names if name in owned))
 
 
-def first(
+def start_first(
     terms: Terms,
     directory: Directory,
     facts: Facts,
@@ -363,7 +363,7 @@ def _too_few(level: Level, seats: Sequence[Seat]) -> Iterator[str]:
         able = {one.person for one in seats if not level.all_of or number in one.groups}
         if isinstance(group.quorum, int) and group.quorum > len(able):
             of = "them" if not level.all_of else ", ".join(group.ask)
-            yield f"it takes {group.quorum} of {of}, and {len(able)} can be asked"
+            yield f"{group.quorum} of {of} must approve, and only {len(able)} can be asked"
 
 
 def _asked_all_the_same(
@@ -374,12 +374,12 @@ def _asked_all_the_same(
         reported, counts = everybody.get(one), proven.get(one)
         if reported and counts and reported.absence(now) and not counts.absence(now):
             yield (
-                f"{reported.shown} is away, which was not said with a second factor, and is asked "
-                "all the same: this takes one"
+                f"{reported.shown} is away but is asked: the absence was set without a second "
+                "factor, which this request needs"
             )
 
 
-def again(approval: Approval, directory: Directory, *, now: datetime) -> Start:
+def restart(approval: Approval, directory: Directory, *, now: datetime) -> Start:
     """Return a start of the present level at this moment, with the same people."""
     people, here = people_here(approval, directory), (approval.level, approval.round)
     return _start(approval.ballot.rules, here, approval.seats_here, people, now=now)

@@ -33,8 +33,8 @@ from signoff.core.routing.selection import (
     UNMANNED,
     Choice,
     choose,
+    choose_default,
     holds_siblings,
-    instead,
 )
 from signoff.core.simulation.forecast import (
     ASKING,
@@ -379,7 +379,7 @@ def _answered(approval: Approval, said: SimulatedAnswer, world: _World, now: dat
     if world.fallback is None:
         why = f"{UNMANNED}; the default would be"
         return after, (*events, after.note(What.UNROUTABLE, now=now, by="router", why=why))
-    choice = instead(
+    choice = choose_default(
         after,
         world.fallback,
         directory,

@@ -14,7 +14,13 @@ from signoff.broker.backlog import ALL, summaries
 from signoff.channels.inbox.auth.context import Pages, Route
 from signoff.channels.inbox.pages.rows import When, queues_seen
 from signoff.core.approvals.approval import State
-from signoff.core.approvals.lists.metrics import Came, Figures, Took, Waiting, figures_of
+from signoff.core.approvals.lists.metrics import (
+    DecisionTimes,
+    Figures,
+    ToolOutcomes,
+    Waiting,
+    figures_of,
+)
 from signoff.core.base.durations import coarse
 from signoff.core.cards.card import one_line
 from signoff.core.directory.queues import QUEUE
@@ -156,12 +162,12 @@ _Row = tuple[str, str, Sequence[Sequence[tuple[str, float]]]]
 """A label, the figure in words, and the pieces of one bar or of two."""
 
 
-def _times(one: Took) -> _Row:
+def _times(one: DecisionTimes) -> _Row:
     text = f"{coarse(one.p50)}, {coarse(one.p90)}"
     return _called(one.name), text, [[("p50", _hours(one.p50))], [("p90", _hours(one.p90))]]
 
 
-def _pieces(one: Came) -> _Row:
+def _pieces(one: ToolOutcomes) -> _Row:
     pieces = [(state.value, float(one.outcomes.get(state, 0))) for state in OUTCOMES]
     return f"{one.week:%d %b}: {one_line(one.tool)}", f"{one.count:,}", [pieces]
 

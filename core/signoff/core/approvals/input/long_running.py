@@ -148,7 +148,7 @@ def result_of(
     try:
         built = conditions.value(rule.response, facts)
     except KeyError as error:
-        raise ConditionError(f"{rule.response!r} uses {error}, which is not there.") from error
+        raise ConditionError(f"{rule.response!r} uses {error}, which does not exist.") from error
     if not isinstance(built, dict):
         raise ConditionError(f"{rule.response!r} gives {type(built).__name__}, not a map.")
     try:

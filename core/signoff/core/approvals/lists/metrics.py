@@ -12,7 +12,7 @@ from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.model import Value
 
 
-class Taken(Value):
+class ClaimedApproval(Value):
     """An approval that somebody has claimed.
 
     Attributes:
@@ -46,7 +46,7 @@ class Waiting(Value):
     next_due: datetime | None = None
     overdue: int = 0
     on: tuple[str, ...] = ()
-    claimed: tuple[Taken, ...] = ()
+    claimed: tuple[ClaimedApproval, ...] = ()
     questions: int = 0
 
     @classmethod
@@ -72,7 +72,11 @@ class Waiting(Value):
         ahead = [one.deadline for one in waiting if one.deadline and not one.is_late(now)]
         share = Counter(person for one in waiting for person in approvers[one.id])
         claims = ((one.id, one.claim_at(now)) for one in waiting)
-        taken = [Taken(id=id_, by=claim.by, until=claim.until) for id_, claim in claims if claim]
+        taken = [
+            ClaimedApproval(id=id_, by=claim.by, until=claim.until)
+            for id_, claim in claims
+            if claim
+        ]
         return cls(
             name=name,
             waiting=len(waiting),
@@ -108,7 +112,7 @@ def week_of(moment: datetime) -> date:
     return day - timedelta(days=day.weekday())
 
 
-class Took(Value):
+class DecisionTimes(Value):
     """How long people took to decide.
 
     Attributes:
@@ -124,7 +128,7 @@ class Took(Value):
     p90: timedelta
 
 
-class Came(Value):
+class ToolOutcomes(Value):
     """The results of one tool's calls that ended in one week.
 
     Attributes:
@@ -155,8 +159,8 @@ class Figures(Value):
 
     count: int = 0
     since: datetime | None = None
-    took: tuple[Took, ...] = ()
-    came: tuple[Came, ...] = ()
+    took: tuple[DecisionTimes, ...] = ()
+    came: tuple[ToolOutcomes, ...] = ()
 
 
 def figures_of(ended: Iterable[Approval], *, queues: Collection[str] | None = None) -> Figures:
@@ -181,13 +185,16 @@ def figures_of(ended: Iterable[Approval], *, queues: Collection[str] | None = No
             for name in names:
                 lengths[name].append(one.decision.at - one.opened_at)
     came = (
-        Came(tool=tool, week=week, outcomes=dict(found)) for (tool, week), found in outcomes.items()
+        ToolOutcomes(tool=tool, week=week, outcomes=dict(found))
+        for (tool, week), found in outcomes.items()
     )
     return Figures(
         count=len(ends),
         since=min(ends, default=None),
         took=tuple(
-            Took(name=name, count=len(all_), p50=percentile(all_, 50), p90=percentile(all_, 90))
+            DecisionTimes(
+                name=name, count=len(all_), p50=percentile(all_, 50), p90=percentile(all_, 90)
+            )
             for name, all_ in sorted(lengths.items())
         ),
         came=tuple(sorted(came, key=lambda one: (-one.week.toordinal(), -one.count, one.tool))),
