@@ -160,6 +160,46 @@ def test_a_denial_in_a_tools_name_still_denies(tool: str, text: str) -> None:
     assert kind_of(text, ReplyContext(called=(tool, "agent"))) != "yes"
 
 
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(
+            ("cancel_order", "ok, cancel"),
+            ("cancel_order", "yes, cancel it"),
+            ("cancel", "ok cancel"),
+        ),
+        *(
+            ("hold_payment", "ok, hold"),
+            ("hold_payment", "ok. hold!"),
+            ("skip_check", "fine, skip"),
+        ),
+        *(("storno_rechnung", "ja, storno"), ("annuler_commande", "ok, annuler")),
+        *(("cancelar_pedido", "sí, cancelar"), ("bloccare_carta", "ok, blocca la bloccare")),
+        *(
+            ("annuleer_order", "ok, annuleer"),
+            ("abort_job", "好的，abort"),
+            ("취소_주문", "네, 취소"),
+        ),
+    ],
+)
+def test_a_stop_word_in_a_tools_name_is_asked_back(tool: str, text: str) -> None:
+    """A word such as "cancel" may name the tool, and may take the yes back."""
+    assert kind_of(text, ReplyContext(called=(tool, "agent"))) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("cancel_order", "ok, cancel order"), ("cancel_order", "yes, cancel the order")),
+        *(("cancel_order", "approve cancel_order"), ("hold_payment", "ok, hold payment")),
+        ("reimburse", "ok, reimburse"),
+    ],
+)
+def test_a_stop_word_with_more_of_the_tools_name_names_the_tool(tool: str, text: str) -> None:
+    """Two words of the name say which tool is meant."""
+    assert kind_of(text, ReplyContext(called=(tool, "agent"))) == "yes"
+
+
 @pytest.mark.parametrize("text", ["approve do_not_disturb", "do_not_disturb approved"])
 def test_a_tools_name_as_in_code_never_denies(text: str) -> None:
     """An answer may name a tool whose name contains a word such as "not"."""

@@ -144,6 +144,7 @@ class LexiconFile(_Table):
 
     language: str
     negations: tuple[str, ...] = ()
+    stops: tuple[str, ...] = ()
     umlauts: bool = False
     parts: dict[str, str]
     answers: _Answers
@@ -236,6 +237,12 @@ def negations() -> frozenset[str]:
     return frozenset(
         token for one in languages() for word in one.file.negations for token in phrase_tokens(word)
     )
+
+
+@lru_cache
+def stops() -> frozenset[tuple[str, ...]]:
+    """Return the words, each as its tokens, that may mean the end of a request: "cancel"."""
+    return frozenset(tuple(phrase_tokens(word)) for one in languages() for word in one.file.stops)
 
 
 def is_true(word: str) -> bool:

@@ -36,6 +36,7 @@ from signoff.core.lexicon.languages import (
     languages,
     negations,
     stems,
+    stops,
 )
 from signoff.core.lexicon.patterns import Bound, Match
 from signoff.core.lexicon.tokens import (
@@ -215,11 +216,22 @@ class Reader:
         words = self.text.words(start, end)
         if "_" in words and not any(map(str.isspace, words)):
             return False
+        if self._is_a_stop(start, end):
+            return True
         for at in range(start, end):
             spaceless = is_spaceless(self.text.tokens[at].text[0])
             if self._denies(at, end if spaceless else at + 1, languages()):
                 return True
         return False
+
+    def _is_a_stop(self, start: int, end: int) -> bool:
+        """Say whether words of the tool's name, without more of it, may end the request."""
+        tokens = self.text.tokens
+        if tuple(one.text for one in tokens[start:end]) not in stops():
+            return False
+        # At most one word, such as an article, is in between: "cancel the order".
+        more = [one.text for one in tokens[end : end + 2]]
+        return not more or more[0] in _BETWEEN or self._called.isdisjoint(more)
 
     def _denies(self, at: int, end: int, known: Iterable[Language]) -> bool:
         """Say whether a no, a doubt or a condition begins at a token and reaches an end."""
