@@ -25,7 +25,7 @@ async def entries(
 
     Args:
         store: The ledger's store.
-        after: A stream id; only what comes behind it is yielded.
+        after: A stream id; only later entries are yielded.
         page: The most entries in one read.
     """
     start = f"({after}" if after else "-"
@@ -40,12 +40,12 @@ async def entries(
 
 
 async def about(store: Store, run: str, *, after: str = "") -> AsyncIterator[tuple[str, str, str]]:
-    """Yield what `entries` yields of one run and its approvals alone.
+    """Yield the entries about one run and its approvals, as `entries` does.
 
     Args:
         store: The ledger's store.
         run: The id of the run.
-        after: A stream id; only what comes behind it is yielded.
+        after: A stream id; only later entries are yielded.
     """
     async with store.translated_client() as client:
         trail = await client.hget(f"{store.prefix}trails", run) or ""
@@ -56,7 +56,7 @@ async def about(store: Store, run: str, *, after: str = "") -> AsyncIterator[tup
 
 
 async def by_ids(store: Store, ids: Sequence[str]) -> AsyncIterator[tuple[str, str, str]]:
-    """Yield what `entries` yields of the entries with these stream ids that are still there."""
+    """Yield the entries with these stream ids, as `entries` does, without those that are gone."""
     key = f"{store.prefix}audit"
     for start in range(0, len(ids), _PAGE):
         async with (
@@ -71,31 +71,31 @@ async def by_ids(store: Store, ids: Sequence[str]) -> AsyncIterator[tuple[str, s
 
 
 def order(entry_id: str) -> tuple[int, int]:
-    """Return what stream ids are ordered by."""
+    """Return the sort key of a stream id."""
     ms, _, nth = entry_id.partition("-")
     return int(ms), int(nth)
 
 
 def to_line(entry_id: str, text: str, link: str, hashed: str = "") -> str:
-    """Return an entry as a line of JSON; the text stands in it as it is, so that links can be made.
+    """Return an entry as a line of JSON with a line feed at its end.
 
-    The line has no other line feed than the one at its end.
+    The line contains the text unchanged, so that its hash can be computed.
 
     Args:
         entry_id: Its id in the stream.
         text: Its JSON text.
         link: Its link.
-        hashed: The SHA-256 of the text as it was, where personal data was erased from it since.
+        hashed: The SHA-256 of the original text, if personal data was erased from it; else "".
     """
     erased = f', "hash": "{hashed}"' if hashed else ""
     return f'{{"id": "{entry_id}", "entry": {text}{erased}, "link": "{link}"}}\n'
 
 
 def from_line(line: str) -> tuple[str, str, str, str]:
-    """Return what `to_line` was given.
+    """Return the arguments of `to_line` for a line.
 
     Raises:
-        ValueError: It has not made this line.
+        ValueError: `to_line` does not make such a line.
     """
     form = _LINE.fullmatch(line)
     if form is None:
@@ -106,13 +106,13 @@ def from_line(line: str) -> tuple[str, str, str, str]:
 async def lines(
     store: Store, *, subject: str = "", run: str = "", after: str = ""
 ) -> AsyncIterator[str]:
-    """Yield entries as lines, the oldest first, to the present end.
+    """Yield the present entries as lines, the oldest first.
 
     Args:
         store: The ledger's store.
-        subject: The id of an approval or a run; only its entries are yielded. All where it is "".
-        run: The id of that one's run.
-        after: A stream id; only what comes behind it is yielded.
+        subject: The id of an approval or a run, whose entries are yielded; "" yields all.
+        run: The id of the subject's run.
+        after: A stream id; only later entries are yielded.
     """
     found = about(store, run, after=after) if subject else entries(store, after=after)
     async for entry_id, text, link in found:
@@ -124,30 +124,30 @@ async def lines(
 
 
 class Chain:
-    """The chain as far as it was walked.
+    """The verified part of the chain.
 
-    Each link is SHA-1 (what a script can compute inside Redis) over the link before and the
-    SHA-256 of the entry: an entry cannot be changed, left out or put in without breaking it.
+    Each link is the SHA-1, which scripts in Redis can compute, over the previous link and the
+    SHA-256 of the entry. So no entry can be changed, removed or inserted without breaking it.
 
     Attributes:
-        count: How many entries there were.
-        link: The link of the last one.
+        count: The number of entries so far.
+        link: The link of the last entry.
     """
 
     def __init__(self) -> None:
         self.count, self.link = 0, ""
 
     def follow(self, entry_id: str, text: str, stored: str, hashed: str = "") -> str:
-        """Go on to the next entry, and return its link.
+        """Verify the next entry, and return its link.
 
         Args:
             entry_id: Its id in the stream.
             text: Its JSON text.
-            stored: The link that it is stored with.
-            hashed: The hash of what it was, where personal data was erased from it.
+            stored: The link that is stored with it.
+            hashed: The SHA-256 of its original text, if personal data was erased from it; else "".
 
         Raises:
-            AuditBroken: It does not follow from the one before.
+            AuditBroken: The stored link is not the one that follows from the previous entry.
         """
         inner = hashed or hashlib.sha256(text.encode()).hexdigest()
         self.link = hashlib.sha1((self.link + inner).encode(), usedforsecurity=False).hexdigest()
@@ -164,16 +164,16 @@ class Chain:
 async def verify(
     store: Store, *, expect_head: str = "", chain: Chain | None = None, after: str = ""
 ) -> tuple[int, str]:
-    """Walk the chain; return the number of entries and the head, its last link.
+    """Verify the chain; return the number of entries and the head, which is the last link.
 
-    Somebody who can write to Redis could compute a whole new chain, so keep the head that this
-    returns somewhere else, and pass it the next time.
+    Write access to Redis suffices to compute a whole new chain. So keep the head somewhere else,
+    and pass it the next time.
 
     Args:
         store: The ledger's store.
-        expect_head: A head seen earlier, which must still be a link of the chain.
-        chain: As far as it was walked in the archive.
-        after: The stream id of the last entry there; it is gone on behind it.
+        expect_head: An earlier head, which must still be a link of the chain; "" for none.
+        chain: The part of the chain in the archive, already verified.
+        after: The stream id of the last entry in the archive.
 
     Raises:
         AuditBroken: An entry does not fit, the stored head is not the last link, or the expected
@@ -185,7 +185,7 @@ async def verify(
     async for entry in entries(store, after=after):
         link = chain.follow(*entry)
         expected_seen = expected_seen or link == expect_head
-        # Entries are appended while this walks: the head of the start must be on the way.
+        # Entries may have been appended since the head was read, so any link may be that head.
         head_seen = head_seen or link == head
     if not head_seen:
         raise AuditBroken("The end of the audit was cut off, or its head replaced.", entry="+")
@@ -194,13 +194,13 @@ async def verify(
 
 
 def verify_lines(lines: Iterable[str], *, expect_head: str = "") -> tuple[int, str]:
-    """Walk the chain of an export from its first line; returns and raises as `verify` does.
+    """Verify an export of the whole audit; returns and raises as `verify` does.
 
-    That the end was cut off shows against a head alone that was seen earlier.
+    Missing lines at the end are only detected with `expect_head`.
 
     Args:
         lines: The lines, each with its line feed.
-        expect_head: A head seen earlier, which must be a link of the chain.
+        expect_head: As for `verify`.
     """
     chain, seen = Chain(), not expect_head
     for number, line in enumerate(lines, 1):
@@ -219,9 +219,15 @@ def _require_seen(head: str, seen: bool) -> None:
 
 
 async def _head(store: Store, archived: str, after: str) -> str:
-    """Return the head, which the last entry must carry at the same moment.
+    """Return the head, after comparing it with the link of the last entry at the same moment.
 
-    Where everything is in the archive, up to a stream id, it is the last link there.
+    Args:
+        store: The ledger's store.
+        archived: The last link in the archive, which is the head if no later entry exists.
+        after: The stream id of the last entry in the archive.
+
+    Raises:
+        AuditBroken: They differ.
     """
     async with (
         store.translated_client() as client,

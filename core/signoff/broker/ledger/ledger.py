@@ -72,7 +72,7 @@ _RESULTS = {"lease": "lease_lost"}
 
 
 class Bell(Protocol):
-    """Tells the workers of a stage that there is work. A lost ring only costs time."""
+    """Tells the workers of a stage that there is work. A lost ring only delays it."""
 
     async def ring(self, stage: str) -> None:
         """Ring once; never raises."""
@@ -450,7 +450,7 @@ class Ledger:
             *keys,
         )
         if not held:
-            raise LeaseLost("The lease ran out and the work was handed to somebody else.")
+            raise LeaseLost("The lease ran out, and another process took the work.")
 
     async def take_lease(self, key: str, token: str, *, lease: float) -> bool:
         """Take a lease key for so many seconds, unless it is held under another token."""
@@ -466,7 +466,7 @@ class Ledger:
         return list(found)
 
     async def look(self) -> Look:
-        """Ring for every stage with waiting work that was not rung for, or whose ring was lost.
+        """Ring for each stage that has waiting work and was not rung for, or whose ring was lost.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.

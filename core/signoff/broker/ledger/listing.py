@@ -1,6 +1,6 @@
-"""Lists that are read piece by piece.
+"""Lists that are read in pages.
 
-Reading on behind a place misses nothing and repeats nothing, whatever is added meanwhile.
+Continuing after a place skips and repeats nothing, even if records are added in between.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GRANTS: Final = "grants"
 """The index of all grants, by when they were given."""
 
 SCANNED: Final = 500
-"""How many records one request looks at: a page with few that fit ends here, and goes on."""
+"""The most records that one page reads. If few of them match, the page is shorter."""
 
 T = TypeVar("T", Approval, Grant, Run)
 One = TypeVar("One")
@@ -39,23 +39,23 @@ _FORM: Final = re.compile(r"(\d{1,16}) ([A-Za-z0-9._:-]{1,128})")
 
 
 class Place(NamedTuple):
-    """Where in an index somebody stands: a score, and among equal ones the member."""
+    """A position in an index: a score, and a member among those with this score."""
 
     score: int
     member: str
 
     @property
     def cursor(self) -> str:
-        """What stands for it in an address."""
+        """The place as text for URLs."""
         text = f"{self.score} {self.member}".encode()
         return base64.urlsafe_b64encode(text).decode().rstrip("=")
 
     @classmethod
     def of(cls, cursor: str) -> Self:
-        """Return the place that a cursor stands for.
+        """Return the place of a cursor.
 
         Raises:
-            ValueError: It is none of ours.
+            ValueError: `cursor` does not return such a text.
         """
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         form = _FORM.fullmatch(base64.b64decode(padded, altchars=b"-_", validate=True).decode())
@@ -69,9 +69,9 @@ class Part(Generic[One]):
     """A page of a list.
 
     Attributes:
-        found: What is on it.
-        then: The place behind which the next one begins; None at the end.
-        looked: How many records were looked at for it.
+        found: The records on the page.
+        then: The place after which the next page begins; None at the end.
+        looked: How many records were read for it.
     """
 
     found: Sequence[One]
@@ -80,12 +80,12 @@ class Part(Generic[One]):
 
 
 class List(Protocol[One]):
-    """Returns records with their places from behind a place on; None beside one that is gone."""
+    """Returns the records after a place, each with its own place; None for a missing record."""
 
     def __call__(
         self, *, before: Place | None, limit: int
     ) -> Awaitable[list[tuple[Place, One | None]]]:
-        """Return at most so many."""
+        """Return at most `limit` records."""
         ...
 
 
@@ -97,18 +97,18 @@ async def part(
     limit: int,
     most: int = SCANNED,
 ) -> Part[One]:
-    """Return a page of what is to be kept, which looks at a limited number of records.
+    """Return a page of the records that match.
 
     Args:
         listed: The list.
-        keep: Says what is to be kept.
-        before: The place behind which it begins; None for the beginning.
-        limit: The most that are on the page.
-        most: How many records are looked at.
+        keep: Returns whether a record matches.
+        before: The place after which the page begins; None for the beginning.
+        limit: The most records on the page.
+        most: The most records to read.
     """
     place, found, looked, ahead = before, list[One](), 0, max(2 * limit, 50)
     while looked < most:
-        # Where little is found, much has to be looked at: in few round trips.
+        # If few match, the batches grow, so that there are few round trips.
         batch, ahead = min(most - looked, ahead), min(2 * ahead, SCANNED)
         rows = await listed(before=place, limit=batch)
         for place, one in rows:
@@ -123,13 +123,13 @@ async def part(
 
 
 def ordered(index: str, sort: Sort) -> tuple[str, bool]:
-    """Return which index to read for approvals in some order, and whether from its lowest score.
+    """Return the index to read for approvals in an order, and whether its lowest score comes first.
 
-    By what is due next it is that of all that waits: readers leave the others out.
+    Sorted by due time, this is the index of all pending approvals; callers filter them.
 
     Args:
         index: The index whose scores are times of opening.
-        sort: What comes first.
+        sort: The order.
     """
     return ("waiting", True) if sort is Sort.DUE else (index, sort is Sort.OLDEST)
 
@@ -151,16 +151,16 @@ async def approvals(
         ledger: The ledger.
         index: One whose score is a time: `APPROVALS`, ``inbox:PERSON``, ``queue:NAME``,
             ``uses:GRANT``.
-        before: Behind which place; None for the beginning.
-        limit: How many places.
+        before: The place after which to begin; None for the beginning.
+        limit: The most places to return.
         rising: Whether the oldest comes first.
         by: Another index to order them by; see `Store.behind`.
-        may_be: Says of the text of a record whether it is to be read.
+        may_be: Returns whether to parse a record, given its text.
         among: Only these ids; see `SearchIndex.candidates`.
 
     Returns:
-        As many places as there are up to the limit; None beside one whose record is gone, cannot
-        be read, or is not to be.
+        The places, each with its approval; None if the record is gone, cannot be read, or was
+        excluded by `may_be`.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -183,7 +183,7 @@ async def requests(
     may_be: Callable[[str], bool] = bool,
     among: Sequence[str] | None = None,
 ) -> list[tuple[Place, Approval | None]]:
-    """Return what somebody has asked for under any identity, as `approvals` returns approvals."""
+    """Return the approvals that a person requested under any identity; see `approvals`."""
     found: list[tuple[int, str]] = []
     for key in {requests_key(one) for one in (person.id, person.email, *person.aliases)}:
         if among is None:
@@ -197,7 +197,7 @@ async def requests(
 async def _of_these(
     ledger: Ledger, ids: Sequence[str], index: str, by: str = ""
 ) -> list[tuple[int, str]]:
-    """Return scores and ids of those that are in an index; another one says the scores."""
+    """Return the scores and ids of those in an index, with the scores of index `by` if given."""
     scores = await ledger.store.scores(index, ids)
     found = [(int(score), one) for one, score in zip(ids, scores, strict=True) if score is not None]
     return await _of_these(ledger, [one for _, one in found], by) if by else found
@@ -213,7 +213,7 @@ def _behind(
 async def runs(
     ledger: Ledger, *, before: Place | None = None, limit: int
 ) -> list[tuple[Place, Run | None]]:
-    """Return runs as `approvals` returns approvals, None beside a request of a program."""
+    """Return runs, with None for requests of programs; see `approvals`."""
     found = await ledger.store.behind(RUNS, before=before, limit=limit)
     rows = await _listed(ledger, "run", found, legible_run)
     return [(place, None if one is None or one.outside else one) for place, one in rows]
@@ -222,7 +222,7 @@ async def runs(
 async def grants(
     ledger: Ledger, *, before: Place | None = None, limit: int
 ) -> list[tuple[Place, Grant | None]]:
-    """Return grants as `approvals` returns approvals."""
+    """Return grants; see `approvals`."""
     found = await ledger.store.behind(GRANTS, before=before, limit=limit)
     return await _listed(ledger, "grant", found, legible_grant)
 
