@@ -99,6 +99,9 @@ class Executor:
 
         As many items run at once as there are free slots. Stages that wait for a slot get one in
         turn. An unexpected error in one item does not stop the others.
+
+        Raises:
+            LedgerUnavailable: No more items can be claimed; all running items have ended.
         """
         working: set[asyncio.Task[bool]] = set()
         try:
@@ -109,6 +112,11 @@ class Executor:
                 again = [one.result() for one in ended]
                 if any(again):
                     count += await self._begin_all(stage, working)
+        except Exception:
+            # A cancelled item would leave its tools in doubt.
+            if working:
+                await asyncio.wait(working)
+            raise
         finally:
             for one in working:
                 one.cancel()
