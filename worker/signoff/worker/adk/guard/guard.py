@@ -51,7 +51,7 @@ from signoff.worker.adk.guard.agent_tools import (
     run_decided,
 )
 from signoff.worker.adk.guard.declared import declared_by
-from signoff.worker.adk.guard.entering import Inner, copied, entry_of, stand_before
+from signoff.worker.adk.guard.entering import Inner, entry_of, stand_before
 from signoff.worker.adk.guard.holding import Holding, held_again, hold
 from signoff.worker.adk.guard.journals import Journals
 from signoff.worker.adk.guard.nodes import watch_function_nodes
@@ -67,7 +67,7 @@ from signoff.worker.adk.history import Invocation, beside, is_confirmed, origina
 from signoff.worker.adk.questions import NODE, has_run, is_node
 from signoff.worker.port import Fence
 from signoff.worker.refusals import refusal
-from signoff.worker.starting import require_good, require_recorded
+from signoff.worker.starting import copied, require_good, require_recorded
 from signoff.worker.turn_results import VALID_FOR, kept_result
 from signoff.worker.working import TurnStopped, Working
 

@@ -28,9 +28,9 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.suspended import arguments
 from signoff.core.policies.policy import Fallback, Hold, Policy
 from signoff.core.routing.selection import holds_siblings
-from signoff.worker.adk.guard.entering import copied
 from signoff.worker.adk.guard.journals import first_id, own_events, said_anew
 from signoff.worker.adk.history import CONFIRMATION, confirmations
+from signoff.worker.starting import copied
 
 _HELD: Final = "held"
 _KEPT: Final = timedelta(days=400)
