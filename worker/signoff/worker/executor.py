@@ -388,19 +388,19 @@ class Executor:
         Returns:
             Whether the run continues at once.
         """
-        goes_on = False
+        continues = False
         happened = await verified(await self.ledger.approvals(run.approvals))
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
-            nonlocal goes_on
+            nonlocal continues
             change = turn_results.in_doubt(run, approvals, now=now, happened=happened)
             if change is None:
                 return None
-            goes_on = all(write["key"] != f"run:{run.id}" for write in change.writes)
-            return change.retry(hold.item, after=0) if goes_on else change.ack(hold.item)
+            continues = all(write["key"] != f"run:{run.id}" for write in change.writes)
+            return change.retry(hold.item, after=0) if continues else change.ack(hold.item)
 
         log.error("run.in_doubt", approvals=run.approvals)
-        return await self._settle(run, hold, build) and goes_on
+        return await self._settle(run, hold, build) and continues
 
     async def _settle(self, run: Run, hold: Hold, build: Build) -> bool:
         """Build a change from the current approvals and commit it; retry if they have changed.

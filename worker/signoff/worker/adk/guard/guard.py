@@ -214,7 +214,7 @@ class GuardPlugin(BasePlugin):
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> LlmResponse | None:
         """Repeat the model's calls if they were held, or if a worker died in code they called."""
-        if (said := await self.journals.said_again(callback_context)) is not None:
+        if (said := await self.journals.repeated_response(callback_context)) is not None:
             return said
         approved = partial(self._is_approved, callback_context)
         return await held_again(self._ledger, callback_context, approved)
