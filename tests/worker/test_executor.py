@@ -16,6 +16,7 @@ from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.lease import session_key
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.runs import RunClaim, claim_runs
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.parts import Origin, ToolCall
@@ -426,6 +427,28 @@ async def test_a_crew_that_is_to_stop_finishes_what_it_has_begun(office: Office)
     states = [run.state for run in await office.ledger.recent_runs()]
     assert sorted(states) == [RunState.COMPLETED] * 2 + [RunState.QUEUED] * 2
     assert len((await office.ledger.claim(stages.run("finance"))).items) == 2
+
+
+async def test_a_claim_that_fails_stops_no_turn(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A turn that was cancelled would leave its tools in doubt."""
+    claims = 0
+
+    async def claim_once(*args: Any, **kwargs: Any) -> RunClaim:
+        nonlocal claims
+        claims += 1
+        if claims > 1:
+            raise LedgerUnavailable("Redis cannot be reached.")
+        return await claim_runs(*args, **kwargs)
+
+    monkeypatch.setattr("signoff.worker.executor.claim_runs", claim_once)
+    for _ in range(9):
+        await office.decider.submit("finance", "hi", user="riley@example.com")
+    with pytest.raises(LedgerUnavailable):
+        await Executor(office.ledger, Counting()).drain(stages.run("finance"))
+    states = [run.state for run in await office.ledger.recent_runs()]
+    assert sorted(states) == [RunState.COMPLETED] * 8 + [RunState.QUEUED]
 
 
 async def test_a_record_that_cannot_be_read_waits_and_stops_nobody(office: Office) -> None:

@@ -17,7 +17,7 @@ from signoff.core.approvals.run import WHOLE_APP, Run, RunState
 from signoff.core.base.errors import Frozen
 from signoff.core.base.freezes import Freeze
 from signoff.worker.adk.guard.guard import GuardPlugin
-from signoff.worker.working import TurnStopped
+from signoff.worker.running_tools import TurnStopped
 from worker.office import AGENTS, Office
 
 # ADK announces its experimental features by warning about them.
@@ -209,19 +209,19 @@ async def test_a_thaw_calls_what_is_held_at_once(office: Office) -> None:
 
 async def test_a_freeze_waits_for_the_tools_that_run(office: Office) -> None:
     """Other running tools are not interrupted; a tool that contains others does not wait."""
-    session, working = ("finance", "riley", "s"), GuardPlugin(office.ledger).working
+    session, tools = ("finance", "riley", "s"), GuardPlugin(office.ledger).running_tools
     made = Frozen(await freeze(office, tool="pay"))
     gate, told = asyncio.Event(), list[str]()
 
     async def tool() -> None:
-        with working.on(session):
+        with tools.running(session):
             await gate.wait()
             told.append("ran to its end")
 
     async def frozen() -> None:
         # An agent tool that contains the frozen tool.
-        with pytest.raises(TurnStopped), working.on(session):
-            await working.end(session, made)
+        with pytest.raises(TurnStopped), tools.running(session):
+            await tools.stop_turn(session, made)
         told.append("stopped")
 
     running = [asyncio.create_task(one()) for one in (tool, frozen, frozen)]
@@ -229,8 +229,8 @@ async def test_a_freeze_waits_for_the_tools_that_run(office: Office) -> None:
     assert told == []
     gate.set()
     with pytest.raises(TurnStopped):
-        await working.require_going(session)
+        await tools.require_not_stopping(session)
     await asyncio.gather(*running)
     assert told == ["ran to its end", "stopped", "stopped"]
-    working.forget(session)
-    await working.require_going(session)
+    tools.forget_stop(session)
+    await tools.require_not_stopping(session)

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ from google.adk.runners import Runner
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
+from builders import MARA, ask, people
 from deciding import Decider
 from promises.plant import plant
+from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import State
@@ -311,6 +314,23 @@ async def test_while_signoff_runs_the_session_it_is_told_to_wait(
     await decider.submit("travel", "to Oslo", user="riley", session="s")
     answer = await api.post("/v1/pauses", json=published())
     assert (answer.status_code, answer.headers["retry-after"]) == (409, "2")
+
+
+async def test_a_call_that_is_asked_about_again_is_withdrawn_too(
+    api: httpx.AsyncClient, ledger: Ledger
+) -> None:
+    """The approval had expired, and its successor has an id of its own."""
+    await api.post("/v1/pauses", json=published())
+    (first,) = await ledger.pending()
+    now = await ledger.now()
+    approved, _ = ask(first, now=now).approve(MARA, people(), channel="email", now=now)
+    expired, second, _ = approved.expire(now=now + timedelta(days=30), valid_for=timedelta(days=7))
+    was = await ledger.run(first.origin.run)
+    run = was.answered(first.id).paused([second.id])
+    await ledger.commit(Change().put(expired, was=first).put(second, was=None).put(run, was=was))
+    told = published(pauses=[], answered=["adk-1"])
+    assert (await api.post("/v1/pauses", json=told)).status_code == 200
+    assert (await ledger.approval(second.id)).state is State.WITHDRAWN
 
 
 async def test_what_was_answered_elsewhere_is_withdrawn(

@@ -40,3 +40,17 @@ async def test_an_answer_that_signoff_has_given_is_not(tmp_path: Path) -> None:
     (call,) = await here.say("pay:5")
     await answered(here, call, {"signoff_refusal": ""})
     assert len(signoff.seen) == 1
+
+
+async def test_a_call_that_was_answered_meanwhile_is_not_published_any_more(
+    tmp_path: Path,
+) -> None:
+    """Otherwise a pause that is published late would ask people about a call that has run."""
+    signoff = Line(503)
+    here = Elsewhere(tmp_path, signoff, pause=0.2)
+    (call,) = await here.say("pay:5")
+    await answered(here, call)
+    await here.plugin.close()
+    first, *told = signoff.seen
+    assert len(first["pauses"]) == 1
+    assert [(one["answered"], one["pauses"]) for one in told] == [([call], [])]

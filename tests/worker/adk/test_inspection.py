@@ -243,7 +243,7 @@ def test_a_worker_says_it_at_its_start_and_a_broken_agent_does_not_stop_it(tmp_p
     url = f"sqlite:///{tmp_path}/sessions.db"
     apps = Apps(tmp_path, session_service(url, tmp_path), lambda: BasePlugin(name="none"))
     with capture_logs() as logged:
-        apps.look_over(["bad", "odd"])
+        apps.load_all(["bad", "odd"])
     assert [(one["event"], one["app"]) for one in logged] == [
         ("agent.broken", "bad"),
         ("agent.concern", "odd"),

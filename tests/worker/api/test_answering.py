@@ -56,7 +56,9 @@ def taking(decider: Decider, ledger: Ledger) -> Answering:
 async def test_a_yes_is_a_decision_through_the_api(taking: Answering, ledger: Ledger) -> None:
     """It decides the approval, and the resumed run is watched."""
     run, (was,) = await paused(ledger)
-    assert await taking.take(as_person(MARA), about(run), [yes()]) == Turn(run.id, pause=1)
+    assert await taking.take(as_person(MARA), about(run), [yes()]) == Turn(
+        run.id, pause=1, answered=frozenset({was.id})
+    )
     approval = await ledger.approval(was.id)
     assert approval.decision is not None
     assert (approval.decision.by, approval.decision.channel) == ("mara", "api")
@@ -244,7 +246,7 @@ async def test_a_client_that_sees_a_call_early_waits_until_the_run_pauses(
     answering = asyncio.create_task(taking.take(caller, about(run), [yes()]))
     await asyncio.wait([answering], timeout=0.2)
     _, (was,) = await paused(ledger, run=run)
-    assert await answering == Turn(run.id, pause=1)
+    assert await answering == Turn(run.id, pause=1, answered=frozenset({was.id}))
     assert (await ledger.approval(was.id)).state is State.APPROVED
 
 

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 import redis
+from pydantic import JsonValue
 
 from deciding import Decider
 from redis_users import guarded, url_of
@@ -43,6 +45,7 @@ from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.agent_folders import app_names
 from signoff.worker.dispatch import MixedRuntime
 from signoff.worker.executor import Executor
+from signoff.worker.frameworks.gate import Gate
 from signoff.worker.frameworks.idempotency import idempotency_key, running
 from signoff.worker.frameworks.runtime import framework_runtime
 from signoff.worker.frameworks.sessions import KEY
@@ -396,6 +399,30 @@ async def propose(here: Machine, run: Run, edits: Edits) -> Approval:
     """Let Mara approve the call with another amount."""
     (asked,) = await here.ask(run, edits=edits)
     return await here.decider.approve(asked.id, MARA, channel="cli", values={"amount": 5})
+
+
+async def test_a_tool_that_raises_interrupts_no_other(
+    here: Machine, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The frameworks cancel the other calls of a step, which were in doubt then."""
+    raised = threading.Event()
+    finish = Gate._finish
+
+    async def finished(self: Gate, approval: str, result: JsonValue, *, why: str = "") -> None:
+        await finish(self, approval, result, why=why)
+        if why or isinstance(result, str):  # OpenAI's SDK makes a text of an error
+            raised.set()
+
+    monkeypatch.setattr(Gate, "_finish", finished)
+    monkeypatch.setattr(script, "before_effect", [lambda: raised.wait(20)])
+    run = await here.submit(other, plan(paying("anna", "nobody")))
+    await here.approve(run)
+    opened = run.approvals
+    run = await here.resume(run)
+    assert raised.is_set()
+    assert here.paid() == {"anna": 1}
+    handoffs = {one.handoff for one in await here.ledger.approvals(opened)}
+    assert handoffs.isdisjoint({Handoff.STARTED, Handoff.IN_DOUBT})
 
 
 async def test_a_result_that_cannot_be_kept_has_run(here: Machine, app: str) -> None:

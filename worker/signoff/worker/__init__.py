@@ -1,1 +1,1 @@
-"""The worker: runs agents, publishes their pauses, and hands the answers in."""
+"""The worker: runs agents, opens approvals when they pause, and gives them the answers."""

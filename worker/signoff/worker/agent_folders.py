@@ -1,4 +1,4 @@
-"""The folders of agents, without what runs them: sessions and runners take long to import."""
+"""Lists the folders of agents without importing ADK's sessions and runners, which takes long."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ def load_problem(name: str, error: BaseException, folder: Path) -> str:
 
     Args:
         name: The agent.
-        error: What ADK's loader has raised; it wraps what the agent has raised.
+        error: The error of ADK's loader, which wraps the error of the agent.
         folder: The folder of the agents' folders.
     """
     first, cause = error, error
     while (inner := cause.__cause__ or cause.__context__) is not None:
         cause = inner
     place = _place(cause, folder)
-    # Without a place in the agent's code the loader itself is not content.
-    told = cause if place else first
-    message = str(told).removeprefix(f"Fail to load {name!r} module. ").partition("\n")[0]
-    if isinstance(told, SyntaxError):
-        message = told.msg.removeprefix(f"Fail to load {name!r} module. ")
-    text = f"{place}{type(told).__name__}: {message}"
-    if isinstance(told, ModuleNotFoundError):
-        text += f". Install it into the environment of the workers: pip install {told.name}"
+    # Without a place in the agent's code, it is an error of the loader itself.
+    shown = cause if place else first
+    message = str(shown).removeprefix(f"Fail to load {name!r} module. ").partition("\n")[0]
+    if isinstance(shown, SyntaxError):
+        message = shown.msg.removeprefix(f"Fail to load {name!r} module. ")
+    text = f"{place}{type(shown).__name__}: {message}"
+    if isinstance(shown, ModuleNotFoundError):
+        text += f". Install it into the environment of the workers: pip install {shown.name}"
     return text
 
 
 def _place(error: BaseException, folder: Path) -> str:
-    """Return ``file:line: `` of the last line below a folder that an error went through."""
+    """Return ``file:line: `` of the last line of a traceback that is in a folder; "" if none is."""
     steps = [(one.filename, one.lineno) for one in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError):
         steps.append((error.filename or "", error.lineno))

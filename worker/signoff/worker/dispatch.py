@@ -1,4 +1,4 @@
-"""Some agents run in this process, some behind API servers: each run goes where its app is."""
+"""Sends each run to the runtime of its app."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from signoff.worker.port import Fence, Runtime, Turn
 
 @dataclass(frozen=True, slots=True)
 class MixedRuntime:
-    """A runtime made of others.
+    """A runtime that uses a different runtime for each app.
 
     Attributes:
-        usual: For every app that no other is named for.
-        others: By app.
+        usual: The runtime of all apps that are not in `others`.
+        others: Runtimes by app.
     """
 
     usual: Runtime
     others: Mapping[str, Runtime]
 
     async def start(self, run: Run, fence: Fence) -> Turn:
-        """Start a run in the runtime of its app; see there for the errors."""
+        """Start a run; the runtime of its app documents the errors."""
         return await self.others.get(run.app, self.usual).start(run, fence)
 
     async def resumes_each(self, run: Run, approvals: Sequence[Approval]) -> bool:
-        """Say whether these approvals of a pause may be answered in parts."""
+        """Return whether these approvals of a pause may be answered separately."""
         return await self.others.get(run.app, self.usual).resumes_each(run, approvals)
 
     async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
-        """Resume a run in the runtime of its app; see there for the errors."""
+        """Resume a run; the runtime of its app documents the errors."""
         return await self.others.get(run.app, self.usual).resume(run, approvals, fence)

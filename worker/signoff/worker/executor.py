@@ -99,6 +99,9 @@ class Executor:
 
         As many items run at once as there are free slots. Stages that wait for a slot get one in
         turn. An unexpected error in one item does not stop the others.
+
+        Raises:
+            LedgerUnavailable: No more items can be claimed; all running items have ended.
         """
         working: set[asyncio.Task[bool]] = set()
         try:
@@ -109,6 +112,11 @@ class Executor:
                 again = [one.result() for one in ended]
                 if any(again):
                     count += await self._begin_all(stage, working)
+        except Exception:
+            # A cancelled item would leave its tools in doubt.
+            if working:
+                await asyncio.wait(working)
+            raise
         finally:
             for one in working:
                 one.cancel()
@@ -380,19 +388,19 @@ class Executor:
         Returns:
             Whether the run continues at once.
         """
-        goes_on = False
+        continues = False
         happened = await verified(await self.ledger.approvals(run.approvals))
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
-            nonlocal goes_on
+            nonlocal continues
             change = turn_results.in_doubt(run, approvals, now=now, happened=happened)
             if change is None:
                 return None
-            goes_on = all(write["key"] != f"run:{run.id}" for write in change.writes)
-            return change.retry(hold.item, after=0) if goes_on else change.ack(hold.item)
+            continues = all(write["key"] != f"run:{run.id}" for write in change.writes)
+            return change.retry(hold.item, after=0) if continues else change.ack(hold.item)
 
         log.error("run.in_doubt", approvals=run.approvals)
-        return await self._settle(run, hold, build) and goes_on
+        return await self._settle(run, hold, build) and continues
 
     async def _settle(self, run: Run, hold: Hold, build: Build) -> bool:
         """Build a change from the current approvals and commit it; retry if they have changed.

@@ -1,4 +1,4 @@
-"""For an agent that runs elsewhere: hands its pauses to Signoff, which answers it by REST.
+"""A plugin for agents that run in a server of their own: it publishes their pauses to Signoff.
 
 This module needs google-adk and httpx, and nothing else of Signoff, Celery or Redis.
 """
@@ -26,33 +26,33 @@ CONFIRMATION: Final = "adk_request_confirmation"
 MARKS: Final = frozenset({"signoff_run", "signoff_refusal"})
 """Session state that Signoff sends with its own messages (signoff.worker.adk_remote.wire)."""
 
-_AGAIN: Final = frozenset({408, 409, 425, 429})
-"""Answers that say "not now"; those from 500 on do too."""
+_TRANSIENT: Final = frozenset({408, 409, 425, 429})
+"""The statuses after which a request is repeated, besides those from 500 on."""
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class SignoffPlugin(BasePlugin):
-    """Publishes the calls that wait for a confirmation, once their turn has come to its end.
+    """Publishes the calls that wait for a confirmation when their turn has ended.
 
-    Signoff then asks whom its policies name, and answers through the agent's own ADK API server,
-    whose address is in its settings (``[agents.remote.<app>]``). Turns that Signoff itself has
-    begun are left alone: the worker sees their pauses.
+    Signoff then asks the approvers of its policies, and answers through the agent's own ADK API
+    server, whose address is in Signoff's settings (``[agents.remote.<app>]``). The plugin ignores
+    turns that Signoff itself has begun, because Signoff's worker sees their pauses.
 
-    Publishing never raises and never fails a run. What cannot be published at once is tried again
-    in the background, and logged.
+    The plugin never raises and never fails a run. If Signoff cannot be reached, the plugin retries
+    in the background, and logs the errors.
 
     Args:
-        url: Where Signoff's gateway listens: ``https://signoff.example.com``.
-        token: One of its tokens; "" where it needs none.
-        app_url: Where this agent's API server listens, for Signoff to compare with its settings.
+        url: The address of Signoff's gateway: ``https://signoff.example.com``.
+        token: One of its tokens; "" if it needs none.
+        app_url: The address of this agent's API server, which Signoff compares with its settings.
         patience: Seconds that a turn waits for the first try.
-        tries: How often it is tried.
-        pause: Seconds before the second try; each further one comes twice as late.
-        transport: Used instead of the network, for tests.
+        tries: The maximum number of tries.
+        pause: Seconds before the second try; the pause doubles before each further try.
+        transport: Replaces the network, for tests.
 
     Raises:
-        ValueError: A URL is none, or the token would cross a network unencrypted.
+        ValueError: `url` is not a URL, or the token would cross a network unencrypted.
     """
 
     def __init__(
@@ -79,28 +79,32 @@ class SignoffPlugin(BasePlugin):
         self._tries = tries
         self._pause = pause
         self._transport = transport
-        self._later: set[asyncio.Task[None]] = set()
+        self._retries: dict[asyncio.Task[None], dict[str, Any]] = {}
 
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
-        """Publish what the turn has left waiting.
+        """Publish the calls that wait, and those that were answered without Signoff.
 
-        It is called when the turn is drained: before that, the placeholder results of the calls
-        are not in the session yet, and an answer could not be taken.
+        ADK calls this when the turn is drained. Before that, the session does not have the
+        placeholder results of the calls, and the calls could not be answered.
         """
         try:
             body = self._body(invocation_context)
         except Exception:
             log.exception("signoff: the pause of a turn cannot be read")
             return
-        if body is not None and not await self._published(body, last=self._tries == 1):
-            task = asyncio.create_task(self._publish_later(body), name="signoff-publish")
-            self._later.add(task)
-            task.add_done_callback(self._later.discard)
+        if body is None:
+            return
+        for unpublished in self._retries.values():
+            _drop_answered(unpublished, body["answered"])
+        if not await self._publish(body, last=self._tries == 1):
+            task = asyncio.create_task(self._retry(body), name="signoff-publish")
+            self._retries[task] = body
+            task.add_done_callback(self._retries.pop)
 
     async def close(self) -> None:
-        """Wait a moment for what is still to be published."""
-        if self._later:
-            _, unpublished = await asyncio.wait(self._later, timeout=self._patience)
+        """Wait `patience` seconds for the retries; log an error for each that has not succeeded."""
+        if self._retries:
+            _, unpublished = await asyncio.wait(self._retries, timeout=self._patience)
             for task in unpublished:
                 log.error("signoff: closed before a pause was published, and nobody is asked")
                 task.cancel()
@@ -110,7 +114,7 @@ class SignoffPlugin(BasePlugin):
         session = context.session
         mine = [one for one in session.events if one.invocation_id == context.invocation_id]
         calls, answered = waiting_calls(mine), answered_calls(mine)
-        if not (calls or answered) or begun_by_signoff(mine):
+        if not (calls or answered) or is_sent_by_signoff(mine):
             return None
         return {
             "appName": session.app_name,
@@ -118,7 +122,7 @@ class SignoffPlugin(BasePlugin):
             "sessionId": session.id,
             "invocationId": context.invocation_id,
             "appUrl": self._app_url or None,
-            "message": said(mine),
+            "message": last_message(mine),
             "answered": answered,
             "pauses": [
                 {
@@ -129,31 +133,32 @@ class SignoffPlugin(BasePlugin):
             ],
         }
 
-    async def _publish_later(self, body: dict[str, Any]) -> None:
+    async def _retry(self, body: dict[str, Any]) -> None:
         for number in range(1, self._tries):
             wait = self._pause * 2 ** (number - 1) * random.uniform(0.5, 1)  # noqa: S311 -- jitter
             await asyncio.sleep(wait)
-            if await self._published(body, last=number == self._tries - 1):
+            is_needed = body["pauses"] or body["answered"]
+            if not is_needed or await self._publish(body, last=number == self._tries - 1):
                 return
 
-    async def _published(self, body: dict[str, Any], *, last: bool) -> bool:
-        """Try once; return whether there is nothing more to try."""
+    async def _publish(self, body: dict[str, Any], *, last: bool) -> bool:
+        """Try once; return False if it has to be tried again."""
         where = f"the pause in session {body['sessionId']} of {body['appName']}"
         try:
             async with (
                 asyncio.timeout(self._patience),
                 httpx.AsyncClient(transport=self._transport) as client,
             ):
-                answer = await client.post(self._url, json=body, headers=self._headers)
-        except Exception as error:  # noqa: BLE001 -- nothing of this may reach the user's run
-            problem, again = f"{type(error).__name__}: {error}".rstrip(": "), True
+                response = await client.post(self._url, json=body, headers=self._headers)
+        except Exception as error:  # noqa: BLE001 -- no error may reach the user's run
+            problem, is_transient = f"{type(error).__name__}: {error}".rstrip(": "), True
         else:
-            if answer.is_success:
+            if response.is_success:
                 log.info("signoff: %s is published", where)
                 return True
-            problem = f"{answer.status_code} {_detail(answer)}"
-            again = answer.status_code in _AGAIN or answer.is_server_error
-        if again and not last:
+            problem = f"{response.status_code} {_detail(response)}"
+            is_transient = response.status_code in _TRANSIENT or response.is_server_error
+        if is_transient and not last:
             log.warning("signoff: %s is not published yet: %s", where, problem)
             return False
         log.error("signoff: %s is not published, and nobody is asked: %s", where, problem)
@@ -161,7 +166,7 @@ class SignoffPlugin(BasePlugin):
 
 
 def waiting_calls(events: Sequence[Event]) -> list[tuple[str, types.FunctionCall]]:
-    """Return the confirmations that wait in the events of an invocation, each with its agent."""
+    """Return the unanswered confirmations of an invocation, each with its agent."""
     answered = {
         response.id
         for event in events
@@ -190,14 +195,14 @@ def answered_calls(events: Sequence[Event]) -> list[str]:
     ]
 
 
-def begun_by_signoff(events: Sequence[Event]) -> bool:
-    """Say whether the latest message of the user in these events is one that Signoff has sent."""
-    said = [event for event in events if event.author == "user"]
-    return bool(said) and not MARKS.isdisjoint(said[-1].actions.state_delta or {})
+def is_sent_by_signoff(events: Sequence[Event]) -> bool:
+    """Return whether Signoff has sent the latest message of the user in these events."""
+    messages = [event for event in events if event.author == "user"]
+    return bool(messages) and not MARKS.isdisjoint(messages[-1].actions.state_delta or {})
 
 
-def said(events: Sequence[Event]) -> str:
-    """Return what the user last said in these events, "" where it was nothing in words."""
+def last_message(events: Sequence[Event]) -> str:
+    """Return the last text of the user in these events; "" if there is none."""
     texts = [
         "".join(part.text or "" for part in event.content.parts or [])
         for event in events
@@ -206,10 +211,15 @@ def said(events: Sequence[Event]) -> str:
     return next((text for text in reversed(texts) if text.strip()), "")
 
 
-def _detail(answer: httpx.Response) -> str:
+def _drop_answered(body: dict[str, Any], answered: Sequence[str]) -> None:
+    """Remove calls from an unpublished pause that were answered meanwhile."""
+    body["pauses"] = [one for one in body["pauses"] if one["functionCall"]["id"] not in answered]
+
+
+def _detail(response: httpx.Response) -> str:
     try:
-        body = answer.json()
+        body = response.json()
     except ValueError:
         body = None
     detail = body.get("detail") if isinstance(body, dict) else None
-    return str(detail or answer.text)[:500]
+    return str(detail or response.text)[:500]

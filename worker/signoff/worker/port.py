@@ -1,4 +1,4 @@
-"""The port to agent runtimes: two verbs, each of which runs an agent to its next pause."""
+"""The interface of agent runtimes: each starts and resumes runs, to their next pause."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Fence = Callable[[Change], Change]
 
 TRANSIENT: Final = frozenset(
     {
-        "APIConnectionError",  # of the clients of models
-        "ConnectionError",  # of redis-py, which is not the builtin
+        "APIConnectionError",  # from the clients of models
+        "ConnectionError",  # from redis-py; it is not the builtin class
         "InterfaceError",
         "OperationalError",
         "ServerError",
@@ -27,7 +27,7 @@ TRANSIENT: Final = frozenset(
         "TimeoutError",
     }
 )
-"""Names of foreign errors that say "not now": a locked or restarting database, a busy model."""
+"""Names of foreign errors after which a turn is retried: the database or the model is busy."""
 
 
 class Pause(Value):
@@ -37,9 +37,9 @@ class Pause(Value):
         origin: Where it comes from.
         kind: What is asked for.
         call: The call; of a request for input, the request.
-        hint: The tool's words.
-        template: Its payload template, None where there is none.
-        said: What the agent said before the call, "" where nothing.
+        hint: The tool's hint for the approver.
+        template: Its payload template; None if it has none.
+        said: The agent's text before the call; "" if there is none.
         declared: What the tool declares; see `Approval.declared`.
     """
 
@@ -53,18 +53,18 @@ class Pause(Value):
 
 
 class Turn(Value):
-    """How a turn of an agent ended: with calls that wait for somebody, or with its last word.
+    """How a turn of an agent ended: with calls that wait, or with its last message.
 
     Attributes:
-        pauses: What waits.
-        text: The agent's last word.
-        left_open: Names of long-running calls that nobody is asked about: their results
+        pauses: The calls and requests that wait.
+        text: The agent's last message.
+        left_open: The names of long-running calls that nobody is asked about, because their results
             come from elsewhere.
-        note: What else is to be said of its end in the trail, "" for nothing.
-        changed: Approved nodes of a workflow that have not run, by the ids of their approvals: what
-            has changed, as a sentence. A pause may ask about one as it would run now.
-        kept: The ids of the answers that the agent was not given: they stay in its pause, until
-            what else waits in it is answered.
+        note: A remark about the end of the run for the audit; "" for none.
+        changed: The reasons why approved nodes of a workflow have not run, as sentences, by the ids
+            of their approvals. A pause may ask about a node as it would run now.
+        kept: The ids of the answers that the agent was not given. They stay in the pause until its
+            other calls are answered.
     """
 
     pauses: tuple[Pause, ...] = ()
@@ -76,13 +76,13 @@ class Turn(Value):
 
 
 class Runtime(Protocol):
-    """What a worker needs of an agent runtime."""
+    """Runs agents for the executor."""
 
     async def start(self, run: Run, fence: Fence) -> Turn:
-        """Say the user's message and run to the next pause or to the end."""
+        """Send the user's message, and run to the next pause or to the end."""
 
     async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
-        """Answer these approvals of a pause and run to the next pause or to the end."""
+        """Answer these approvals of a pause, and run to the next pause or to the end."""
 
     async def resumes_each(self, run: Run, approvals: Sequence[Approval]) -> bool:
-        """Say whether these approvals of a pause may be answered in parts."""
+        """Return whether these approvals of a pause may be answered separately."""

@@ -1,4 +1,4 @@
-"""The responses to an agent for calls that were not approved, and for requests for input."""
+"""The responses that agents get for calls that were not approved, and for requests for input."""
 
 from __future__ import annotations
 
@@ -46,27 +46,27 @@ def refusal(approval: Approval) -> dict[str, Any]:
     """
     decision = approval.decision
     again = approval.origin.again > 0
-    told: dict[str, Any] = {
+    response: dict[str, Any] = {
         "status": "in_doubt" if again else approval.state.value,
         "error": _IN_DOUBT
         if again
         else _WORDS.get(approval.state, "This tool call was not approved."),
     }
     if decision is None:
-        return told
+        return response
     if approval.state is State.REJECTED and not decision.by:
-        told["error"] = "This tool call was refused, and nobody was asked."
+        response["error"] = "This tool call was refused, and nobody was asked."
     if decision.reason:
-        told["reason"] = decision.reason
+        response["reason"] = decision.reason
     if decision.by and approval.terms is not None and approval.terms.name_approver:
-        told["decided_by"] = decision.by
+        response["decided_by"] = decision.by
     if decision.proposal is not None:
-        told["proposal"] = {"tool": approval.call.name, "args": decision.proposal}
-        told["what_to_do"] = (
+        response["proposal"] = {"tool": approval.call.name, "args": decision.proposal}
+        response["what_to_do"] = (
             f"The approver would approve {approval.call.name} with other arguments. If that "
             "serves the user, call it again with exactly the arguments of the proposal."
         )
-    return told
+    return response
 
 
 def refusals(approvals: Sequence[Approval]) -> str:
@@ -80,12 +80,12 @@ def refusals(approvals: Sequence[Approval]) -> str:
 
 def refusal_text(approval: Approval) -> str:
     """Return why a call was not approved, and what would be approved, in words."""
-    told = refusal(approval)
-    words = [str(told["error"])]
-    if "reason" in told:
-        words.append(f"Reason: {told['reason']}")
-    if "proposal" in told:
-        words.append(f"{told['what_to_do']} {json.dumps(told['proposal'])}")
+    response = refusal(approval)
+    words = [str(response["error"])]
+    if "reason" in response:
+        words.append(f"Reason: {response['reason']}")
+    if "proposal" in response:
+        words.append(f"{response['what_to_do']} {json.dumps(response['proposal'])}")
     return " ".join(words)
 
 
@@ -114,7 +114,7 @@ def input_value(approval: Approval, rules: Sequence[InputRule] = ()) -> JsonValu
     asked = f' ("{question}")' if question else ""
     raise InputRefused(
         f"The request for input{asked} {_REFUSED.get(approval.state, 'was not answered')}"
-        f"{f': {reason}' if reason else ''}. It has no answer that says no, so the run ends here; "
-        "a response schema with a boolean such as `approved` has one, and so has [[inputs]] in the "
-        "settings, for a request without a schema."
+        f"{f': {reason}' if reason else ''}. It has no form of rejection, so the run ends here. "
+        "Give its response schema a boolean such as `approved`, or set [[inputs]] in the settings "
+        "for a request without a schema."
     )

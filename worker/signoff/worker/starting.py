@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import datetime, timedelta
+from typing import Any
 
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.base.errors import ApprovalExpired, ReceiptRefused, ToolInDoubt
+
+
+def copied(args: dict[str, Any]) -> dict[str, Any]:
+    """Return a deep copy of arguments, which only the tool itself can change afterwards.
+
+    A value that cannot be copied is not JSON, so nobody can approve it.
+    """
+    try:
+        return copy.deepcopy(args)
+    except Exception:  # noqa: BLE001 -- a class may raise anything when it is copied
+        return dict(args)
 
 
 def require_recorded(approval: Approval) -> None:

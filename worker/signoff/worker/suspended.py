@@ -1,7 +1,7 @@
-"""How code that is suspended inside of a tool call shows in ADK's request for a confirmation.
+"""How ADK's request for a confirmation refers to code that is suspended inside of a tool call.
 
-ADK asks about the tool call that carries the code. The call inside it, which an approver is asked
-about, stands in the sealed snapshot; the payload of the request says where that is.
+ADK asks about the tool call that contains the code. The inner call, which an approver is asked
+about, is in a sealed snapshot; the payload of the request says where the snapshot is.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ KEY: Final = "signoff_code"
 
 
 class CarriesCode:
-    """Marks the tools whose calls carry code that can be suspended: `CesTool` alone."""
+    """Marks a tool whose code can be suspended; only `CesTool` is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """A call inside of code that waits for an approval.
+    """A call of suspended code that waits for an approval.
 
     Attributes:
-        tool: What would be called.
-        args: With what.
-        sealed: The snapshot, "" where it is kept in the ledger.
-        ref: Its name in the ledger, "" where it is not there.
+        tool: The tool that would be called.
+        args: The arguments of the call.
+        sealed: The snapshot; "" if it is in the ledger.
+        ref: The name of the snapshot in the ledger; "" if it is not there.
         doubtful: Whether a worker died while it made this call, which may have happened.
     """
 
@@ -42,13 +42,13 @@ class Suspended:
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """What a worker hands to suspended code.
+    """The answer with which suspended code resumes.
 
     Attributes:
         sealed: The snapshot.
         tool: The tool of the call that the answer is about.
         args: Its arguments.
-        refused: Why the call was not approved; None where it was.
+        refused: Why the call was not approved; None if it was.
     """
 
     sealed: str
@@ -58,18 +58,18 @@ class Resumption:
 
 
 def claimed(payload: object) -> Suspended | None:
-    """Return the suspended code that a payload speaks of, None where it speaks of none.
+    """Return the suspended code that a payload claims to be about; None if it claims nothing.
 
-    Any tool can write such a payload, also one that a model has made up: only a seal that verifies
-    (`signoff.worker.ces.seal`) says which call the code is suspended at.
+    Any tool, and so a model, can write such a payload. Only a valid seal
+    (`signoff.worker.ces.seal`) proves the call at which the code is suspended.
     """
-    said = payload.get(KEY) if isinstance(payload, dict) else None
-    if not isinstance(said, dict) or not isinstance(said.get("args"), dict):
+    claim = payload.get(KEY) if isinstance(payload, dict) else None
+    if not isinstance(claim, dict) or not isinstance(claim.get("args"), dict):
         return None
     return Suspended(
-        str(said.get("tool")),
-        said["args"],
-        str(said.get("sealed") or ""),
-        str(said.get("ref") or ""),
-        doubtful=said.get("doubtful") is True,
+        str(claim.get("tool")),
+        claim["args"],
+        str(claim.get("sealed") or ""),
+        str(claim.get("ref") or ""),
+        doubtful=claim.get("doubtful") is True,
     )

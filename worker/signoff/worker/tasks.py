@@ -1,4 +1,4 @@
-"""The Celery tasks of the worker: a doorbell each, for the stages `run` and `resume` of an app."""
+"""The Celery tasks of the worker: the doorbells of the stages `run` and `resume` of its apps."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from signoff.worker.executor import Executor
 def register(app: Celery, loop: LoopThread, executor: Executor) -> None:
     """Register `signoff.run` and `signoff.resume`.
 
-    The thread of a task waits for its coroutine on the loop of the process, which works on all that
-    waits, as far as the executor has slots; what is worked on is in the ledger, so a task has no
-    argument but its stage.
+    The only argument of a task is its stage, because the work is in the ledger. The thread of a
+    task waits while the loop of the process works on the stage.
     """
 
     @app.task(name=stages.task(stages.RUN), shared=False)

@@ -1,4 +1,4 @@
-"""Checks by which tools say whether a call that is in doubt has happened."""
+"""Checks that find out whether a call in doubt has happened."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from signoff.core.approvals.lifecycle import Handoff
 log = structlog.get_logger(__name__)
 
 WITHIN: Final = 30.0
-"""Seconds that a check may take."""
+"""The maximum duration of a check, in seconds."""
 
 HAPPENED: Final = json.dumps(
     {
@@ -27,7 +27,7 @@ HAPPENED: Final = json.dumps(
         "note": "The worker died before the result was kept. A check says that the call happened.",
     }
 )
-"""What the agent gets for a call that has happened."""
+"""The result that the agent gets for a call that has happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class CallInDoubt:
 
     Attributes:
         tool: The tool.
-        args: Its arguments, as it got them.
+        args: The arguments that it got.
         app: The app.
         user: The requester.
         session: The session id.
         id: The id of the function call.
-        unique: What the key follows from, where models use ids of calls again; "" for the id.
+        unique: The id from which the key is derived, if models reuse ids of calls; "" for `id`.
     """
 
     tool: str
@@ -59,41 +59,38 @@ class CallInDoubt:
 
 
 Check = Callable[[CallInDoubt], bool | Awaitable[bool | None] | None]
-"""Says whether a call has happened; None where it cannot tell."""
+"""Returns whether a call has happened; None if it cannot tell."""
 
 checks: dict[tuple[str, str], Check] = {}
 """The checks that `verify` has registered, by app and tool."""
 
 
 def verify(tool: str, check: Check, *, app: str = "") -> None:
-    """Have a check asked about calls of a tool that are in doubt, before a person is.
+    """Register a check for calls of a tool that are in doubt; it is asked before a person.
 
-    Call it in the module of the agent. If the check says True, the call counts as finished; if it
-    says False, the call runs again on the same approval. If it says None, raises, or takes longer
-    than 30 seconds, the policy decides as it does without a check.
+    Call this in the module of the agent. If the check returns True, the call counts as finished; if
+    it returns False, the call runs again on the same approval. If it returns None, raises, or takes
+    longer than 30 seconds, the policy decides as it does without a check.
 
     Args:
         tool: The name of the tool.
-        check: A function, which gets a thread of its own, or a coroutine function.
-        app: The app whose tool it is; "" for the tools of this name in all apps of the worker.
+        check: A function, which runs in a thread of its own, or a coroutine function.
+        app: The app of the tool; "" for the tools of this name in all apps of the worker.
     """
     checks[app, tool] = check
 
 
 async def verified(approvals: Iterable[Approval]) -> dict[str, bool]:
-    """Return what the checks say about the calls of approvals that are in doubt, by approval.
-
-    Those about which nothing is known are left out.
-    """
+    """Return whether the calls in doubt have happened, by approval; unknown ones are left out."""
     found: dict[str, bool] = {}
     for one in approvals:
         check = checks.get((one.origin.app, one.call.name)) or checks.get(("", one.call.name))
         if check is None or one.handoff is not Handoff.STARTED or not _is_tool_call(one):
             continue
-        says = await _asked(check, one)
-        if isinstance(says, bool):
-            found[one.id] = says
-            log.warning("tool.verified", approval=one.id, tool=one.call.name, happened=says)
+        happened = await _result_of(check, one)
+        if isinstance(happened, bool):
+            found[one.id] = happened
+            log.warning("tool.verified", approval=one.id, tool=one.call.name, happened=happened)
     return found
 
 
@@ -104,14 +101,14 @@ def key_of(app: str, user: str, session: str, call_id: str) -> str:
 
 
 def _is_tool_call(approval: Approval) -> bool:
-    """Whether it is about the call of a tool, and not about a node or a call inside of code."""
+    """Return whether it is about a tool call, and not about a node or a call inside of code."""
     return approval.call.id != approval.origin.confirmation and not approval.origin.made
 
 
-async def _asked(check: Check, approval: Approval) -> object:
+async def _result_of(check: Check, approval: Approval) -> object:
     origin, call = approval.origin, approval.call
-    # Agents of other frameworks than ADK are asked about under ids that are unique in a session.
-    again = origin.confirmation.startswith(f"{origin.invocation}/")
+    # The approvals of other frameworks than ADK have ids that are unique in a session.
+    is_unique = origin.confirmation.startswith(f"{origin.invocation}/")
     doubtful = CallInDoubt(
         call.name,
         call.args,
@@ -119,12 +116,12 @@ async def _asked(check: Check, approval: Approval) -> object:
         origin.user,
         origin.session,
         call.id,
-        origin.confirmation if again else "",
+        origin.confirmation if is_unique else "",
     )
     try:
         async with asyncio.timeout(WITHIN):
-            says: object = await asyncio.to_thread(check, doubtful)
-            return await says if inspect.isawaitable(says) else says
+            result: object = await asyncio.to_thread(check, doubtful)
+            return await result if inspect.isawaitable(result) else result
     except Exception as error:  # noqa: BLE001 -- a check may raise anything
         log.warning("tool.not_verified", approval=approval.id, tool=call.name, error=repr(error))
         return None

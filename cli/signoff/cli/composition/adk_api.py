@@ -40,7 +40,7 @@ def serve_adk(
     from signoff.cli.composition.sessions import open_sessions  # noqa: PLC0415
     from signoff.worker.adk.apps import artifact_service  # noqa: PLC0415
     from signoff.worker.adk_api.router import make_adk_router  # noqa: PLC0415
-    from signoff.worker.adk_api.streaming import MOST  # noqa: PLC0415
+    from signoff.worker.adk_api.streaming import MAX_CLIENTS  # noqa: PLC0415
     from signoff.worker.agent_folders import app_names  # noqa: PLC0415
 
     settings = parts.settings
@@ -49,7 +49,7 @@ def serve_adk(
     sessions = open_sessions(parts)
     if (close := getattr(sessions, "close", None)) is not None:
         stack.push_async_callback(close)
-    store = Store.open(settings.redis_url, prefix=settings.redis.prefix, size=MOST + _SPARE)
+    store = Store.open(settings.redis_url, prefix=settings.redis.prefix, size=MAX_CLIENTS + _SPARE)
     stack.push_async_callback(store.close)
     app.include_router(
         make_adk_router(

@@ -88,7 +88,7 @@ def _open_adk(parts: Parts, names: Sequence[str]) -> tuple[Runtime, Runtime, Ren
         inputs=settings.inputs,
         show=shown_through(parts.ledger),
     )
-    runners.look_over(names)
+    runners.load_all(names)
 
     def renew(fresh: Settings) -> None:
         guard.holding = Holding(fresh.policies, fresh.default)

@@ -153,7 +153,7 @@ class Apps:
             self._plain[name] = self._runner_of(name, plain)
         return self._plain[name]
 
-    def look_over(self, names: Sequence[str]) -> None:
+    def load_all(self, names: Sequence[str]) -> None:
         """Load agents, and log their problems; a broken agent does not stop the others.
 
         The runs of a broken agent fail with the message that is logged here.

@@ -59,7 +59,7 @@ def is_edited(events: Sequence[Event], approval: Approval) -> bool:
     return differs(approval, asked.tool, asked.args) and not is_of_old_code(asked, approval)
 
 
-def question_anew(events: Sequence[Event], approval: Approval) -> tuple[list[Event], CallChanged]:
+def new_question(events: Sequence[Event], approval: Approval) -> tuple[list[Event], CallChanged]:
     """Return a new question about a call as the history has it now, and the error for the change.
 
     Args:

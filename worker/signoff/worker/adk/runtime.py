@@ -32,7 +32,7 @@ from signoff.worker.adk.composites import (
     reopened,
     undone,
 )
-from signoff.worker.adk.edited import is_edited, question_anew
+from signoff.worker.adk.edited import is_edited, new_question
 from signoff.worker.adk.foreign_answers import MARK, require_ours
 from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.history import (
@@ -116,7 +116,7 @@ class AdkRuntime:
                 session, Event(author="user", invocation_id=run.invocation)
             )
         elif before.started and not _on_node_path(runner):
-            message = await self._said_again(runner, session, run, message)
+            message = await self._message_again(runner, session, run, message)
         with self.guard.suspending(run), self.guard.journals.of(run, fence):
             turn = await self._drain(runner, run, message)
         self._require_whole(runner, run, await self._require_session(run), turn)
@@ -191,7 +191,7 @@ class AdkRuntime:
             CallChanged: Always, if somebody can be asked about the call.
             CallGone: Nobody can be asked.
         """
-        question, changed = question_anew(session.events, approval)
+        question, changed = new_question(session.events, approval)
         if question:
             await self._append(session, question)
             carrying = await self.guard.carrying(session, run.invocation)
@@ -209,7 +209,7 @@ class AdkRuntime:
         """
         together = _is_resumable(runner) or _on_node_path(runner)
         to_say = [one for one in replies if not one.given]
-        if not together or not (to_say or _goes_on_by_itself(runner, session, replies)):
+        if not together or not (to_say or _resumes_without_message(runner, session, replies)):
             open_still = _open(session, replies)
             to_say = [one for one in replies if one.approval in open_still]
         groups = grouped(to_say)
@@ -277,7 +277,7 @@ class AdkRuntime:
         log.warning("adk.left_undone", app=run.app, left=left)
         return turn.model_copy(update={"note": f"ADK did not go on to {left} after the answer"})
 
-    async def _said_again(
+    async def _message_again(
         self, runner: Runner, session: Session, run: Run, message: types.Content | None
     ) -> types.Content | None:
         """Return the message for a root that has already got it, but has not acted yet.
@@ -422,7 +422,7 @@ def _wants_first_event(runner: Runner) -> bool:
     return _is_resumable(runner) and not _on_node_path(runner)
 
 
-def _goes_on_by_itself(runner: Runner, session: Session, replies: Sequence[Reply]) -> bool:
+def _resumes_without_message(runner: Runner, session: Session, replies: Sequence[Reply]) -> bool:
     """Return whether a resume without a message continues from the answer in the session.
 
     ADK looks for the answer in the last user event: if the user has sent a message since, the

@@ -54,11 +54,13 @@ class Turn:
         run: The run.
         pause: How many times it had paused before that turn.
         waiting: How many answers it still waits for.
+        answered: The ids of the approvals that the request has answered.
     """
 
     run: str
     pause: int
     waiting: int = 0
+    answered: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,22 +100,22 @@ class Answering:
             LedgerUnavailable: Redis cannot be reached.
         """
         found = [await self._find(caller, request, one) for one in answers]
-        person = self._person(caller, found)
+        person = _person(caller, found)
         runs = {one.origin.run for one in found}
         if len(runs) > 1:
             raise misformed("The calls that this message answers belong to different runs.")
-        given, wanted = request.invocation_id, found[0].origin.invocation
-        if given and given != wanted:
+        wanted = found[0].origin.invocation
+        if request.invocation_id not in {None, "", wanted}:
             raise misformed(f"invocationId is that of another turn; this call belongs to {wanted}.")
         found = [await self._routed(one) for one in found]
         pause = (await self.decisions.ledger.run(found[0].origin.run)).pause
         actor = Actor(person, CHANNEL, _proof(caller))
-        asked_for = [
-            (one, _move(stated_in(one, said))) for one, said in zip(found, answers, strict=True)
+        requested = [
+            (one, _move(stated_in(one, given))) for one, given in zip(found, answers, strict=True)
         ]
-        for approval, move in asked_for:
+        for approval, move in requested:
             _require(await self.decisions.check(approval.id, move, actor))
-        for approval, move in asked_for:
+        for approval, move in requested:
             extras = Extras(watched=watched)
             outcome = await self.decisions.take(approval.id, move, actor, extras)
             after = _require(outcome)
@@ -128,7 +130,8 @@ class Answering:
             )
         run = await self.decisions.ledger.run(found[0].origin.run)
         still = run.pause == pause and run.state is RunState.PAUSED
-        return Turn(run.id, pause, len(run.waiting) if still else 0)
+        answered = frozenset(one.id for one in found)
+        return Turn(run.id, pause, len(run.waiting) if still else 0, answered)
 
     async def _find(self, caller: Caller, request: RunRequest, answer: Answer) -> Approval:
         """Return the approval of a call.
@@ -139,81 +142,41 @@ class Answering:
         """
         seen = caller.may_see(request.app_name)
         own = seen and caller.may_use(request.app_name, request.user_id)
-        approval = await self._latest(request, answer.call)
+        ledger, where = self.decisions.ledger, _where(request)
+        approval = await latest_approval(ledger, *where, answer.call)
         if approval is None and own:
             # A client that watches the turn sees the call before the run has paused.
-            await self._paused(request)
-            approval = await self._latest(request, answer.call)
+            await self._wait_for_pause(where)
+            approval = await latest_approval(ledger, *where, answer.call)
         if approval is None or not (own or (seen and await self._is_asked(caller, approval))):
             raise _no_such_call()
         return approval
 
-    async def _latest(self, request: RunRequest, call: str) -> Approval | None:
-        """Return the approval of the latest question with this id, if there is one."""
-        ledger = self.decisions.ledger
-        origin = Origin(
-            run="",
-            app=request.app_name,
-            user=request.user_id,
-            session=request.session_id,
-            invocation="",
-            confirmation=call,
-        )
-        runs = await ledger.session_runs(origin.app, origin.user, origin.session)
-        ids = [one for run in runs for one in run.approvals]
-        asked = [one for one in await ledger.approvals(ids) if one.origin.confirmation == call]
-        if asked:
-            return max(
-                asked, key=lambda one: (one.origin.nth, one.origin.again, one.origin.expired)
-            )
-        # It was answered in an earlier pause, whose approvals the run no longer lists.
-        found: Approval | None = None
-        with contextlib.suppress(ApprovalNotFound):
-            while True:
-                found = await ledger.approval(approval_id(origin))
-                # If a call in doubt or a node is to run again, the next question has the same id
-                # in the session.
-                name = _NEXT.get(found.handoff, "nth")
-                origin = found.origin.model_copy(update={name: getattr(found.origin, name) + 1})
-        return found
-
-    async def _paused(self, request: RunRequest) -> None:
-        """Wait until no turn of the session is under way.
+    async def _wait_for_pause(self, where: tuple[str, str, str]) -> None:
+        """Wait until no turn of a session is under way.
 
         Raises:
             Problem: 409 if one is still under way after some seconds.
         """
-        where = (request.app_name, request.user_id, request.session_id)
         for run in await self.decisions.ledger.session_runs(*where):
             if run.under_way:
                 try:
-                    await self._wait(run.id, partial(self._rests, run.id))
+                    await self._wait(run.id, partial(self._run_at_rest, run.id))
                 except TimeoutError:
                     raise session_busy(
                         "The agent is at work in this session, and its calls can be answered when "
                         "it pauses. If this call is one of them, send the answer again."
                     ) from None
 
-    async def _rests(self, run: str) -> Run | None:
-        found = await self.decisions.ledger.run(run)
-        return None if found.under_way else found
+    async def _run_at_rest(self, run_id: str) -> Run | None:
+        run = await self.decisions.ledger.run(run_id)
+        return None if run.under_way else run
 
     async def _is_asked(self, caller: Caller, approval: Approval) -> bool:
         if caller.person is None:
             return False
         routed = await self._routed(approval)
         return any(one.person == caller.person.id for one in routed.asked)
-
-    def _person(self, caller: Caller, found: Sequence[Approval]) -> Person:
-        if caller.person is None:
-            raise Problem(
-                403,
-                "nobody",
-                "This caller answers for nobody",
-                f"An answer to {topic(found[0])} has to come from somebody who is asked. "
-                + caller.remedy,
-            )
-        return caller.person
 
     async def _routed(self, approval: Approval) -> Approval:
         """Wait until the approvers are resolved: a client may answer before the router has run.
@@ -224,7 +187,7 @@ class Answering:
         if _is_routed(approval):
             return approval
         try:
-            return await self._wait(approval.id, partial(self._open, approval.id))
+            return await self._wait(approval.id, partial(self._routed_approval, approval.id))
         except TimeoutError:
             raise Problem(
                 503,
@@ -235,23 +198,72 @@ class Answering:
                 headers={"Retry-After": "2"},
             ) from None
 
-    async def _open(self, approval: str) -> Approval | None:
-        found = await self.decisions.ledger.approval(approval)
-        return found if _is_routed(found) else None
+    async def _routed_approval(self, approval_id: str) -> Approval | None:
+        approval = await self.decisions.ledger.approval(approval_id)
+        return approval if _is_routed(approval) else None
 
     async def _wait(self, subject: str, look: Callable[[], Awaitable[Found | None]]) -> Found:
-        """Return what is found, which is looked for after each entry of the audit about a subject.
+        """Call `look` now and after each audit entry about a subject, until it returns something.
+
+        Args:
+            subject: The id of an approval or a run.
+            look: Returns None to wait for the next entry.
 
         Raises:
-            TimeoutError: It is not found in time.
+            TimeoutError: It has returned nothing in time.
         """
-        # Before the first look, so that no change is missed.
+        # The position is read before the first look, so that no change is missed.
         start = await latest(self.watching.store)
         entries = follow(self.watching.store, subject=subject, start=start)
         async with asyncio.timeout(self.patience):
             while (found := await look()) is None:
                 await anext(entries)
         return found
+
+
+async def latest_approval(
+    ledger: Ledger, app: str, user: str, session: str, call: str
+) -> Approval | None:
+    """Return the approval of the latest question with this id in a session; None without one.
+
+    A call has a new approval after each that has expired or is in doubt, and a node of a workflow
+    asks with the same id each time it runs.
+    """
+    runs = await ledger.session_runs(app, user, session)
+    ids = [one for run in runs for one in run.approvals]
+    asked = [one for one in await ledger.approvals(ids) if one.origin.confirmation == call]
+    if asked:
+        return max(asked, key=lambda one: (one.origin.nth, one.origin.again, one.origin.expired))
+    # It was answered in an earlier pause, whose approvals the run no longer lists.
+    origin = Origin(run="", app=app, user=user, session=session, invocation="", confirmation=call)
+    found: Approval | None = None
+    with contextlib.suppress(ApprovalNotFound):
+        while True:
+            found = await ledger.approval(approval_id(origin))
+            name = _NEXT.get(found.handoff, "nth")
+            origin = found.origin.model_copy(update={name: getattr(found.origin, name) + 1})
+    return found
+
+
+def _where(request: RunRequest) -> tuple[str, str, str]:
+    return request.app_name, request.user_id, request.session_id
+
+
+def _person(caller: Caller, found: Sequence[Approval]) -> Person:
+    """Return the person as whom a caller answers.
+
+    Raises:
+        Problem: 403 if the caller may not answer.
+    """
+    if caller.person is None:
+        raise Problem(
+            403,
+            "nobody",
+            "This caller answers for nobody",
+            f"An answer to {topic(found[0])} has to come from somebody who is asked. "
+            + caller.remedy,
+        )
+    return caller.person
 
 
 def _is_routed(approval: Approval) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 from signoff.broker.decisions import Decisions
 from signoff.broker.effects import open_approval
 from signoff.broker.ledger.change import Change
-from signoff.core.approvals.approval import Approval, approval_id
+from signoff.core.approvals.approval import Approval, State, approval_id
 from signoff.core.approvals.collaboration import Operator
 from signoff.core.approvals.moves import Actor, Cancel
 from signoff.core.approvals.parts import Origin, ToolCall
@@ -25,6 +24,7 @@ from signoff.core.approvals.run import Run
 from signoff.core.base.errors import ApprovalNotFound
 from signoff.core.base.hiding import Hidden
 from signoff.worker.adk.history import CONFIRMATION, Confirmation, confirmations
+from signoff.worker.adk_api.answering import latest_approval
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import (
     Body,
@@ -61,6 +61,11 @@ class Published(Body):
     message: str = ""
     answered: list[str] = Field(default_factory=list, max_length=_MOST)
     pauses: list[Waiting] = Field(max_length=_MOST)
+
+    @property
+    def where(self) -> tuple[str, str, str]:
+        """The app, the user and the session."""
+        return self.app_name, self.user_id, self.session_id
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
@@ -123,19 +128,13 @@ class Pauses:
 
     async def _take_back(self, published: Published) -> None:
         """Withdraw the approvals that were answered where the agent runs."""
+        ledger = self.decisions.ledger
+        cancel, plugin = Cancel(reason=_ELSEWHERE), Actor(Operator(name="plugin"))
         for call in published.answered:
-            origin = Origin(
-                run="",
-                app=published.app_name,
-                user=published.user_id,
-                session=published.session_id,
-                invocation="",
-                confirmation=call,
-            )
-            cancel, plugin = Cancel(reason=_ELSEWHERE), Actor(Operator(name="plugin"))
-            with contextlib.suppress(ApprovalNotFound):
-                # An ended approval cannot be withdrawn, and does not need to be.
-                await self.decisions.take(approval_id(origin), cancel, plugin)
+            approval = await latest_approval(ledger, *published.where, call)
+            # An ended approval cannot be withdrawn, and does not need to be.
+            if approval is not None and approval.state is State.PENDING:
+                await self.decisions.take(approval.id, cancel, plugin)
 
     def _named(self, caller: Caller, published: Published) -> Published:
         """Return the pause with our name for the app, if the caller may publish it.
@@ -178,8 +177,7 @@ class Pauses:
                 fresh.append(one)
         if not fresh:
             return Opened(ids, fresh=False)
-        where = (published.app_name, published.user_id, published.session_id)
-        runs = await ledger.session_runs(*where)
+        runs = await ledger.session_runs(*published.where)
         if any(run.under_way for run in runs):
             raise session_busy(
                 "Signoff itself runs this session at the moment, and sees its pauses already. "

@@ -30,7 +30,7 @@ from signoff.worker.adk_api.pauses import Pauses
 from signoff.worker.adk_api.problems import Problem, ProblemRoute, not_served
 from signoff.worker.adk_api.sessions import Sessions
 from signoff.worker.adk_api.settings import ApiToken
-from signoff.worker.adk_api.streaming import Onlookers
+from signoff.worker.adk_api.streaming import TurnResponses
 from signoff.worker.adk_api.web import make_web_router
 from signoff.worker.adk_remote.settings import RemoteApp
 from signoff.worker.agent_folders import app_names
@@ -52,7 +52,7 @@ class AdkApi:
         decisions: Submits runs.
         sessions: ADK's sessions.
         answering: Receives answers.
-        onlookers: Shows turns.
+        responses: Builds the responses with the events of turns.
         folder: The folder of the agents.
         pauses: Receives the pauses of remote agents.
     """
@@ -61,7 +61,7 @@ class AdkApi:
     decisions: Decisions
     sessions: Sessions
     answering: Answering
-    onlookers: Onlookers
+    responses: TurnResponses
     folder: Path
     pauses: Pauses
 
@@ -127,11 +127,11 @@ class AdkApi:
 
     async def run(self, request: Request) -> Response:
         """Run an agent, or answer it, and return the events of the turn when it is over."""
-        return await self.onlookers.collect(await self._turn(request, streams=False), request)
+        return await self.responses.collect(await self._turn(request, streams=False), request)
 
     async def run_sse(self, request: Request) -> Response:
         """Run an agent, or answer it, and return the events of the turn as they come."""
-        return self.onlookers.stream(await self._turn(request, streams=True))
+        return self.responses.stream(await self._turn(request, streams=True))
 
     async def admit(self, request: Request, app: str, scope: Scope = Scope.RUNS_READ) -> Caller:
         """Return the caller of a request for an existing app."""
@@ -170,7 +170,7 @@ class AdkApi:
         """
         caller = await self.gate.admit(request)
         asked, message = read_request(await read_object(request))
-        self.onlookers.require_room()
+        self.responses.require_capacity()
         watched = Watch.WORDS if streams and asked.streaming else Watch.EVENTS
         if not isinstance(message, str):
             return await self.answering.take(caller, asked, message, watched)
@@ -246,7 +246,7 @@ def make_adk_router(
         decisions=decisions,
         sessions=Sessions(sessions, decisions, remote_sessions or {}),
         answering=Answering(decisions, watching),
-        onlookers=Onlookers(watching),
+        responses=TurnResponses(watching),
         folder=folder,
         pauses=Pauses(decisions, remote or {}, hides),
     )

@@ -1,11 +1,11 @@
-"""Sends the events of a turn to a waiting client: as a stream, or as one list."""
+"""Sends the events of a turn to the client that waits for them: as a stream, or as one list."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,52 +19,59 @@ from signoff.core.base.errors import SignoffError
 from signoff.worker.adk_api.answering import Turn
 from signoff.worker.adk_api.problems import Problem
 
-MOST: Final = 256
-"""How many clients may watch at the same time; each holds a connection to Redis."""
+MAX_CLIENTS: Final = 256
+"""How many clients may wait for events at the same time; each holds a connection to Redis."""
 
 _IDLE: Final = ": nothing new\n\n"
 """A comment (WHATWG HTML, section 9.2.5): it keeps proxies open, and detects closed clients."""
 
+_FAILURES: Final = {RunState.FAILED: "RunFailed", RunState.IN_DOUBT: "ToolInDoubt"}
+
+
+class _TurnFailed(Exception):
+    """The run has failed in the turn.
+
+    Args:
+        run: The run.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.problem)
+        self.kind = _FAILURES[run.state]
+
 
 @dataclass(slots=True)
-class Onlookers:
-    """Shows turns to clients.
+class TurnResponses:
+    """Builds the responses with the events of turns.
 
     Attributes:
         ledger: The ledger, on connections that may be held.
-        count: How many clients are watching.
+        clients: How many clients are waiting for events.
     """
 
     ledger: Ledger
-    count: int = 0
+    clients: int = 0
 
-    @contextmanager
-    def _one_more(self) -> Iterator[None]:
-        self.count += 1
-        try:
-            yield
-        finally:
-            self.count -= 1
-
-    def require_room(self) -> None:
-        """Refuse a client if too many are watching; its request is not executed.
+    def require_capacity(self) -> None:
+        """Refuse a client if too many are waiting; its request is not executed.
 
         Raises:
-            Problem: 503 if `MOST` clients are watching.
+            Problem: 503 if `MAX_CLIENTS` clients are waiting.
         """
-        if self.count >= MOST:
+        if self.clients >= MAX_CLIENTS:
             raise Problem(
                 503,
                 "busy",
                 "Too many clients are watching",
-                f"{MOST} clients follow runs through this gateway. Nothing was done; try again.",
+                f"{MAX_CLIENTS} clients follow runs through this gateway. Nothing was done; try "
+                "again.",
                 headers={"Retry-After": "5"},
             )
 
     def stream(self, turn: Turn) -> Response:
         """Return the events as server-sent events, as they arrive."""
         return StreamingResponse(
-            self._sent(turn),
+            self._server_sent(turn),
             media_type="text/event-stream",
             headers={"Signoff-Run": turn.run, "X-Accel-Buffering": "no"},
         )
@@ -77,44 +84,70 @@ class Onlookers:
             LedgerUnavailable: Redis could not be reached any more.
         """
         events = []
-        if not turn.waiting:
-            with self._one_more():
-                async for text in follow_turn(self.ledger, turn.run, turn.pause):
+        try:
+            async with aclosing(self._events(turn)) as texts:
+                async for text in texts:
                     if text:
                         events.append(json.loads(text))
                     elif await request.is_disconnected():
                         return Response(status_code=400)
-            run = await self.ledger.run(turn.run)
-            if error := _failure(run, turn):
-                words = f"{run.problem} What it said before is in the session."
-                raise Problem(500, "run-failed", "The run has failed", words, error=error)
+        except _TurnFailed as failed:
+            words = f"{failed} What it said before is in the session."
+            raise Problem(
+                500, "run-failed", "The run has failed", words, error=failed.kind
+            ) from failed
         return JSONResponse(events, headers={"Signoff-Run": turn.run})
 
-    async def _sent(self, turn: Turn) -> AsyncIterator[str]:
+    async def _server_sent(self, turn: Turn) -> AsyncIterator[str]:
         if turn.waiting:
             yield f": {turn.waiting} more of this pause wait for an answer\n\n"
+        try:
+            async for text in self._events(turn):
+                yield f"data: {text}\n\n" if text else _IDLE
+        except _TurnFailed as failed:
+            yield _error_event(failed.kind, str(failed))
+        except SignoffError as error:
+            yield _error_event(type(error).__name__, str(error))
+
+    async def _events(self, turn: Turn) -> AsyncGenerator[str]:
+        """Yield each event as JSON, and "" if there was none for two seconds.
+
+        An answer that arrives while the run resumes with other answers of its pause is given to the
+        agent in the turn after, which is followed too.
+
+        Raises:
+            _TurnFailed: The run has failed in the last of these turns.
+            SignoffError: The run cannot be read any more.
+        """
+        if turn.waiting:
             return
-        with self._one_more():
-            try:
-                async for text in follow_turn(self.ledger, turn.run, turn.pause):
-                    yield f"data: {text}\n\n" if text else _IDLE
+        with self._counted():
+            pause, run = turn.pause, None
+            while run is None or _carries(run, turn, pause):
+                pause = run.pause if run is not None else pause
+                async for text in follow_turn(self.ledger, turn.run, pause):
+                    yield text
                 run = await self.ledger.run(turn.run)
-            except SignoffError as error:
-                yield _error_event(type(error).__name__, str(error))
-                return
-            if kind := _failure(run, turn):
-                yield _error_event(kind, run.problem)
+        if run.pause == pause and run.state in _FAILURES:
+            raise _TurnFailed(run)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self.clients += 1
+        try:
+            yield
+        finally:
+            self.clients -= 1
 
 
-def _failure(run: Run, turn: Turn) -> str:
-    """Return the kind of failure with which a turn has ended; "" for no failure."""
-    if run.pause != turn.pause:
-        return ""
-    return {RunState.FAILED: "RunFailed", RunState.IN_DOUBT: "ToolInDoubt"}.get(run.state, "")
+def _carries(run: Run, turn: Turn, pause: int) -> bool:
+    """Return whether a run has gone on from a turn with answers of the client."""
+    later = run.pause > pause and run.state is not RunState.PAUSED
+    return later and not turn.answered.isdisjoint(run.approvals)
 
 
 def _error_event(kind: str, message: str) -> str:
     """Return an error as ADK's server sends it in a stream (google.adk.cli.api_server)."""
     details = {"error_type": kind, "error_message": message, "timestamp": time.time()}
-    told = {"error": f"{kind}: {message}", "error_details": details}
-    return f"data: {json.dumps(told)}\n\n"
+    document = {"error": f"{kind}: {message}", "error_details": details}
+    return f"data: {json.dumps(document)}\n\n"

@@ -110,7 +110,7 @@ class Answering:
             # A worker that has died may have posted it, and it may still be on its way. A refusal,
             # or an answer to a question, that is not in the session by now is posted again.
             return [] if self.approved else self.untold(view)
-        anew = any(_is_anew(one) for one in self.approvals)
+        anew = any(_is_repeated(one) for one in self.approvals)
         to_say = [
             one
             for one in self.approvals
@@ -209,7 +209,7 @@ class Answering:
         )
 
     def _require_our_answer(self, view: View, approval: Approval) -> None:
-        if _is_anew(approval) or is_request(approval):
+        if _is_repeated(approval) or is_request(approval):
             return  # `part` compares the answers to a request for input
         for _, said in view.answers_to(approval):
             if (said.get("confirmed") is True) != (approval.state is State.APPROVED):
@@ -251,7 +251,7 @@ def _named(name: str, groups: Sequence[list[Approval]]) -> dict[str, list[Approv
     return {name if not place else group[0].id: group for place, group in enumerate(groups)}
 
 
-def _is_anew(approval: Approval) -> bool:
+def _is_repeated(approval: Approval) -> bool:
     """Return whether a person or the policy has decided to answer a call in doubt again."""
     again = approval.starts > 0 and approval.handoff is Handoff.RECORDED
     return again or approval.origin.again > 0

@@ -15,7 +15,6 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event_actions import EventActions
 from google.adk.tools.base_tool import BaseTool
 
-from signoff.worker.adk.guard.entering import copied
 from signoff.worker.adk.guard.journals import first_id
 from signoff.worker.ces import http
 from signoff.worker.ces.errors import CodeError, CodeFailed, SnapshotRefused
@@ -23,6 +22,7 @@ from signoff.worker.ces.journal import Call, Journal, Outcome, frozen
 from signoff.worker.ces.rules import Rules
 from signoff.worker.ces.sandbox import Answer, Done, Held
 from signoff.worker.ces.translate import variables
+from signoff.worker.starting import copied
 
 _POLL: Final = 1.0
 """Seconds that a poll of an asynchronous call waits before it returns "not yet"."""

@@ -197,14 +197,14 @@ def of_callback(context: Context, kind: str, file: str) -> Journal | None:
     return None if found is None else Journal(found, [])
 
 
-async def will_be_said_again(context: Context) -> bool:
-    """Return whether the guard repeats the model's last response; see `Journals.said_again`.
+async def will_be_repeated(context: Context) -> bool:
+    """Return whether the guard repeats the model's last response; see `Journals.repeated_response`.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
     kept = _journals(context)
-    return kept is not None and await kept.said_again(context) is not None
+    return kept is not None and await kept.repeated_response(context) is not None
 
 
 def has_guard(context: Context) -> bool:

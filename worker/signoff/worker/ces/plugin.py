@@ -18,7 +18,7 @@ from google.genai import types
 from signoff.core.base.errors import ConfigError
 from signoff.worker.ces.errors import CodeFailed, CodeRefused
 from signoff.worker.ces.host import VARIABLES, CodeHost
-from signoff.worker.ces.journal import of_callback, will_be_said_again
+from signoff.worker.ces.journal import of_callback, will_be_repeated
 from signoff.worker.ces.lowering import Code, called, lower
 from signoff.worker.ces.rules import Rules, current
 from signoff.worker.ces.sandbox import Done, Held, Sandbox
@@ -118,7 +118,7 @@ class CesCallbacks(BasePlugin):
         """Run `before_model_callback(callback_context, llm_request)`; it may change the request."""
         if ended := callback_context.state.get(_ENDED):
             return LlmResponse(content=_words_of_end(ended))
-        if await will_be_said_again(callback_context):
+        if await will_be_repeated(callback_context):
             return None  # it has already run before this response
         for code in self._codes("before_model_callback", callback_context.agent_name):
             before = request_of(llm_request)

@@ -35,9 +35,9 @@ from signoff.core.payloads.digest import digest, require_canonical
 from signoff.worker.frameworks.idempotency import running
 from signoff.worker.port import Fence
 from signoff.worker.refusals import refusal
+from signoff.worker.running_tools import RunningTools, TurnStopped
 from signoff.worker.starting import require_good, require_recorded
 from signoff.worker.turn_results import NOT_KEPT, VALID_FOR, kept_result
-from signoff.worker.working import TurnStopped, Working
 
 log = structlog.get_logger(__name__)
 
@@ -80,7 +80,7 @@ class Gates:
         self.ledger = ledger
         self.valid_for = valid_for
         self.freezes = Freezes(ledger)
-        self.working = Working()
+        self.running_tools = RunningTools()
 
     @contextmanager
     def of(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Iterator[Gate]:
@@ -100,7 +100,7 @@ class Gates:
         except TurnStopped as end:
             raise end.error from None
         finally:
-            self.working.forget(gate.session)
+            self.running_tools.forget_stop(gate.session)
         # The framework or the agent's own code may have caught the error.
         if gate.stopped is not None:
             raise gate.stopped
@@ -158,17 +158,21 @@ class Gate:
             LeaseLost: Another worker runs the session by now; the call was not started here.
             Exception: Whatever the tool raises.
         """
-        working = self._gates.working
-        await working.require_going(self.session)
+        tools = self._gates.running_tools
+        await tools.require_not_stopping(self.session)
         approval_id = self._expected.get(call.id) if call.approved else None
         if approval_id is None:
             if call.approved:
                 log.error("gate.unknown_approval", tool=call.tool)
                 return {"status": "rejected", "error": UNKNOWN}
             await self._require_thawed(call.tool)
-            with working.on(self.session):
-                return await inner()
-        with working.on(self.session):
+            with tools.running(self.session):
+                try:
+                    return await inner()
+                except Exception:
+                    await tools.let_others_end(self.session)
+                    raise
+        with tools.running(self.session):
             return await self._enter(approval_id, call, same, inner, kept)
 
     async def _enter(
@@ -201,6 +205,7 @@ class Gate:
             # The tool has run. A cancelled tool may or may not have: it stays in doubt.
             problem = f"{type(error).__name__}: {error}"
             await self._finish(approval.id, {"error": problem}, why=f"it raised {problem}")
+            await self._gates.running_tools.let_others_end(self.session)
             raise
         try:
             stored = kept(result)
@@ -244,7 +249,7 @@ class Gate:
     async def _stop(self, error: SignoffError) -> NoReturn:
         """End the turn with an error, even if the framework handles it."""
         self.stopped = self.stopped or error
-        await self._gates.working.end(self.session, error)
+        await self._gates.running_tools.stop_turn(self.session, error)
 
     async def _require_thawed(self, tool: str) -> None:
         found = covering(await self._gates.freezes.all(), self.run.app, (tool,))

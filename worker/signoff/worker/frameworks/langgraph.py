@@ -43,6 +43,7 @@ from signoff.core.approvals.parts import INPUT, Kind
 from signoff.core.base.errors import InputRefused, InvalidRun
 from signoff.worker.frameworks.adapter import Answer, Outcome, Waiting
 from signoff.worker.frameworks.gate import Call, Gate, declared_by, same_args
+from signoff.worker.starting import copied
 
 _THREAD: Final = "thread"
 _ROOT: Final = ""
@@ -341,7 +342,7 @@ def _watch_tools() -> None:
         turn = _turn.get()
         if turn is None:
             return await run_async(self, request, *more)
-        return await _through(turn, request, lambda: run_async(self, request, *more))
+        return await _through(turn, request, lambda own: run_async(self, own, *more))
 
     def blocking(self: ToolNode, request: ToolCallRequest, *more: Any) -> Any:  # noqa: ANN401 -- the same
         if _turn.get() is not None:
@@ -356,10 +357,12 @@ def _watch_tools() -> None:
 
 
 async def _through(
-    turn: _Turn, request: ToolCallRequest, inner: Callable[[], Awaitable[Any]]
+    turn: _Turn, request: ToolCallRequest, inner: Callable[[ToolCallRequest], Awaitable[Any]]
 ) -> Any:  # noqa: ANN401 -- a message or a command
+    """Send a call through the gate, with its own copy of the arguments."""
     made, gate = request.tool_call, turn.gate
-    args, call_id = _arguments(made["args"]), made["id"] or ""
+    own = request.override(tool_call={**made, "args": copied(made["args"])})
+    args, call_id = _arguments(own.tool_call["args"]), made["id"] or ""
     call = Call(
         id=call_id,
         tool=made["name"],
@@ -373,7 +376,7 @@ async def _through(
         """Return whether the tool would get the approved arguments."""
         return same_args(args, approval.call.args)
 
-    given = await gate.enter(call, same, inner, _kept)
+    given = await gate.enter(call, same, lambda: inner(own), _kept)
     return given if isinstance(given, ToolMessage | Command | list) else _given(given, request)
 
 

@@ -34,6 +34,7 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import PauseNotRoutable, ToolInDoubt
 from signoff.worker.frameworks.adapter import Answer, Outcome, Waiting
 from signoff.worker.frameworks.gate import Call, Gate, declared_by, same_args
+from signoff.worker.starting import copied
 
 _UNAPPROVED: Final = "unapproved"
 
@@ -169,7 +170,8 @@ class _Gated(WrapperToolset[Any]):
         """Call a tool with its own copy of the arguments."""
         call_id = ctx.tool_call_id or ""
         shown = _shown_name(ctx, call_id) or name
-        own = _jsonable(tool_args)
+        given = copied(tool_args)
+        own = _jsonable(given)
         call = Call(
             id=call_id,
             tool=shown,
@@ -188,7 +190,7 @@ class _Gated(WrapperToolset[Any]):
 
         async def inner() -> Any:  # noqa: ANN401 -- the same
             try:
-                return await self.wrapped.call_tool(name, tool_args, ctx, tool)
+                return await self.wrapped.call_tool(name, given, ctx, tool)
             except ModelRetry as error:
                 if isinstance(error.__context__, TimeoutError):
                     raise ToolInDoubt(

@@ -20,9 +20,10 @@ from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
 
 from signoff.core.payloads.digest import digest
-from signoff.worker.adk.guard.entering import Inner, copied
+from signoff.worker.adk.guard.entering import Inner
 from signoff.worker.ces.rules import current
 from signoff.worker.ces.seal import seal, unseal
+from signoff.worker.starting import copied
 from signoff.worker.suspended import Resumption, Suspended
 
 _DONE: Final = "done"

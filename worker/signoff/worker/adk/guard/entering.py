@@ -7,7 +7,6 @@ that the tool gets. So a plugin callback cannot know the final arguments. Wrappe
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, Self
@@ -15,6 +14,8 @@ from weakref import WeakKeyDictionary
 
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
+
+from signoff.worker.starting import copied
 
 _RUN: Final = "run_async"
 _ASK: Final = "check_require_confirmation"
@@ -63,18 +64,6 @@ def stand_before(tool: BaseTool, context: ToolContext, entry: Entry) -> None:
 def entry_of(context: ToolContext) -> Entry | None:
     """Return the entry of the call with this context."""
     return _entries.get(context)
-
-
-def copied(args: dict[str, Any]) -> dict[str, Any]:
-    """Return a deep copy of arguments.
-
-    Only a callback can have added a value that cannot be copied. Such a value is not JSON, so
-    nobody can approve it.
-    """
-    try:
-        return copy.deepcopy(args)
-    except Exception:  # noqa: BLE001 -- a class may raise anything when it is copied
-        return dict(args)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -30,12 +30,10 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import (
-    ApprovalExpired,
     CallChanged,
     DigestMismatch,
     Frozen,
     NotCanonical,
-    ReceiptRefused,
 )
 from signoff.core.base.freezes import Freeze, covering
 from signoff.core.payloads.digest import digest
@@ -51,7 +49,7 @@ from signoff.worker.adk.guard.agent_tools import (
     run_decided,
 )
 from signoff.worker.adk.guard.declared import declared_by
-from signoff.worker.adk.guard.entering import Inner, copied, entry_of, stand_before
+from signoff.worker.adk.guard.entering import Inner, entry_of, stand_before
 from signoff.worker.adk.guard.holding import Holding, held_again, hold
 from signoff.worker.adk.guard.journals import Journals
 from signoff.worker.adk.guard.nodes import watch_function_nodes
@@ -67,9 +65,9 @@ from signoff.worker.adk.history import Invocation, beside, is_confirmed, origina
 from signoff.worker.adk.questions import NODE, has_run, is_node
 from signoff.worker.port import Fence
 from signoff.worker.refusals import refusal
-from signoff.worker.starting import require_good, require_recorded
+from signoff.worker.running_tools import RunningTools, TurnStopped
+from signoff.worker.starting import copied, require_good, require_recorded
 from signoff.worker.turn_results import VALID_FOR, kept_result
-from signoff.worker.working import TurnStopped, Working
 
 log = structlog.get_logger(__name__)
 
@@ -102,7 +100,7 @@ class GuardPlugin(BasePlugin):
     Attributes:
         holding: These policies; they may be replaced at any time.
         journals: The calls that code has made without an approval.
-        working: The running tools.
+        running_tools: The running tools.
     """
 
     def __init__(
@@ -118,9 +116,8 @@ class GuardPlugin(BasePlugin):
         self._begun: set[str] = set()
         self._changed: dict[str, str] = {}
         self._starting: set[str] = set()
-        self._stopped: dict[_Session, Exception] = {}
         self._freezes = Freezes(ledger)
-        self.working = Working()
+        self.running_tools = RunningTools()
         watch_function_nodes()
 
     @contextmanager
@@ -136,9 +133,6 @@ class GuardPlugin(BasePlugin):
         )
         try:
             yield
-            for key in keys:
-                if error := self._stopped.get(key[:3]):
-                    raise error
         finally:
             for key, one in keys.items():
                 # A turn that has lost its lease may end after the next one has begun.
@@ -146,24 +140,22 @@ class GuardPlugin(BasePlugin):
                     continue
                 del self._expected[key]
                 self._nodes.pop(key, None)
-                self._stopped.pop(key[:3], None)
                 self._begun.discard(one.id)
                 self._changed.pop(one.id, None)
 
     @contextmanager
     def suspending(self, run: Run) -> Iterator[None]:
-        """Turn a stopped turn into the error that has stopped it; the run can be resumed.
+        """Raise the error that has stopped a turn; the run can be resumed.
 
         Raises:
-            Frozen: A tool of the turn is frozen.
-            CallChanged: An approved call of the turn would run differently.
+            Exception: Any error with which a call of the turn could not start or be recorded.
         """
         try:
             yield
         except TurnStopped as end:
             raise end.error from None
         finally:
-            self.working.forget((run.app, run.user, run.session))
+            self.running_tools.forget_stop((run.app, run.user, run.session))
 
     async def approval(self, approval_id: str) -> Approval:
         """Return the current state of an approval, with the result of its tool."""
@@ -222,8 +214,7 @@ class GuardPlugin(BasePlugin):
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> LlmResponse | None:
         """Repeat the model's calls if they were held, or if a worker died in code they called."""
-        self._require_not_stopped(callback_context)
-        if (said := await self.journals.said_again(callback_context)) is not None:
+        if (said := await self.journals.repeated_response(callback_context)) is not None:
             return said
         approved = partial(self._is_approved, callback_context)
         return await held_again(self._ledger, callback_context, approved)
@@ -239,8 +230,7 @@ class GuardPlugin(BasePlugin):
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
         """Answer a call in place of the tool, or let it continue to the tool's entry."""
-        self._require_not_stopped(tool_context)
-        await self.working.require_going(_session_of(tool_context))
+        await self.running_tools.require_not_stopping(_session_of(tool_context))
         if (state := inside_of(tool_context)) is not None:
             return self._before_inside(state, tool, tool_args, tool_context)
         if tool_context.tool_confirmation is None:
@@ -296,16 +286,15 @@ class GuardPlugin(BasePlugin):
             DigestMismatch: Its arguments cannot be compared with the approved ones.
             ToolInDoubt: It was started before, and not seen to finish.
             SessionGone: Somebody else has answered it.
-            TurnStopped: It is frozen, is not the approved call, or its approval has expired or is
-                not proven. All other tools of this turn have ended.
+            CallChanged: It is not the approved call.
+            ApprovalExpired: Its approval has expired.
+            ReceiptRefused: Its approval is not proven.
+            Frozen: It is frozen.
             LeaseLost: Another worker runs the session by now.
         """
-        try:
-            await self._start(
-                approval_id, partial(self._enter, approval_id, fence, tool, args, context)
-            )
-        except (ApprovalExpired, CallChanged, Frozen, ReceiptRefused) as error:
-            await self.working.end(_session_of(context), error)
+        await self._start(
+            approval_id, partial(self._enter, approval_id, fence, tool, args, context)
+        )
 
     async def _enter(
         self,
@@ -384,7 +373,7 @@ class GuardPlugin(BasePlugin):
         if not found or await tool.check_require_confirmation(copied(args), context):
             return  # the tool will ask for an approval, and not run
         stopped = next(one for one in tools if found[0].covers(found[0].app, one))
-        await self.working.end(_session_of(context), Frozen(found[0], stopped))
+        await self.running_tools.stop_turn(_session_of(context), Frozen(found[0], stopped))
 
     def _require_startable(self, approval: Approval, context: ToolContext, now: datetime) -> None:
         require_recorded(approval)
@@ -511,14 +500,6 @@ class GuardPlugin(BasePlugin):
         await self._ledger.decide_again(attempt)
         await self.finish(approval_id, fence, tool, context, result, why=_IN_PLACE)
 
-    def stop(self, context: ToolContext, error: Exception) -> None:
-        """Let the run end with an error, even if callbacks handle it."""
-        self._stopped.setdefault(_session_of(context), error)
-
-    def _require_not_stopped(self, context: CallbackContext) -> None:
-        if error := self._stopped.get(_session_of(context)):
-            raise error
-
     async def carrying(self, session: Session, invocation: str) -> set[str]:
         """Return the ids of an invocation's calls that contain suspended code."""
         return await carrying(self._ledger, session, invocation)
@@ -578,7 +559,7 @@ class _Asking:
             return _unknown(self.tool)
         got = copied(args)
         await self.guard.require_thawed(self.tool, args, context)
-        with self.guard.working.on(_session_of(context)):
+        with self.guard.running_tools.running(_session_of(context)):
             result = await self._inner(args, context, inner)
         if asked_by(context) is not None or self.tool.is_long_running:
             await self.asked(got, context)
@@ -586,9 +567,13 @@ class _Asking:
         return result
 
     async def _inner(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> object:
-        if is_agent(self.tool):
-            return await run_agent(self.tool, args, context, inner)
-        return await inner(args)
+        try:
+            if is_agent(self.tool):
+                return await run_agent(self.tool, args, context, inner)
+            return await inner(args)
+        except Exception:
+            await self.guard.running_tools.let_others_end(_session_of(context))
+            raise
 
     async def asked(self, args: dict[str, Any], context: ToolContext) -> None:
         """Record the arguments that the question is about."""
@@ -611,7 +596,7 @@ class _AskingInside(_Asking):
         if asked is not None and asked.payload is not None:
             log.warning("guard.not_asked_inside", tool=self.tool.name)
             return
-        await self.guard.working.others(_session_of(context))
+        await self.guard.running_tools.wait_for_others(_session_of(context))
         raise AsksInside(self.tool.name, args, asked.hint if asked is not None else "")
 
 
@@ -621,7 +606,7 @@ class _EnteringInside(_AskingInside):
 
     async def run(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> Any:  # noqa: ANN401 -- a tool may return anything
         """Run the tool once, with a copy of the approved arguments."""
-        with self.guard.working.on(_session_of(context)):
+        with self.guard.running_tools.running(_session_of(context)):
             return await run_decided(self.state, self.tool, args, inner)
 
     async def asked(self, args: dict[str, Any], context: ToolContext) -> None:
@@ -641,7 +626,7 @@ class _Entering:
     async def run(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> Any:  # noqa: ANN401 -- a tool may return anything
         """Run the tool once, with a copy of the arguments that were compared with the approval."""
         # An error that stops the turn meanwhile waits for the tool and for the commits.
-        with self.guard.working.on(_session_of(context)):
+        with self.guard.running_tools.running(_session_of(context)):
             return await self._run(copied(args), context, inner)
 
     async def _run(self, own: dict[str, Any], context: ToolContext, inner: Inner) -> object:
@@ -652,7 +637,7 @@ class _Entering:
             context.tool_confirmation = None
             context.request_confirmation(payload=node.template)
             return {"status": "pending"}
-        with self._final(context):
+        async with self._stopping_turn(context):
             await self.guard.enter(self.approval, self.fence, self.tool, own, context)
         try:
             if is_agent(self.tool):
@@ -663,8 +648,9 @@ class _Entering:
             # The tool has run. A cancelled tool may or may not have: it stays in doubt.
             problem = f"{type(error).__name__}: {error}"
             await self._finish(context, {"error": problem}, why=f"it raised {problem}")
+            await self.guard.running_tools.let_others_end(_session_of(context))
             raise
-        with self._final(context):
+        async with self._stopping_turn(context):
             await self.guard.set_aside(self.tool, context)
         await self._finish(context, result)
         return result
@@ -673,17 +659,20 @@ class _Entering:
         """Do nothing: the call was already asked about."""
 
     async def _finish(self, context: ToolContext, result: object, *, why: str = "") -> None:
-        with self._final(context):
+        async with self._stopping_turn(context):
             await self.guard.finish(self.approval, self.fence, self.tool, context, result, why=why)
 
-    @contextmanager
-    def _final(self, context: ToolContext) -> Iterator[None]:
-        """Stop the run with the guard's error, even if a callback would replace it."""
+    @asynccontextmanager
+    async def _stopping_turn(self, context: ToolContext) -> AsyncIterator[None]:
+        """Stop the turn at an error of the guard, once the tools beside this one have ended.
+
+        Raises:
+            TurnStopped: There was an error.
+        """
         try:
             yield
-        except Exception as error:
-            self.guard.stop(context, error)
-            raise
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the others must not be cut off
+            await self.guard.running_tools.stop_turn(_session_of(context), error)
 
 
 def _key(context: Context, call_id: str) -> _Key:

@@ -28,9 +28,9 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.suspended import arguments
 from signoff.core.policies.policy import Fallback, Hold, Policy
 from signoff.core.routing.selection import holds_siblings
-from signoff.worker.adk.guard.entering import copied
-from signoff.worker.adk.guard.journals import first_id, own_events, said_anew
+from signoff.worker.adk.guard.journals import first_id, own_events, with_new_id
 from signoff.worker.adk.history import CONFIRMATION, confirmations
+from signoff.worker.starting import copied
 
 _HELD: Final = "held"
 _KEPT: Final = timedelta(days=400)
@@ -148,7 +148,7 @@ async def held_again(
             continue
         others = [one.id for one in _calls_with(own, answered[-1])[1:] if one.id]
         if all([await approved(one) for one in others]):
-            parts.append(said_anew(part))
+            parts.append(with_new_id(part))
     if not parts:
         return None
     signed = any(part.thought_signature for event in own for part in _parts(event))

@@ -100,7 +100,7 @@ class Journals:
         turn.counts[what] += 1
         return self._open(context, *what, str(turn.counts[what]))
 
-    async def said_again(self, context: CallbackContext) -> LlmResponse | None:
+    async def repeated_response(self, context: CallbackContext) -> LlmResponse | None:
         """Return the model's last response again if a worker died in code that it called.
 
         Its calls get new ids, because the session already has the old ones.
@@ -119,7 +119,7 @@ class Journals:
         else:
             return None
         return LlmResponse(
-            content=types.Content(role="model", parts=[said_anew(part) for part in _parts(event)])
+            content=types.Content(role="model", parts=[with_new_id(part) for part in _parts(event)])
         )
 
     def _open(self, context: CallbackContext, *stretch: str) -> Journal | None:
@@ -178,7 +178,7 @@ def _parts(event: Event | None) -> list[types.Part]:
     return event.content.parts or [] if event is not None and event.content else []
 
 
-def said_anew(part: types.Part) -> types.Part:
+def with_new_id(part: types.Part) -> types.Part:
     """Return a part whose call has a new id, because the session already has the old id."""
     if part.function_call is None:
         return part

@@ -16,7 +16,7 @@ from google.adk.workflow import FunctionNode
 from google.adk.workflow.utils._workflow_hitl_utils import create_confirmation_request_input
 from pydantic import TypeAdapter
 
-from signoff.worker.adk.guard.entering import copied
+from signoff.worker.starting import copied
 
 _AS_SHOWN: Final = TypeAdapter(Any)
 _bind = FunctionNode._bind_parameters  # noqa: SLF001 -- ADK has no other way in
