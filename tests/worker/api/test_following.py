@@ -33,7 +33,7 @@ async def two_calls(ledger: Ledger) -> tuple[Run, list[Approval]]:
 
 async def shown(ledger: Ledger, run: Run, name: str) -> None:
     """Show an event of the present turn of a run."""
-    await live.show(ledger, await ledger.run(run.id), name, f'{{"id": "{name}"}}')
+    await live.publish(ledger, await ledger.run(run.id), name, f'{{"id": "{name}"}}')
 
 
 async def collected(ledger: Ledger, turn: Turn) -> str:
@@ -57,7 +57,7 @@ async def test_an_answer_to_a_run_that_resumes_already_is_followed_into_its_own_
         turn = await answering.take(as_person(MARA), about(run), answers[1:])
     await shown(ledger, run, "first")
     was = await ledger.run(run.id)
-    await ledger.commit(Change().put(was.goes_on([second.id], []), was=was))
+    await ledger.commit(Change().put(was.answered_again([second.id], []), was=was))
     await shown(ledger, run, "second")
     was = await ledger.run(run.id)
     ended, events = was.completed("Done.", now=await ledger.now())
