@@ -85,7 +85,7 @@ def loaded(
 
 
 @pytest.mark.parametrize("service", list(ours(composed())))
-def test_the_environment_of_a_service_makes_valid_settings(
+def test_service_environments_make_valid_settings(
     service: str, secrets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are valid over the mounted file, and each Redis user is that of the process."""
@@ -103,7 +103,7 @@ def test_the_environment_of_a_service_makes_valid_settings(
 
 
 @pytest.mark.parametrize("service", list(OURS))
-def test_the_development_mailbox_makes_valid_settings(
+def test_development_mailbox_makes_valid_settings(
     service: str, secrets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It accepts mail without encryption; the operator checks the server of the channels."""
@@ -113,7 +113,7 @@ def test_the_development_mailbox_makes_valid_settings(
 
 
 @pytest.mark.parametrize("service", list(ours(composed())))
-def test_the_files_that_extend_it_make_valid_settings(
+def test_compose_extension_files_make_valid_settings(
     service: str, secrets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All files together are valid, and each service gets only the secrets that it needs."""
@@ -148,7 +148,7 @@ def test_no_service_is_given_a_secret_of_another(service: str) -> None:
 
 
 @pytest.mark.parametrize("service", list(SERVICES))
-def test_each_secret_of_a_service_is_used_and_each_used_one_is_given(service: str) -> None:
+def test_services_use_exactly_the_secrets_that_they_get(service: str) -> None:
     """Only necessary secrets are mounted, and each variable names an existing file."""
     used = set(re.findall(r"/run/secrets/([\w-]+)", json.dumps(SERVICES[service])))
     if service == "prometheus":
@@ -156,7 +156,7 @@ def test_each_secret_of_a_service_is_used_and_each_used_one_is_given(service: st
     assert used == set(SERVICES[service].get("secrets", ()))
 
 
-def test_the_script_makes_every_secret_once(secrets: Path) -> None:
+def test_secrets_script_creates_every_secret_once(secrets: Path) -> None:
     """Every mounted file is there, and a second run does not change any of them."""
     wanted = {Path(one["file"]).name for one in COMPOSE["secrets"].values()}
     before = {one.name: one.read_bytes() for one in secrets.iterdir()}
@@ -178,7 +178,7 @@ def test_each_variable_that_is_passed_on_is_a_setting() -> None:
     assert {"SIGNOFF_GATEWAY__API", "SIGNOFF_EMAIL__SMTP__HOST"} <= passed
 
 
-def test_every_service_says_whether_it_is_well() -> None:
+def test_every_service_has_a_health_check() -> None:
     """Each service has a health check, and its dependents wait until it is healthy."""
     for name, service in SERVICES.items():
         if name != "operator":
@@ -188,7 +188,7 @@ def test_every_service_says_whether_it_is_well() -> None:
             assert needed in SERVICES
 
 
-def test_the_ledger_keeps_what_it_acknowledges() -> None:
+def test_redis_persists_each_commit_and_never_evicts() -> None:
     """Redis writes each commit to disk on a volume before it answers, and never evicts."""
     line = " ".join(SERVICES["redis"]["command"])
     assert "--appendonly yes" in line
@@ -197,7 +197,7 @@ def test_the_ledger_keeps_what_it_acknowledges() -> None:
     assert SERVICES["redis"]["volumes"] == ["redis:/data"]
 
 
-def test_what_holds_the_data_is_reached_by_processes_alone() -> None:
+def test_only_processes_reach_redis_and_postgresql() -> None:
     """Redis and PostgreSQL have an internal network, no internet access and no published port."""
     inside = {name for name, one in SERVICES.items() if "data" in one.get("networks", ())}
     assert inside == {"redis", "postgres", "worker", "channels", "gateway", "operator"}
@@ -214,7 +214,7 @@ def test_every_image_is_named_by_its_digest() -> None:
     assert {one for one in images if not pinned.fullmatch(one)} == set()
 
 
-def test_there_is_no_secret_in_the_files() -> None:
+def test_compose_files_contain_no_secret() -> None:
     """Values that look like a secret are paths of files."""
     for name, service in SERVICES.items():
         for key, value in service.get("environment", {}).items():
@@ -238,7 +238,7 @@ def test_each_mount_exists_in_the_tree_or_is_a_named_volume() -> None:
             assert target.startswith("/")
 
 
-def test_our_containers_have_no_rights_they_do_not_need() -> None:
+def test_signoff_containers_run_unprivileged_and_read_only() -> None:
     """Signoff's services run as an unprivileged user with a read-only file system."""
     for name, service in OURS.items():
         assert service["read_only"] is True, name
@@ -275,7 +275,7 @@ def test_the_gateway_listens_where_its_ports_are_published() -> None:
     assert SERVICES["mailbox"]["command"][-1] == sending
 
 
-def test_prometheus_scrapes_the_services_on_their_ports() -> None:
+def test_prometheus_scrapes_each_service_on_its_port() -> None:
     """Each kind of process is found by the name of its service."""
     config = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
     (job,) = config["scrape_configs"]
@@ -304,7 +304,7 @@ def test_grafana_finds_prometheus_and_the_dashboard() -> None:
     assert Path(provider["options"]["path"]) in mounted
 
 
-def test_the_image_is_made_of_what_is_in_the_tree() -> None:
+def test_image_sources_exist_and_pass_dockerignore() -> None:
     """Each COPY source exists and passes .dockerignore, and every root of the wheel is copied."""
     allowed = {
         line[1:]
@@ -324,7 +324,7 @@ def test_the_image_is_made_of_what_is_in_the_tree() -> None:
     } <= copied
 
 
-def test_the_image_has_a_python_that_the_project_takes() -> None:
+def test_image_python_satisfies_the_project() -> None:
     """Both stages have the same slim Python, which is new enough."""
     bases = re.findall(r"^FROM python:(\d+)\.(\d+)\.\d+-slim(\S+)", DOCKERFILE, re.MULTILINE)
     assert len(bases) == 2

@@ -122,7 +122,7 @@ def test_a_process_of_kubernetes_starts_with_valid_settings(
 
 
 @pytest.mark.parametrize("kind", PODS)
-def test_a_container_may_do_nothing_that_it_does_not_need(kind: str) -> None:
+def test_containers_have_minimal_rights(kind: str) -> None:
     """It is not root, has a read-only root file system, and no access to the cluster."""
     limits = {
         "runAsNonRoot": True,
@@ -147,7 +147,7 @@ def test_a_container_may_do_nothing_that_it_does_not_need(kind: str) -> None:
     assert label == {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
-def test_the_ports_are_those_of_the_settings() -> None:
+def test_container_ports_match_the_settings() -> None:
     """A process listens on each named port, and each used name exists."""
     ports = {
         kind: {one["name"]: one["containerPort"] for one in container(kind)["ports"]}
@@ -167,7 +167,7 @@ def test_the_ports_are_those_of_the_settings() -> None:
             assert {one["port"] for one in rule["ports"]} <= names
 
 
-def test_everything_selects_the_pods_that_it_means() -> None:
+def test_selectors_match_the_labels_of_the_pods() -> None:
     """Budgets, scalers, the service and the network policies use labels that pods have."""
     for kind in PODS:
         selector = OBJECTS[f"Deployment signoff-{kind}"]["spec"]
@@ -182,7 +182,7 @@ def test_everything_selects_the_pods_that_it_means() -> None:
     assert [(one["key"], one["values"]) for one in inside] == [("signoff", ["worker", "channels"])]
 
 
-def test_the_scalers_use_metrics_that_the_adapter_makes_of_ours() -> None:
+def test_scalers_use_existing_metrics() -> None:
     """Workers scale by the stages that they work on, and channels by all other stages."""
     adapter = yaml.safe_load((KUBERNETES / "prometheus-adapter.yaml").read_text())
     queries = {one["name"]["as"]: one["metricsQuery"] for one in adapter["rules"]["external"]}
@@ -203,7 +203,7 @@ def test_the_scalers_use_metrics_that_the_adapter_makes_of_ours() -> None:
             assert selected == (whose == kind), stage
 
 
-def test_the_ingress_leads_to_what_the_gateway_serves() -> None:
+def test_ingress_routes_only_public_paths_of_the_gateway() -> None:
     """The page, the APIs, Slack and mail are reachable; metrics and health checks are not."""
     (rule,) = OBJECTS["Ingress signoff"]["spec"]["rules"]
     paths = {one["path"] for one in rule["http"]["paths"]}

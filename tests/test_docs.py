@@ -139,7 +139,7 @@ def test_the_settings_of_the_examples_are_valid() -> None:
     assert check(load_settings(ROOT / "examples" / "signoff.toml")) == []
 
 
-def test_each_example_of_cases_holds_for_the_settings_of_the_examples(tmp_path: Path) -> None:
+def test_documented_test_cases_pass_with_the_example_settings(tmp_path: Path) -> None:
     """A file of test cases that is copied from a page passes."""
     from signoff.cli.config.settings import load_settings
     from signoff.cli.policy_cases.results import results_of
@@ -157,7 +157,7 @@ def test_each_example_of_cases_holds_for_the_settings_of_the_examples(tmp_path: 
     ("page", "line"),
     [(page, line) for page, code in every_block("cel") for line in code.splitlines()],
 )
-def test_each_condition_is_one_that_can_hold(page: str, line: str) -> None:
+def test_documented_conditions_compile_and_can_hold(page: str, line: str) -> None:
     """A CEL example compiles and uses existing names."""
     conditions.check(line)
 
@@ -176,7 +176,7 @@ def test_each_python_example_is_python(page: str, code: str) -> None:
         "docs/reference/api.md",
     ],
 )
-def test_what_is_generated_is_up_to_date(name: str) -> None:
+def test_generated_documentation_is_up_to_date(name: str) -> None:
     """`make docs` changes nothing."""
     expected = generator().pages()[ROOT / name]
     assert (ROOT / name).read_text(encoding="utf-8") == expected, "run `make docs`"
@@ -257,7 +257,7 @@ def literals() -> str:
     )
 
 
-def test_every_symptom_is_one_that_signoff_shows() -> None:
+def test_every_documented_symptom_exists_in_the_code() -> None:
     """The messages and log events of the troubleshooting page are in the code."""
     page = (ROOT / "docs/how-to/troubleshoot.md").read_text(encoding="utf-8")
     others = {"NOAUTH", "WRONGPASS", "HELLO must be called", "command not allowed when used memory"}
@@ -283,7 +283,7 @@ def test_every_page_is_in_the_index() -> None:
     assert pages - {"README.md"} == linked
 
 
-def test_the_site_has_the_pages_of_the_index_once() -> None:
+def test_site_lists_each_page_of_the_index_once() -> None:
     """Each page is below the first heading that links to it."""
     sections = (
         "# Top\n[b](b.md)",
@@ -308,7 +308,7 @@ def test_the_site_invents_no_address() -> None:
     )
 
 
-def test_the_settings_for_production_lack_nothing_but_their_secrets(
+def test_production_settings_lack_only_their_secrets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With the exports that examples/production.toml names, the settings are complete."""

@@ -124,7 +124,7 @@ def test_every_alert_names_a_command() -> None:
         assert path[:2] in known or path[:1] in known, rule["alert"]
 
 
-def test_the_rules_fire_as_they_should() -> None:
+def test_alert_rules_pass_their_promtool_cases() -> None:
     """The cases pass in promtool, and the rules and the configuration are valid."""
     assert "SUCCESS" in promtool("test", "rules", "alerts.test.yml")
     promtool("check", "rules", "alerts.yml")

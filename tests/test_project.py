@@ -44,7 +44,7 @@ def test_every_package_has_an_init() -> None:
         assert init.exists(), relative(init)
 
 
-def test_the_layers_hold() -> None:
+def test_import_contracts_hold() -> None:
     """import-linter's contracts hold."""
     done = subprocess.run(
         [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
@@ -57,7 +57,7 @@ def test_the_layers_hold() -> None:
     assert "0 broken" in done.stdout
 
 
-def test_nothing_sends_mail_by_smtplib() -> None:
+def test_no_code_uses_smtplib() -> None:
     """All code sends mail through aiosmtplib, including tests, examples and benchmarks.
 
     Text that runs as a program is checked too, because it can import anything.
@@ -93,7 +93,7 @@ def branches(
         )
 
 
-def test_the_error_tree_is_drawn_as_it_is() -> None:
+def test_error_tree_in_the_docstring_matches_the_classes() -> None:
     """The tree in the docstring of core/errors.py has the classes in their order."""
     drawn = [
         line
@@ -126,7 +126,7 @@ def modules() -> list[ModuleType]:
 
 
 @pytest.mark.parametrize("module", modules(), ids=lambda module: module.__name__)
-def test_public_names_say_what_they_are(module: ModuleType) -> None:
+def test_public_names_have_docstrings_and_are_exported(module: ModuleType) -> None:
     """Every module, public class and public function has a docstring; `__all__` is correct."""
     assert module.__doc__
     for name in getattr(module, "__all__", ()):
@@ -165,7 +165,7 @@ PUBLIC = {
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_the_names_that_others_build_on(name: str) -> None:
+def test_stable_public_names_exist(name: str) -> None:
     """They exist; removing one is a change that needs an entry in the change log."""
     module = importlib.import_module(name)
     assert [one for one in PUBLIC[name].split() if not hasattr(module, one)] == []
@@ -223,7 +223,7 @@ def hook() -> ModuleType:
         ("/srv/signoff.git", ""),
     ],
 )
-def test_the_package_names_the_repository_it_is_built_from(
+def test_package_links_lead_to_its_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remote: str, address: str
 ) -> None:
     """Each README link to a file leads to the repository, and the Project-URLs are set."""
@@ -238,7 +238,7 @@ def test_the_package_names_the_repository_it_is_built_from(
     assert (relative_links == []) is bool(address)
 
 
-def test_the_package_carries_what_init_needs() -> None:
+def test_package_contains_the_files_that_init_copies() -> None:
     """The example agent and the first settings are in the folders that `example_files` uses."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     carried = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]

@@ -16,7 +16,9 @@ def contender(driven: str, environment: Environment) -> Contender:
     return Contender("nobody", driven, "no", "nothing", environment)
 
 
-def test_what_cannot_be_installed_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_is_not_installed_is_reported_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A missing program is named, and does not count as installed."""
     monkeypatch.setattr("sys.executable", str(tmp_path / "no-python"))
     environment = Environment(name="nobody", python=("nothing",), root=tmp_path)
@@ -25,7 +27,7 @@ def test_what_cannot_be_installed_says_why(tmp_path: Path, monkeypatch: pytest.M
     assert not list(tmp_path.rglob(".installed"))
 
 
-async def test_what_does_not_start_is_named_in_the_table(tmp_path: Path) -> None:
+async def test_a_peer_that_fails_to_start_has_its_reason_in_the_table(tmp_path: Path) -> None:
     """Its row has the reason, and the other rows have their results."""
     nobody = contender("no_such_module:Peer", Environment(shows=("celery",)))
     with (tmp_path / "table").open("w") as file:
@@ -36,7 +38,7 @@ async def test_what_does_not_start_is_named_in_the_table(tmp_path: Path) -> None
     assert found[0].problem in (tmp_path / "table").read_text()
 
 
-def test_every_peer_says_what_its_unit_has_and_what_survives() -> None:
+def test_every_peer_describes_its_unit_and_its_durability() -> None:
     """Results without these descriptions mean nothing."""
     assert len({one.name for one in CONTENDERS}) == len(CONTENDERS)
     for one in CONTENDERS:

@@ -52,7 +52,7 @@ async def away(people: People, person: Person, now: datetime) -> bool:
     return found.absence(now) is not None
 
 
-async def test_an_absence_is_seen_by_every_process_at_once(ledger: Ledger) -> None:
+async def test_an_absence_applies_in_every_process_immediately(ledger: Ledger) -> None:
     """The audit has what was said, by whom and in which channel."""
     here, there = People(ledger, settings()), People(ledger, settings())
     now = await ledger.now()
@@ -94,7 +94,7 @@ async def test_a_return_counts_more_than_the_settings(ledger: Ledger) -> None:
         await people.come_back(MARA, by="mara", more={})
 
 
-async def test_what_is_over_is_forgotten(ledger: Ledger) -> None:
+async def test_past_absences_and_unknown_people_are_dropped(ledger: Ledger) -> None:
     """Past absences and unknown people are dropped, so the record does not keep growing."""
     now = await ledger.now()
     people = People(ledger, settings())
@@ -107,7 +107,7 @@ async def test_what_is_over_is_forgotten(ledger: Ledger) -> None:
     assert "cleo" in record[1]
 
 
-async def test_what_cannot_be_is_refused(ledger: Ledger) -> None:
+async def test_invalid_absences_are_refused(ledger: Ledger) -> None:
     """Past absences, unknown delegates, and two delegates of each other on one day are refused."""
     now = await ledger.now()
     people = People(ledger, settings())
@@ -123,7 +123,7 @@ async def test_what_cannot_be_is_refused(ledger: Ledger) -> None:
     await people.leave(CLEO, days(now, 6, 9, "mara"), by="cleo", more={})
 
 
-async def test_many_at_once_lose_nothing(ledger: Ledger) -> None:
+async def test_concurrent_absences_are_all_recorded(ledger: Ledger) -> None:
     """Twenty people set an absence at the same moment."""
     crowd = [Person(id=f"p{at}", email=f"p{at}@example.com") for at in range(20)]
     now = await ledger.now()
@@ -141,7 +141,7 @@ async def test_a_record_of_another_shape_is_an_error(ledger: Ledger) -> None:
         await People(ledger, settings()).directory()
 
 
-async def test_turns_go_on_over_batches_and_processes(ledger: Ledger) -> None:
+async def test_rotation_continues_across_batches_and_processes(ledger: Ledger) -> None:
     """Two processes ask a queue three times each, and each of its three members gets two turns."""
     crowd = [Person(id=one, email=f"{one}@example.com") for one in "abc"]
     queue = Queue(name="q", members=("a", "b", "c"), pick=Pick.ROUND_ROBIN)

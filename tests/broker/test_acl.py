@@ -70,7 +70,7 @@ allow_private = true
 LISTED = Path(__file__).parents[2] / "docs" / "reference" / "redis-keys.md"
 
 
-def test_every_key_of_the_reference_belongs_to_somebody() -> None:
+def test_every_documented_key_matches_an_acl_family() -> None:
     """Redis refuses every user a new kind of key until a role may use it."""
     rows = re.findall(r"^\| `([^`]+)`", LISTED.read_text("utf-8"), re.MULTILINE)
     known = [re.compile(re.escape(one).replace(r"\*", ".*")) for one in FAMILIES]
@@ -80,7 +80,7 @@ def test_every_key_of_the_reference_belongs_to_somebody() -> None:
 
 
 @pytest.mark.parametrize("role", [WORKER, CHANNELS, GATEWAY])
-def test_a_password_opens_only_what_its_processes_use(tmp_path: Path, role: str) -> None:
+def test_each_role_can_access_only_its_own_keys(tmp_path: Path, role: str) -> None:
     """Each kind of key is read and written; Redis refuses those that the role does not use."""
     with guarded(tmp_path / "redis") as url, redis.Redis.from_url(url_of(url, role)) as client:
         for family in FAMILIES:

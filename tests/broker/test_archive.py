@@ -94,7 +94,7 @@ async def all_records(ledger: Ledger, files: ArchiveFiles) -> list[str]:
     return [one.record.key async for one in reading.items(ledger, files)]
 
 
-async def test_what_ended_long_ago_is_in_the_archive_and_nowhere_else(
+async def test_an_archived_run_is_read_from_files_and_removed_from_redis(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
     """Run, approvals and audit are read from the files, and Redis has none of them."""
@@ -115,7 +115,7 @@ async def test_what_ended_long_ago_is_in_the_archive_and_nowhere_else(
         await reading.find(still_ledger, files, "run_none")
 
 
-async def test_an_ended_run_leaves_no_byte_in_redis(
+async def test_an_archived_run_leaves_nothing_in_redis(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
     """However many runs have ended, Redis has the same keys with as many members."""
@@ -137,7 +137,7 @@ async def test_an_ended_run_leaves_no_byte_in_redis(
     assert first["audit"] == 1
 
 
-async def test_nothing_is_archived_for_ever(
+async def test_archiving_without_new_events_writes_nothing(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
     """If nothing but archiving has happened since, nothing is written."""
@@ -148,7 +148,7 @@ async def test_nothing_is_archived_for_ever(
     assert names(files) == ["000001.jsonl"]
 
 
-async def test_what_is_too_young_stays(
+async def test_a_run_with_a_recent_event_is_not_archived(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
     """The last event counts, even if it is the refusal of a late answer."""
@@ -250,7 +250,7 @@ async def granted(ledger: Ledger, decider: Decider) -> Run:
     [waits, half_waits, queued, in_doubt, started, undelivered, granted],
     ids=lambda one: one.__name__,
 )
-async def test_what_is_not_over_stays(
+async def test_an_unfinished_run_is_not_archived(
     still_ledger: Ledger,
     still_decider: Decider,
     clock: VirtualClock,
@@ -272,7 +272,7 @@ async def test_what_is_not_over_stays(
     assert await still_ledger.history(run.id) == before
 
 
-async def test_a_run_in_doubt_goes_when_somebody_has_settled_it(
+async def test_a_run_in_doubt_is_archived_after_its_resolution(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
     """The resolution of the doubt is in the audit, and counts as the run's last event."""
@@ -320,7 +320,7 @@ def crashing(real: Any, *, at: int = 1) -> Any:
     ],
     ids=["written", "committed", "placed", "one_removed", "removed", "all_gone", "2nd", "2nd_half"],
 )
-async def test_a_crash_loses_nothing_and_doubles_nothing(
+async def test_a_crash_while_archiving_neither_loses_nor_duplicates_records(
     office: Office, owner: Any, name: str, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a crash at any step, the next archiving leaves each record in exactly one place."""
@@ -346,7 +346,7 @@ async def test_a_crash_loses_nothing_and_doubles_nothing(
     assert verified.archived == 35
 
 
-async def test_what_changes_at_that_moment_stays(
+async def test_a_record_changed_during_archiving_stays_in_the_ledger(
     still_ledger: Ledger,
     still_decider: Decider,
     clock: VirtualClock,
@@ -378,7 +378,7 @@ async def test_what_changes_at_that_moment_stays(
     assert getattr(kept, "reported", False)
 
 
-async def test_one_process_at_a_time(
+async def test_only_one_process_archives_at_a_time(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
     """Of several that start together, one archives and the others do nothing."""
@@ -390,7 +390,7 @@ async def test_one_process_at_a_time(
     assert len(await all_records(still_ledger, files)) == 6
 
 
-async def test_what_webhooks_have_not_read_stays(
+async def test_entries_unread_by_webhooks_are_not_archived(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
     """The archive stops at the position of the feed."""

@@ -42,7 +42,7 @@ async def write(store: Store, entries: list[tuple[str, dict[str, str]]]) -> None
         )
 
 
-async def test_a_chain_that_nobody_touched(store: Store) -> None:
+async def test_an_unchanged_chain_verifies_and_returns_its_head(store: Store) -> None:
     """It verifies, returns its head, and accepts an earlier head."""
     count, head = await audit.verify(store)
     assert (count, len(head)) == (8, 40)
@@ -58,7 +58,7 @@ async def test_an_empty_chain(ledger: Ledger) -> None:
         await audit.verify(ledger.store, expect_head="0" * 40)
 
 
-async def test_it_is_what_anybody_can_compute(store: Store) -> None:
+async def test_the_links_can_be_computed_from_the_texts_alone(store: Store) -> None:
     """Anybody can compute the links from the texts alone, with two hashes."""
     link = ""
     for _, fields in await rows(store):
@@ -140,7 +140,7 @@ async def remove_head(store: Store) -> None:
     ],
     ids=lambda tamper: tamper.__name__,
 )
-async def test_what_breaks_the_chain(
+async def test_a_changed_removed_added_or_moved_entry_is_found(
     store: Store, tamper: Callable[[Store], Awaitable[None]]
 ) -> None:
     """A changed, removed, added or moved entry is found."""
@@ -159,7 +159,7 @@ async def test_the_entry_that_does_not_fit_is_named(store: Store) -> None:
     assert caught.value.entry == third
 
 
-async def test_a_whole_new_chain_needs_a_head_from_elsewhere(store: Store) -> None:
+async def test_a_rewritten_chain_is_detected_by_an_external_head(store: Store) -> None:
     """Write access to Redis allows a new valid chain; a head that is kept elsewhere reveals it."""
     _, head = await audit.verify(store)
     entries, link = [], ""
@@ -175,7 +175,7 @@ async def test_a_whole_new_chain_needs_a_head_from_elsewhere(store: Store) -> No
         await audit.verify(store, expect_head=head)
 
 
-async def test_verifying_while_others_write(ledger: Ledger, decider: Decider) -> None:
+async def test_verification_tolerates_concurrent_appends(ledger: Ledger, decider: Decider) -> None:
     """Entries that are appended during the check are not a problem."""
     stop = asyncio.Event()
 

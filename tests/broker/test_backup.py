@@ -49,7 +49,7 @@ async def contents(ledger: Ledger) -> dict[str, str]:
     return {one.name: one.digest for one in keys if one.expires is None}
 
 
-async def test_what_was_backed_up_comes_back(
+async def test_a_restore_brings_back_every_key_of_the_backup(
     ledger: Ledger, decider: Decider, empty: Ledger, tmp_path: Path
 ) -> None:
     """Every key is restored, with work, leases and expiry times; the audit still verifies."""
@@ -76,7 +76,9 @@ async def test_what_was_backed_up_comes_back(
     await reading.verify(empty, ArchiveFiles(tmp_path / "archive"), expect_head=head)
 
 
-async def test_nobody_else_has_the_file_that_is_written(ledger: Ledger, tmp_path: Path) -> None:
+async def test_an_existing_file_or_link_at_the_temporary_path_is_not_written(
+    ledger: Ledger, tmp_path: Path
+) -> None:
     """A file or link under the name of the unfinished backup is not written to."""
     file, others = tmp_path / "ledger.backup", tmp_path / "others"
     others.write_text("")
@@ -87,7 +89,7 @@ async def test_nobody_else_has_the_file_that_is_written(ledger: Ledger, tmp_path
     assert file.stat().st_mode & 0o077 == 0
 
 
-async def test_it_is_one_moment_while_others_work(
+async def test_a_backup_is_consistent_under_concurrent_writes(
     ledger: Ledger, decider: Decider, empty: Ledger, tmp_path: Path
 ) -> None:
     """Records, work and audit in it agree, however much is decided meanwhile."""
@@ -117,7 +119,7 @@ async def test_it_is_one_moment_while_others_work(
     assert {*after} == {*before}
 
 
-async def test_into_what_is_not_empty_nothing_is_restored(
+async def test_a_restore_into_a_non_empty_ledger_is_refused(
     ledger: Ledger, empty: Ledger, tmp_path: Path
 ) -> None:
     """The existing data stays as it is."""
@@ -170,7 +172,7 @@ def sealed(lines: bytes) -> bytes:
     return gzip.compress(lines + end + b"\n")
 
 
-async def test_on_a_full_disk_no_part_is_left(ledger: Ledger, tmp_path: Path) -> None:
+async def test_a_full_disk_leaves_no_partial_file(ledger: Ledger, tmp_path: Path) -> None:
     """An unfinished backup or archive file is deleted, and the next attempt succeeds."""
     await seeded(ledger, 100)
     file, files = tmp_path / "ledger.backup", ArchiveFiles(tmp_path / "archive")

@@ -162,7 +162,7 @@ def test_a_worker_that_stops_closes_the_sockets_of_its_signals(
     app.close()
 
 
-async def test_doorbells_that_are_lost_cost_nothing(
+async def test_lost_doorbells_lose_no_work(
     still_ledger: Ledger,
     clock: VirtualClock,
     celery: Celery,
@@ -180,7 +180,7 @@ async def test_doorbells_that_are_lost_cost_nothing(
         assert await done(still_ledger, 2) == {"a", "b"}
 
 
-async def test_doorbells_that_are_doubled_cost_nothing(
+async def test_duplicate_doorbells_hand_out_an_item_once(
     ledger: Ledger, celery: Celery, run_worker: RunWorker
 ) -> None:
     """An item is handed out once, however often it rings."""
@@ -272,7 +272,7 @@ def publish(app: Celery, body: object, **options: Any) -> None:
 
 
 @pytest.mark.soak
-async def test_what_others_put_into_a_queue_ends_nothing(
+async def test_foreign_messages_in_a_queue_are_rejected(
     ledger: Ledger, celery: Celery, broker_url: str, run_worker: RunWorker
 ) -> None:
     """Foreign messages are rejected for good, also those that wait when a worker starts."""
@@ -298,7 +298,7 @@ async def test_what_others_put_into_a_queue_ends_nothing(
 
 
 @pytest.mark.soak
-async def test_a_broker_that_dies_while_doorbells_are_in_hand(
+async def test_a_worker_survives_a_broker_crash_with_unacknowledged_doorbells(
     ledger: Ledger, redis_url: str, prefix: str, tmp_path: Path
 ) -> None:
     """The worker continues after the restart, even if it had not acknowledged its messages."""

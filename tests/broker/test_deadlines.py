@@ -76,7 +76,7 @@ async def test_an_answer_is_judged_by_the_level_of_that_moment(
     assert whats[-2:] == [What.ESCALATED, What.APPROVED]
 
 
-async def test_until_the_last_moment_it_is_in_time(
+async def test_a_decision_just_before_the_deadline_counts(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """Mara decides a microsecond before the end of her level, and nobody else is asked."""
@@ -117,7 +117,7 @@ async def test_an_answer_that_is_overtaken_by_the_deadline_does_not_count(
     assert (await still_ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_the_sweep_finds_what_the_decisions_have_left(
+async def test_the_due_index_holds_the_remaining_timers_of_an_approval(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """The due index has the reminder, the end of the level and the end at their times."""

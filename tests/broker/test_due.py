@@ -25,7 +25,7 @@ from signoff.testing import VirtualClock
 HOUR = timedelta(hours=1)
 
 
-async def test_what_is_due_is_claimed_once_though_one_dies(
+async def test_due_work_is_done_once_although_a_claimer_dies(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """Of four claimers one dies with its batch; after the lease the others do all work once."""
@@ -64,7 +64,7 @@ async def test_due_is_not_too_early(still_ledger: Ledger, clock: VirtualClock) -
     assert approval.is_late(clock.now())
 
 
-async def test_the_reconciler_ends_what_is_due(
+async def test_the_reconciler_expires_due_approvals(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """The deadline rejects the call, its run continues, and the cards are updated."""
@@ -81,7 +81,7 @@ async def test_the_reconciler_ends_what_is_due(
         await still_decider.approve(approval.id, MARA, channel="email")
 
 
-async def test_what_stays_open_is_marked_once(
+async def test_an_approval_that_stays_open_is_marked_overdue_once(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """The history says that it is overdue; it has no more deadline, and can be approved."""
@@ -96,7 +96,7 @@ async def test_what_stays_open_is_marked_once(
     await still_decider.approve(approval.id, MARA, channel="email")
 
 
-async def test_one_that_cannot_be_ended_does_not_keep_the_others(
+async def test_an_unreadable_due_approval_does_not_block_the_others(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """An unreadable record is skipped and tried again later."""
@@ -111,7 +111,7 @@ async def test_one_that_cannot_be_ended_does_not_keep_the_others(
     assert await still_ledger.due() == [bad.id]
 
 
-async def test_a_decision_and_a_timeout_at_once(
+async def test_a_decision_in_time_wins_over_a_concurrent_timeout(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """An approval that is decided in time does not time out, even at the same moment."""

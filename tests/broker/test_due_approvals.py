@@ -30,7 +30,7 @@ async def ended(ledger: Ledger) -> Counter[str]:
 
 
 @pytest.mark.parametrize("siblings", [1, 30])
-async def test_many_sweepers_end_each_once(
+async def test_concurrent_sweepers_end_each_due_approval_once(
     still_ledger: Ledger, clock: VirtualClock, siblings: int
 ) -> None:
     """Four share the due approvals, even if many of them belong to one run."""
@@ -74,7 +74,7 @@ async def test_a_lost_race_is_looked_at_again(still_ledger: Ledger, clock: Virtu
 
 
 @pytest.mark.parametrize("text", ["9 x {}", "not a record"])
-async def test_one_that_fails_does_not_keep_the_others(
+async def test_a_failing_due_approval_does_not_block_its_batch(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, text: str
 ) -> None:
     """The rest of its batch is processed; the failed one is tried again after its lease."""

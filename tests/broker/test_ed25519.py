@@ -24,7 +24,7 @@ def theirs(header: dict[str, Any], payload: str = "{}") -> str:
 
 
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
-def test_each_verifies_what_the_other_signs() -> None:
+def test_receipts_and_jose_libraries_verify_each_other() -> None:
     """Any JOSE library can verify a receipt, and earlier receipts stay valid."""
     signed = KEY.sign('{"said": "yes"}', TYPE)
     found = jws.deserialize_compact(signed, THEIRS, algorithms=[ALGORITHM])
@@ -35,7 +35,7 @@ def test_each_verifies_what_the_other_signs() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
-def test_what_is_something_else_is_refused() -> None:
+def test_a_token_with_a_wrong_type_or_algorithm_is_refused() -> None:
     """Other types, algorithms, extensions, keys, texts and characters are refused."""
     good = KEY.sign("{}", TYPE)
     head, body, signature = good.split(".")
@@ -70,7 +70,7 @@ def test_what_is_something_else_is_refused() -> None:
         {"d": "é"},
     ],
 )
-def test_what_is_no_key_is_refused(changed: dict[str, Any]) -> None:
+def test_an_invalid_key_is_refused(changed: dict[str, Any]) -> None:
     """A key of another kind or length, or with a private key that does not match, is refused."""
     with pytest.raises(ValueError, match="it is"):
         Key.read(KEY.jwk(private=True) | changed)

@@ -70,7 +70,7 @@ async def text_in(ledger: Ledger) -> str:
     return "\n".join(found)
 
 
-async def test_who_decided_is_gone_and_what_was_decided_stays(
+async def test_erasing_a_decider_keeps_the_call_the_digest_and_the_chain(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
     """Her name, address and words are erased; the call, the digest and the chain stay."""
@@ -105,7 +105,7 @@ async def test_who_decided_is_gone_and_what_was_decided_stays(
     assert audit.verify_lines(lines, expect_head=head) == (verified.entries, verified.head)
 
 
-async def test_who_asked_is_gone_with_what_they_asked_for(
+async def test_erasing_a_requester_removes_the_contents_of_their_requests(
     still_ledger: Ledger, still_decider: Decider, files: ArchiveFiles
 ) -> None:
     """Of their requests, the tool, the end and the time stay."""
@@ -124,7 +124,7 @@ async def test_who_asked_is_gone_with_what_they_asked_for(
     await reading.verify(still_ledger, files)
 
 
-async def test_what_waits_to_expire_goes_too(
+async def test_erasure_removes_records_that_are_waiting_to_expire(
     still_ledger: Ledger, still_decider: Decider, files: ArchiveFiles
 ) -> None:
     """Records with her name, her quarantined mail and undelivered results of her requests go."""
@@ -154,7 +154,7 @@ async def test_what_waits_to_expire_goes_too(
     assert [key for key in others if await still_ledger.raw(key)] == [*others]
 
 
-async def test_what_stays_of_the_settings_has_the_placeholder(
+async def test_stored_settings_replace_an_erased_name_with_a_placeholder(
     still_ledger: Ledger, still_decider: Decider, files: ArchiveFiles
 ) -> None:
     """Her name is replaced in earlier policies, freezes and reported seats, which stay readable."""
@@ -182,7 +182,7 @@ async def test_what_stays_of_the_settings_has_the_placeholder(
     ]
 
 
-async def test_others_stay_as_they_are(
+async def test_erasure_leaves_records_of_other_people_unchanged(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
     """Records without their name do not change, and younger records of others stay unarchived."""
@@ -197,7 +197,7 @@ async def test_others_stay_as_they_are(
 
 
 @pytest.mark.parametrize("person", [MARA, RILEY], ids=lambda one: one.id)
-async def test_while_something_waits_nothing_is_erased(
+async def test_erasure_is_refused_while_a_request_is_open(
     still_ledger: Ledger, still_decider: Decider, files: ArchiveFiles, person: Person
 ) -> None:
     """The error says what waits; neither the ledger nor the archive changes."""
@@ -278,7 +278,7 @@ async def test_a_repeated_erasure_knows_whose_requests_they_were(
     assert await still_ledger.raw("mcp:1") is None
 
 
-def test_a_receipt_that_names_somebody_goes_whole() -> None:
+def test_erasure_deletes_every_receipt_that_names_the_person() -> None:
     """Its signed text cannot be changed, so the whole receipt is deleted; others stay."""
     key = Key.generate()
     signs = Receipts(lambda: [key], lambda: key)

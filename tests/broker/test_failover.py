@@ -50,7 +50,7 @@ async def careful(pair: Group) -> AsyncIterator[Ledger]:
     await ledger.close()
 
 
-async def test_nothing_counts_before_a_replica_has_it(
+async def test_a_commit_fails_until_a_replica_has_it(
     pair: Group, careful: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A commit, its repetition and a late commit fail until the replica follows again."""
@@ -96,7 +96,7 @@ async def test_a_primary_that_was_replaced_alive(tmp_path: Path, least: int) -> 
         await ledger.close()
 
 
-async def test_what_only_the_primary_had_is_gone_with_it(pair: Group) -> None:
+async def test_a_commit_without_a_replica_is_lost_with_the_primary(pair: Group) -> None:
     """A replica that was cut off for a moment does not have the last commit; hence the waiting."""
     primary, replica = pair.servers
     ledger = Ledger(Store.open(f"redis://127.0.0.1:{primary.port}/0"))
@@ -108,7 +108,9 @@ async def test_what_only_the_primary_had_is_gone_with_it(pair: Group) -> None:
     await ledger.close()
 
 
-async def test_many_who_commit_at_once_wait_once(pair: Group, careful: Ledger) -> None:
+async def test_concurrent_commits_share_the_wait_for_the_replica(
+    pair: Group, careful: Ledger
+) -> None:
     """A hundred commits at the same moment share a few waits, and all of them reach the replica."""
     waits = pair.servers[0].client
     await asyncio.gather(*(careful.commit(Change().put_raw(f"k{n}", "1")) for n in range(100)))
@@ -127,7 +129,7 @@ async def test_doctor_wants_a_replica(pair: Group, careful: Ledger) -> None:
     assert "no replica is connected" in problem
 
 
-async def test_a_primary_that_has_become_a_replica_is_left(pair: Group) -> None:
+async def test_connections_to_a_demoted_primary_are_closed(pair: Group) -> None:
     """A name may lead to another server by then, so the connections to this one are closed."""
     primary, other = pair.servers
     ledger = Ledger(Store.open(f"redis://127.0.0.1:{primary.port}/0"))
@@ -225,7 +227,7 @@ def test_the_best_informed_sentinel_counts(
         "sentinel://app:p%40ss@a:1;sentinel://b;sentinel://[::1]:3/2?sentinel_password=own&master=x",
     ],
 )
-def test_both_forms_of_the_url_say_the_same(url: str) -> None:
+def test_a_sentinel_url_is_converted_for_celery_and_hides_passwords(url: str) -> None:
     """Celery gets a form of its own, and neither form shows a password."""
     found = Sentinels.read(url)
     assert found.hosts == (("a", 1), ("b", 26379), ("::1", 3))
@@ -248,7 +250,7 @@ def test_both_forms_of_the_url_say_the_same(url: str) -> None:
         ("sentinel://a/0?master=m&tls=true", "'tls' is unknown"),
     ],
 )
-def test_what_is_no_such_url_is_refused(url: str, why: str) -> None:
+def test_an_invalid_sentinel_url_is_refused(url: str, why: str) -> None:
     """The error says what is wrong and how to write the URL."""
     with pytest.raises(ConfigError, match=why):
         Sentinels.read(url)

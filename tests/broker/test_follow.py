@@ -21,7 +21,9 @@ async def take(ledger: Ledger, count: int, **how: str) -> list[Event]:
     return found
 
 
-async def test_what_was_and_what_comes(ledger: Ledger, decider: Decider) -> None:
+async def test_following_returns_old_entries_before_new_ones(
+    ledger: Ledger, decider: Decider
+) -> None:
     """The old entries come first, and each new one follows without another request."""
     run, _ = await paused(ledger)
     following = asyncio.create_task(take(ledger, 3))
@@ -44,7 +46,9 @@ async def test_from_now_on_means_from_now_on(ledger: Ledger, decider: Decider) -
     assert [event.run for _, event in await anext(following)] == [run.id]
 
 
-async def test_from_the_beginning_of_nothing(ledger: Ledger, decider: Decider) -> None:
+async def test_following_an_empty_audit_returns_the_first_new_entry(
+    ledger: Ledger, decider: Decider
+) -> None:
     """If there is no entry yet, the first new one is returned."""
     following = batches(ledger.store, start="$", block=1)
     assert await anext(following) == []

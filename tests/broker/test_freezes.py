@@ -87,7 +87,7 @@ async def test_a_freeze_and_its_end_are_in_the_audit(ledger: Ledger) -> None:
     await audit.verify(ledger.store)
 
 
-async def test_a_freeze_needs_a_reason_and_is_made_once(ledger: Ledger) -> None:
+async def test_a_freeze_needs_a_reason_and_cannot_be_duplicated(ledger: Ledger) -> None:
     """A refused freeze says which freeze exists already."""
     freezes = await frozen(ledger, tool="reimburse")
     with pytest.raises(FreezeRefused, match="ops has already frozen reimburse\\(\\): the bank"):
@@ -99,7 +99,7 @@ async def test_a_freeze_needs_a_reason_and_is_made_once(ledger: Ledger) -> None:
     assert [one.stops for one in await freezes.all()] == ["reimburse()"]
 
 
-async def test_an_open_card_says_that_its_tool_is_frozen(ledger: Ledger, decider: Decider) -> None:
+async def test_a_card_of_a_frozen_tool_shows_the_freeze(ledger: Ledger, decider: Decider) -> None:
     """A card is always made from the current people and freezes."""
     _, (approval,) = await paused(ledger)
     was = await ledger.approval(approval.id)
@@ -121,7 +121,7 @@ async def test_an_open_card_says_that_its_tool_is_frozen(ledger: Ledger, decider
     assert card(after, decider.directory).warnings == ()
 
 
-async def test_one_person_may_run_a_frozen_call_alone(ledger: Ledger, decider: Decider) -> None:
+async def test_breaking_the_glass_starts_a_frozen_call(ledger: Ledger, decider: Decider) -> None:
     """It starts despite the current freezes, and not despite later ones."""
     approval = await with_glass(ledger)
     await decider.approve(approval.id, MARA, channel="cli")
@@ -139,7 +139,7 @@ async def test_one_person_may_run_a_frozen_call_alone(ledger: Ledger, decider: D
     assert (await ledger.approval(approval.id)).handoff is Handoff.STARTED
 
 
-async def test_one_person_may_run_an_unanswered_call_alone(
+async def test_breaking_the_glass_approves_an_unanswered_call(
     ledger: Ledger, decider: Decider
 ) -> None:
     """It is approved by them, and every view says how."""
@@ -155,7 +155,9 @@ async def test_one_person_may_run_an_unanswered_call_alone(
     await start(ledger, approval.id)
 
 
-async def test_everybody_who_was_asked_gets_the_alarm(ledger: Ledger, decider: Decider) -> None:
+async def test_breaking_the_glass_alerts_everyone_who_was_asked(
+    ledger: Ledger, decider: Decider
+) -> None:
     """Everybody who was asked gets one alarm, except the person who broke the glass."""
     approval = await with_glass(ledger)
     done = await decider.made(approval.id, breaking(), CLEO, channel="cli")
@@ -181,7 +183,7 @@ async def test_everybody_who_was_asked_gets_the_alarm(ledger: Ledger, decider: D
         (Actor(CLEO, "slack"), "urgent", NotShownInFull),
     ],
 )
-async def test_nobody_else_breaks_the_glass(
+async def test_only_permitted_people_with_a_reason_can_break_the_glass(
     ledger: Ledger, decider: Decider, actor: Actor, reason: str, error: type[ApprovalError]
 ) -> None:
     """Approvers and the requester cannot, nor can anybody without a reason or by mail."""
@@ -194,7 +196,7 @@ async def test_nobody_else_breaks_the_glass(
     assert len(await events(ledger, What.REFUSED_ANSWER)) == 1
 
 
-async def test_breaking_the_glass_takes_what_an_approval_takes(
+async def test_breaking_the_glass_needs_the_second_factor_of_an_approval(
     ledger: Ledger, decider: Decider
 ) -> None:
     """It needs the approval's second factor, and does not reopen an ended request."""

@@ -15,7 +15,7 @@ from signoff.testing import VirtualClock
 HOUR = timedelta(hours=1)
 
 
-async def test_the_oldest_counts_until_it_is_done(
+async def test_the_lag_is_the_age_of_the_oldest_due_entry(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """Without due work the lag is zero; it grows with the oldest entry until that is done."""
@@ -33,7 +33,7 @@ async def test_the_oldest_counts_until_it_is_done(
     assert await lag(still_ledger) == Lag()
 
 
-async def test_what_a_dead_process_has_claimed_is_late(
+async def test_work_claimed_by_a_dead_process_still_counts_as_lag(
     still_ledger: Ledger, clock: VirtualClock
 ) -> None:
     """A claim does not end the lag, and an unreadable record hides no other."""

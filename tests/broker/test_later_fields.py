@@ -109,9 +109,7 @@ async def kept(ledger: Ledger, key: str) -> dict[str, Any]:
     return data
 
 
-async def test_every_script_and_commit_on_the_way_keeps_them(
-    ledger: Ledger, decider: Decider
-) -> None:
+async def test_scripts_and_commits_keep_unknown_fields(ledger: Ledger, decider: Decider) -> None:
     """A comment, a claim, an extension, a decision and the resume keep all unknown fields."""
     run, (approval,) = await paused(ledger)
     await made_later(ledger, run, approval)
@@ -139,7 +137,7 @@ async def test_every_script_and_commit_on_the_way_keeps_them(
     assert (await ledger.pending()) == []
 
 
-async def test_a_record_that_needs_later_rules_is_left_alone(
+async def test_a_record_marked_for_a_later_release_is_not_decided(
     ledger: Ledger, decider: Decider
 ) -> None:
     """A later release can mark a record, so that this release does not decide it."""
@@ -154,7 +152,7 @@ async def test_a_record_that_needs_later_rules_is_left_alone(
         assert await client.get(key) == before
 
 
-async def test_entries_of_an_unknown_kind_hide_no_others(ledger: Ledger) -> None:
+async def test_audit_entries_of_an_unknown_kind_are_skipped(ledger: Ledger) -> None:
     """The timeline and the followers of the audit skip them and continue."""
     run, (approval,) = await paused(ledger)
     known = await ledger.history(run.id)
@@ -172,7 +170,7 @@ async def audit_length(ledger: Ledger) -> int:
     return len([one async for one in audit.entries(ledger.store)])
 
 
-async def test_what_is_kept_of_people_keeps_them_too(ledger: Ledger) -> None:
+async def test_absences_and_second_factors_keep_unknown_fields(ledger: Ledger) -> None:
     """Absences keep them, and so does the second factor of a person whose code was used."""
     async with ledger.store.translated_client() as client:
         text = '{"mara":{"away":[{"from":"2026-03-09","to":"2999-03-09","later":1}],"later":[2]}}'

@@ -63,7 +63,9 @@ async def lose(ledger: Ledger, item: Item) -> None:
     )
 
 
-async def test_it_is_kept_alive(ledger: Ledger, item: Item, beats: asyncio.Semaphore) -> None:
+async def test_heartbeats_extend_the_leases_while_the_body_runs(
+    ledger: Ledger, item: Item, beats: asyncio.Semaphore
+) -> None:
     """Each heartbeat extends the leases of item and key while the body runs; then both end."""
     client, prefix = ledger.store.client, ledger.store.prefix
     taken = await client.zscore(f"{prefix}outbox:{item.stage}", item.id)
@@ -92,7 +94,9 @@ async def test_the_last_commit_gives_both_back(
     assert not await ledger.take_lease(KEY, "me", lease=60)
 
 
-async def test_a_last_commit_that_was_disturbed_keeps_both(ledger: Ledger, item: Item) -> None:
+async def test_work_continues_under_its_lease_after_a_commit_conflict(
+    ledger: Ledger, item: Item
+) -> None:
     """After a conflict the work continues under the same lease."""
     await ledger.commit(Change().put_raw("x", "1"))
     async with holding(ledger, item) as hold:
@@ -124,7 +128,9 @@ async def test_the_body_is_ended_when_the_lease_is_lost(ledger: Ledger, item: It
 
 @pytest.mark.usefixtures("beats")
 @pytest.mark.parametrize("makes", ["nothing", "another error"])
-async def test_whatever_the_body_makes_of_it(ledger: Ledger, item: Item, makes: str) -> None:
+async def test_a_lost_lease_is_raised_even_if_the_body_swallows_it(
+    ledger: Ledger, item: Item, makes: str
+) -> None:
     """A body that swallows or replaces the cancellation cannot hide the lost lease."""
 
     async def work() -> None:
@@ -143,7 +149,9 @@ async def test_whatever_the_body_makes_of_it(ledger: Ledger, item: Item, makes: 
     assert task.cancelling() == 0
 
 
-async def test_a_cancellation_from_outside_stays_one(ledger: Ledger, item: Item) -> None:
+async def test_an_outside_cancellation_is_raised_and_releases_the_key(
+    ledger: Ledger, item: Item
+) -> None:
     """A stopped worker ends as cancelled and gives the key back."""
     begun = asyncio.Event()
 
@@ -161,7 +169,7 @@ async def test_a_cancellation_from_outside_stays_one(ledger: Ledger, item: Item)
 
 
 @pytest.mark.usefixtures("beats")
-async def test_a_cancellation_from_outside_beside_a_lost_lease(ledger: Ledger, item: Item) -> None:
+async def test_an_outside_cancellation_wins_over_a_lost_lease(ledger: Ledger, item: Item) -> None:
     """If both come together, the cancellation from outside is kept."""
     begun, caught = asyncio.Event(), asyncio.Event()
 
@@ -183,7 +191,7 @@ async def test_a_cancellation_from_outside_beside_a_lost_lease(ledger: Ledger, i
     assert task.cancelled()
 
 
-async def test_the_error_of_the_body_comes_through(ledger: Ledger, item: Item) -> None:
+async def test_an_error_of_the_body_is_raised(ledger: Ledger, item: Item) -> None:
     """While the lease holds, an error of the body is raised."""
     with pytest.raises(ZeroDivisionError):
         async with holding(ledger, item):
@@ -209,7 +217,7 @@ async def test_a_redis_that_does_not_answer_is_a_lost_lease(
 
 
 @pytest.mark.usefixtures("beats")
-async def test_a_heartbeat_that_fails_once_is_no_loss(
+async def test_one_failed_heartbeat_does_not_lose_the_lease(
     ledger: Ledger, item: Item, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Redis may be unavailable for a moment; the next heartbeat succeeds."""
@@ -254,7 +262,7 @@ async def test_the_lease_is_bound_to_the_claim(ledger: Ledger, item: Item) -> No
 
 
 @pytest.mark.usefixtures("beats")
-async def test_a_key_alone_is_kept_and_given_back(ledger: Ledger) -> None:
+async def test_a_key_without_an_item_is_held_and_released(ledger: Ledger) -> None:
     """Without an item, the key is still held while the body runs."""
     assert await ledger.take_lease("lease:box", "me", lease=60)
     now = asyncio.get_running_loop().time()
@@ -265,7 +273,7 @@ async def test_a_key_alone_is_kept_and_given_back(ledger: Ledger) -> None:
 
 
 @pytest.mark.usefixtures("beats")
-async def test_a_key_alone_that_is_lost_ends_the_work(ledger: Ledger) -> None:
+async def test_a_lost_key_without_an_item_fences_later_writes(ledger: Ledger) -> None:
     """A write that is fenced by the key is refused afterwards."""
     assert await ledger.take_lease("lease:box", "you", lease=60)
 

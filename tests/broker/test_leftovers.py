@@ -9,7 +9,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.timers.leftovers import Leftovers
 
 
-async def test_entries_go_with_the_records_that_they_stand_for(ledger: Ledger) -> None:
+async def test_index_entries_are_removed_with_their_records(ledger: Ledger) -> None:
     """Entries of existing mails and sessions stay."""
     for index, key in (("quarantine", "quarantine:"), ("logins:mara", "login:")):
         for name in ("here", "gone"):
@@ -35,7 +35,7 @@ async def test_dead_letters_have_an_end(ledger: Ledger) -> None:
     assert await client.ttl(f"{prefix}dead:route:1") <= 100
 
 
-async def test_what_has_expired_or_is_gone_leaves_its_index(ledger: Ledger) -> None:
+async def test_expired_dead_letters_are_trimmed_from_their_index(ledger: Ledger) -> None:
     """Dead letters expire; the index that `signoff doctor` reads has no expiry and is trimmed."""
     await ledger.commit(Change().put_dead("route", "1", {}).put_dead("route", "2", {}))
     await ledger.store.client.delete(f"{ledger.store.prefix}dead:route:1")

@@ -50,7 +50,7 @@ async def test_by_the_scores_of_another_index(ledger: Ledger) -> None:
     assert await whole(ledger, "nothing", by="due") == []
 
 
-async def test_what_somebody_has_asked_for_under_any_name(ledger: Ledger) -> None:
+async def test_requests_of_a_person_are_listed_under_every_name(ledger: Ledger) -> None:
     """Requests under an id and under an address are one list without those of other people."""
     for number, user in enumerate(("riley", "R.Voss@example.net", "nora", "riley", "RILEY")):
         origin = make_origin(session=f"s_{number}", user=user)
@@ -71,7 +71,7 @@ async def _numbers(*, before: Place | None, limit: int) -> list[tuple[Place, int
 
 
 @pytest.mark.parametrize("limit", [1, 7, 25, 400])
-async def test_parts_are_bounded_and_miss_nothing(limit: int) -> None:
+async def test_parts_are_bounded_and_contain_every_match_once(limit: int) -> None:
     """Each part looks at a limited number; together they contain every match once."""
     seen: list[int] = []
     before, parts = None, list[Part[int]]()
@@ -85,7 +85,7 @@ async def test_parts_are_bounded_and_miss_nothing(limit: int) -> None:
 
 
 @given(st.integers(0, 10**16 - 1), LATIN)
-def test_a_cursor_stands_for_its_place(score: int, member: str) -> None:
+def test_a_cursor_round_trips_and_is_safe_in_a_url(score: int, member: str) -> None:
     """A place that is encoded as a cursor reads back the same, and is safe in a URL."""
     place = Place(score, member)
     assert Place.of(place.cursor) == place
@@ -93,7 +93,7 @@ def test_a_cursor_stands_for_its_place(score: int, member: str) -> None:
 
 
 @given(st.text(max_size=60))
-def test_what_is_no_cursor_is_told(text: str) -> None:
+def test_an_invalid_cursor_raises_a_value_error(text: str) -> None:
     """Any other text is a ValueError, and no other error."""
     try:
         Place.of(text)
@@ -102,7 +102,9 @@ def test_what_is_no_cursor_is_told(text: str) -> None:
 
 
 @pytest.mark.parametrize("rising", [True, False])
-async def test_a_long_list_in_the_order_of_a_longer_one(ledger: Ledger, rising: bool) -> None:
+async def test_pages_of_a_filtered_list_are_complete_and_ordered(
+    ledger: Ledger, rising: bool
+) -> None:
     """Pages miss and repeat nothing, even if members leave the index meanwhile."""
     due = {f"m{n:04}": n // 7 for n in range(1_500)}
     await filled(ledger, "due", **due)

@@ -26,7 +26,7 @@ async def thread_name() -> str:
     return threading.current_thread().name
 
 
-def test_everything_runs_on_one_thread(loop: LoopThread) -> None:
+def test_calls_from_many_threads_run_on_one_loop(loop: LoopThread) -> None:
     """Calls of many threads run on one loop, and each caller gets its result."""
     names = []
     threads = [
@@ -39,7 +39,7 @@ def test_everything_runs_on_one_thread(loop: LoopThread) -> None:
     assert names == ["signoff-loop"] * 5
 
 
-def test_errors_come_back(loop: LoopThread) -> None:
+def test_a_coroutine_error_is_raised_in_the_calling_thread(loop: LoopThread) -> None:
     """An error of a coroutine is raised in the calling thread."""
 
     async def fail() -> None:
@@ -49,7 +49,7 @@ def test_errors_come_back(loop: LoopThread) -> None:
         loop.run(fail())
 
 
-def test_stop_ends_what_runs() -> None:
+def test_stopping_cancels_coroutines_and_releases_callers() -> None:
     """Coroutines are cancelled and may clean up, and waiting callers are released."""
     loop = LoopThread()
     begun, cleaned = threading.Event(), threading.Event()
@@ -93,7 +93,7 @@ def test_stop_does_not_wait_forever() -> None:
     ended.set()
 
 
-def test_after_the_stop_nothing_begins() -> None:
+def test_a_call_after_the_stop_raises_an_error() -> None:
     """A late caller gets an error, and no coroutine is left waiting."""
     loop = LoopThread()
     loop.stop()

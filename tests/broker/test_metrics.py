@@ -85,7 +85,7 @@ async def test_the_life_of_an_approval_is_counted(
     assert now['signoff_events_total{event="approved"}'] == 1
 
 
-async def test_what_is_not_committed_does_not_count(
+async def test_uncommitted_changes_are_not_counted(
     still_ledger: Ledger, clock: VirtualClock, found: Metrics
 ) -> None:
     """A lost lease is counted; the dead letter of the same change is not."""
@@ -103,7 +103,7 @@ async def test_what_is_not_committed_does_not_count(
     assert not any(one.startswith("signoff_dead_letters_total{") for one in now)
 
 
-async def test_what_waits_is_measured(
+async def test_metrics_measure_waiting_approvals_timers_stages_and_processes(
     still_ledger: Ledger, clock: VirtualClock, found: Metrics
 ) -> None:
     """Approvals by policy with their age, the timers' lag, stages with theirs, and processes."""
@@ -129,7 +129,7 @@ async def test_what_waits_is_measured(
     assert now["signoff_redis_persistence_ok"] == 1
 
 
-async def test_arguments_that_look_like_a_policy_are_not_taken_for_one(ledger: Ledger) -> None:
+async def test_arguments_that_resemble_a_policy_do_not_change_the_metrics(ledger: Ledger) -> None:
     """Arguments that are named like fields of a record do not change the metrics."""
     _, (approval,) = await paused(ledger)
     store = ledger.store
@@ -154,7 +154,7 @@ async def test_a_scrape_of_many_reads_no_record(ledger: Ledger) -> None:
     assert [len(piece) for piece in pieces] == [3, 3, 3]
 
 
-async def test_what_a_command_counts_is_counted_by_a_gateway(ledger: Ledger) -> None:
+async def test_a_gateway_exports_the_counts_of_commands_once(ledger: Ledger) -> None:
     """The next scraped gateway counts it once; unknown metrics of other versions are dropped."""
     samples = Samples()
     metrics.record_to(samples)
@@ -195,7 +195,7 @@ async def test_a_label_has_few_values(found: Metrics) -> None:
     assert counted(found)['signoff_runs_submitted_total{app="other"}'] == 50
 
 
-async def test_off_nothing_is_counted(ledger: Ledger) -> None:
+async def test_disabled_metrics_add_no_samples(ledger: Ledger) -> None:
     """Changes carry no samples if metrics are off."""
     run, _ = await paused(ledger)
     assert not metrics.enabled()

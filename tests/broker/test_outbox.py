@@ -48,7 +48,7 @@ async def take(ledger: Ledger, **how: Any) -> list[Item]:
     return list((await ledger.claim("route", **how)).items)
 
 
-async def test_the_same_cause_puts_work_in_once(still_ledger: Ledger) -> None:
+async def test_an_item_is_added_once_per_id(still_ledger: Ledger) -> None:
     """An item is known by its id until it is acknowledged, leased or not."""
     await put(still_ledger, "a", "a")
     (item,) = await take(still_ledger)
@@ -59,7 +59,7 @@ async def test_the_same_cause_puts_work_in_once(still_ledger: Ledger) -> None:
     assert [(one.id, one.attempts) for one in await take(still_ledger)] == [("a", 1)]
 
 
-async def test_a_claim_says_how_much_more_waits(still_ledger: Ledger) -> None:
+async def test_a_claim_reports_the_remaining_items(still_ledger: Ledger) -> None:
     """Batches have the requested size and keep the order of the items."""
     await put(still_ledger, *(f"i{number}" for number in range(7)))
     claim = await still_ledger.claim("route", limit=3)
@@ -100,7 +100,9 @@ async def test_a_lease_that_is_prolonged_stays(still_ledger: Ledger, clock: Virt
     await still_ledger.commit(Change().ack(item))
 
 
-async def test_work_that_is_put_back_comes_again(still_ledger: Ledger, clock: VirtualClock) -> None:
+async def test_a_returned_item_is_retried_after_its_pause(
+    still_ledger: Ledger, clock: VirtualClock
+) -> None:
     """It comes after its pause with one more attempt; a negative pause means none."""
     await put(still_ledger, "a")
     (item,) = await take(still_ledger)
@@ -128,7 +130,9 @@ async def test_four_claimers_share_without_overlap(ledger: Ledger) -> None:
     assert len(found) == len(set(found)) == 500
 
 
-async def test_one_ring_is_enough(still_ledger: Ledger, bell: CountingBell) -> None:
+async def test_work_added_during_a_ring_does_not_ring_again(
+    still_ledger: Ledger, bell: CountingBell
+) -> None:
     """Work that arrives while a ring is under way does not ring again; after a claim it does."""
     await put(still_ledger, "a", "b", "c")
     assert bell.rung == ["route"]
@@ -140,16 +144,14 @@ async def test_one_ring_is_enough(still_ledger: Ledger, bell: CountingBell) -> N
     assert bell.rung == ["route"] * 2
 
 
-async def test_one_commit_rings_each_of_its_stages(
-    still_ledger: Ledger, bell: CountingBell
-) -> None:
+async def test_one_commit_rings_each_stage_once(still_ledger: Ledger, bell: CountingBell) -> None:
     """Each stage has its own bell."""
     change = Change().send_raw("a", "1", {}).send_raw("b", "1", {}).send_raw("a", "2", {})
     await still_ledger.commit(change.send_raw("later", "1", {}, after=60))
     assert bell.rung == ["a", "b"]
 
 
-async def test_if_nobody_comes_the_pauses_grow(
+async def test_unanswered_doorbells_ring_at_growing_intervals(
     still_ledger: Ledger, bell: CountingBell, clock: VirtualClock
 ) -> None:
     """It rings again after 1, 2, 4 … seconds, and finally every minute, until a worker comes."""
@@ -183,7 +185,7 @@ async def test_leased_work_is_not_overdue(
     assert bell.rung == ["route"] * 2
 
 
-async def test_a_look_says_when_there_is_more_to_do(
+async def test_a_check_returns_the_time_of_the_next_work(
     still_ledger: Ledger, clock: VirtualClock
 ) -> None:
     """It returns the time of the next bell, end of a lease or postponed item."""
@@ -198,7 +200,7 @@ async def test_a_look_says_when_there_is_more_to_do(
     assert await still_ledger.look() == (False, ["route"], 1)
 
 
-async def test_a_look_says_when_approvals_are_due(
+async def test_a_check_returns_the_time_of_the_next_due_approval(
     still_ledger: Ledger, clock: VirtualClock
 ) -> None:
     """A claimed approval is due again when its claim expires."""
@@ -211,7 +213,7 @@ async def test_a_look_says_when_approvals_are_due(
     assert await still_ledger.look() == (False, [], 10)
 
 
-async def test_work_for_later_is_rung_for_when_its_time_comes(
+async def test_a_postponed_item_rings_at_its_time(
     still_ledger: Ledger, bell: CountingBell, clock: VirtualClock
 ) -> None:
     """This also holds for a stage that never had work before."""
@@ -224,7 +226,7 @@ async def test_work_for_later_is_rung_for_when_its_time_comes(
     assert [item.id for item in await take(still_ledger)] == ["a"]
 
 
-async def test_what_is_no_item_does_not_stop_the_stage(still_ledger: Ledger) -> None:
+async def test_a_broken_entry_does_not_block_its_stage(still_ledger: Ledger) -> None:
     """A broken entry is skipped, and the others are handed out."""
     await put(still_ledger, "a", "b", "c")
     store = still_ledger.store
@@ -262,7 +264,7 @@ def leasing(*numbers: int, token: str = "mine") -> Change:
     return change
 
 
-async def test_who_puts_work_in_may_do_it_at_once(
+async def test_an_item_can_be_leased_by_its_creator_on_insertion(
     still_ledger: Ledger, bell: CountingBell, clock: VirtualClock
 ) -> None:
     """It is leased from the start and does not ring; others can claim it after the lease."""
@@ -291,7 +293,7 @@ async def test_work_that_is_there_already_is_not_leased_again(
     assert [item.work for item in await take(still_ledger)] == [told()]
 
 
-async def test_work_at_hand_does_not_pass_by_a_backlog(
+async def test_leasing_on_insertion_waits_behind_a_backlog(
     still_ledger: Ledger, bell: CountingBell
 ) -> None:
     """If more work waits than one claim takes, it is added behind that and rings the bell."""
@@ -340,7 +342,7 @@ async def test_one_id_in_two_stages_is_two_items(still_ledger: Ledger) -> None:
     assert list(partly.leased) == []
 
 
-async def test_work_that_is_put_in_twice_is_leased_once(still_ledger: Ledger) -> None:
+async def test_an_item_added_twice_is_leased_once(still_ledger: Ledger) -> None:
     """This holds within a change, in changes of one commit, and when a commit is sent again."""
     changes = [leasing(1, 1), leasing(1, 2)]
     together = joined(changes)

@@ -32,7 +32,7 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_a_folder_is_made_closed(tmp_path: Path) -> None:
+def test_a_new_folder_is_private_under_every_umask(tmp_path: Path) -> None:
     """This holds for every umask of the process."""
     before = os.umask(0)
     try:
@@ -41,7 +41,7 @@ def test_a_folder_is_made_closed(tmp_path: Path) -> None:
         os.umask(before)
 
 
-def test_a_folder_that_was_left_open_is_closed_with_all_that_is_in_it(tmp_path: Path) -> None:
+def test_an_open_folder_is_made_private_with_its_content(tmp_path: Path) -> None:
     """Its content is closed too; the target of a link does not change."""
     folder, outside = tmp_path / "state", tmp_path / "outside"
     (folder / "mail" / "new").mkdir(parents=True)
@@ -67,7 +67,7 @@ def test_a_text_replaces_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("write", [private_text, private_text_once])
-def test_many_write_at_once(tmp_path: Path, write: Callable[[Path, str], None]) -> None:
+def test_concurrent_writers_all_succeed(tmp_path: Path, write: Callable[[Path, str], None]) -> None:
     """Processes that start together all succeed, and each reads one complete text."""
     file, texts = tmp_path / "key", [str(number) * 1000 for number in range(8)]
     together = Barrier(len(texts))
@@ -86,7 +86,7 @@ def test_many_write_at_once(tmp_path: Path, write: Callable[[Path, str], None]) 
     assert mode(file) == 0o600
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_named_in_the_error(tmp_path: Path) -> None:
     """The error names it."""
     (tmp_path / "file").write_text("x")
     with pytest.raises(ConfigError, match="file/state cannot be created"):
@@ -94,7 +94,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_a_folder_of_somebody_else_is_not_used(
+def test_a_folder_of_another_user_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A neighbour who created it first could put their own files into it."""
@@ -107,7 +107,7 @@ def test_a_folder_of_somebody_else_is_not_used(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_neighbour_sees_nothing() -> None:
+def test_another_user_cannot_read_the_folder() -> None:
     """Another user tries it in a folder that everybody may enter."""
     import tempfile
 

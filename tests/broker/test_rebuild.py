@@ -60,7 +60,7 @@ async def leave_alone(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("harm", [lose_all, scramble, leave_alone], ids=lambda one: one.__name__)
-async def test_the_indexes_come_back(
+async def test_a_rebuild_repairs_the_indexes(
     ledger: Ledger, decider: Decider, harm: Callable[[Ledger], Awaitable[None]]
 ) -> None:
     """Lost, moved and wrong entries are repaired completely."""
@@ -79,7 +79,7 @@ async def test_the_indexes_come_back(
     assert await ledger.inbox("ghost") == []
 
 
-async def test_work_that_has_vanished_comes_back(ledger: Ledger, decider: Decider) -> None:
+async def test_a_rebuild_restores_lost_work(ledger: Ledger, decider: Decider) -> None:
     """A queued or answered run is worked on even if its outbox was lost."""
     queued = await decider.submit("finance", "hi", user="riley")
     await ledger.commit(Change().ack((await ledger.claim("run.finance")).items[0]))
@@ -95,7 +95,7 @@ async def test_work_that_has_vanished_comes_back(ledger: Ledger, decider: Decide
     assert resume_item.work == ResumeRun(app="finance", run=answered.id, pause=1)
 
 
-async def test_it_gives_way_to_those_who_work(ledger: Ledger, decider: Decider) -> None:
+async def test_a_rebuild_keeps_concurrent_decisions(ledger: Ledger, decider: Decider) -> None:
     """Each decision during the rebuild is kept, and is in the right index."""
     _, approvals = await paused(ledger, siblings=30)
 
@@ -111,7 +111,7 @@ async def test_it_gives_way_to_those_who_work(ledger: Ledger, decider: Decider) 
     assert len((await ledger.claim("resume.finance")).items) == 1
 
 
-async def test_a_record_that_cannot_be_read_is_left_alone(ledger: Ledger) -> None:
+async def test_a_rebuild_leaves_unreadable_records_unchanged(ledger: Ledger) -> None:
     """The record and its index entries stay; a release that can read it finds them."""
     _, (approval,) = await paused(ledger)
     key = f"{ledger.store.prefix}approval:{approval.id}"

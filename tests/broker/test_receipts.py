@@ -60,7 +60,7 @@ async def opened(ledger: Ledger, terms: Terms | None = None) -> Approval:
     return await ledger.approval(approval.id)
 
 
-async def test_silence_that_approves_is_signed_by_those_who_can(
+async def test_an_approval_by_timeout_is_signed_by_a_process_with_the_key(
     signing: Ledger, clock: VirtualClock
 ) -> None:
     """A worker's timers leave it to a process that holds the key."""
@@ -84,7 +84,9 @@ async def test_silence_that_approves_is_signed_by_those_who_can(
     assert VERIFIES.why_refused(done, await signing.now()) == ""
 
 
-async def test_what_a_policy_allows_or_denies_is_signed(signing: Ledger) -> None:
+async def test_a_receipt_for_a_policy_decision_names_the_policy_and_no_person(
+    signing: Ledger,
+) -> None:
     """The receipt names the policy and its version, and no person."""
     allows = Policy(name="allows", effect=Effect.ALLOW, at_most="5/1h")
     for policy in (allows, Policy(name="denies", effect=Effect.DENY, reason="no")):
@@ -113,7 +115,7 @@ async def test_the_use_of_a_grant_is_signed(signing: Ledger) -> None:
     assert VERIFIES.why_refused(done, await signing.now()) == ""
 
 
-def test_a_policy_has_the_version_of_what_it_says() -> None:
+def test_a_policy_version_depends_on_its_effective_content() -> None:
     """Another text is another version; writing out a default value changes nothing."""
     first = Policy(name="expenses", ask=("mara",))
     assert first.version == Policy(name="expenses", ask=("mara",), repeat=0).version

@@ -41,7 +41,7 @@ def server(tmp_path: Path) -> Iterator[EmbeddedRedis]:
         yield server
 
 
-async def test_what_was_acknowledged_survives_a_kill(server: EmbeddedRedis) -> None:
+async def test_acknowledged_commits_survive_a_kill(server: EmbeddedRedis) -> None:
     """After kill -9 and a restart every commit is there, and the scripts are loaded again."""
     ledger = Ledger(Store.open(server.url))
     decider = Decider(ledger, people())
@@ -65,7 +65,7 @@ async def test_what_was_acknowledged_survives_a_kill(server: EmbeddedRedis) -> N
     await ledger.close()
 
 
-async def test_commits_go_on_across_a_restart(server: EmbeddedRedis) -> None:
+async def test_commits_are_applied_once_across_a_restart(server: EmbeddedRedis) -> None:
     """A short restart delays the callers, and no commit is applied twice."""
     ledger = Ledger(Store.open(server.url))
     _, approvals = await paused(ledger, siblings=30)
@@ -145,7 +145,7 @@ async def test_the_border_has_no_gap(kind: type[Exception]) -> None:
     assert caught.value.__cause__ is error
 
 
-async def test_a_redis_as_it_should_be(server: EmbeddedRedis) -> None:
+async def test_the_embedded_redis_has_no_findings(server: EmbeddedRedis) -> None:
     """The embedded one has no findings."""
     ledger = Ledger(Store.open(server.url))
     assert await health.redis_problems(ledger) == []
@@ -165,7 +165,7 @@ async def test_a_redis_that_is_set_wrongly(tmp_path: Path) -> None:
         assert remedy in problem
 
 
-async def test_a_redis_that_does_not_tell(tmp_path: Path) -> None:
+async def test_a_forbidden_config_command_is_a_finding(tmp_path: Path) -> None:
     """If CONFIG is not permitted, the finding says what to check by hand."""
     with plain_redis(tmp_path, user="app on >secret ~* +@all -config") as url:
         ledger = Ledger(Store.open(url.replace("//", "//app:secret@")))
@@ -181,7 +181,7 @@ async def test_a_redis_that_does_not_tell(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-async def test_a_neighbour_gets_nothing_out_of_the_embedded_one(server: EmbeddedRedis) -> None:
+async def test_another_user_cannot_use_the_embedded_redis(server: EmbeddedRedis) -> None:
     """Every user of the machine can connect to the port, but nothing else works."""
     async with redis.asyncio.Redis(port=server.port) as client:
         for command in (("PING",), ("GET", "a"), ("CONFIG", "SET", "dir", "/tmp"), ("INFO",)):
@@ -213,9 +213,7 @@ async def test_a_neighbour_gets_nothing_out_of_the_embedded_one(server: Embedded
         "SHUTDOWN NOSAVE",
     ],
 )
-async def test_with_the_password_one_gets_at_data_alone(
-    server: EmbeddedRedis, command: str
-) -> None:
+async def test_the_password_gives_access_to_data_alone(server: EmbeddedRedis, command: str) -> None:
     """A tool in a worker or a script in Redis cannot write files or change permissions."""
     script = f"return redis.call({', '.join(repr(word) for word in command.split())})"
     async with redis.asyncio.Redis.from_url(server.url) as client:
@@ -226,7 +224,7 @@ async def test_with_the_password_one_gets_at_data_alone(
         assert await client.config_get("appendfsync") == {"appendfsync": "always"}
 
 
-async def test_its_folder_is_its_users_alone(tmp_path: Path) -> None:
+async def test_the_embedded_redis_folder_is_made_private(tmp_path: Path) -> None:
     """A folder that an earlier release left open is closed, and its data stays."""
     folder = tmp_path / "redis"
     folder.mkdir()
@@ -272,7 +270,7 @@ async def test_an_old_redis(server: EmbeddedRedis, monkeypatch: pytest.MonkeyPat
     await ledger.close()
 
 
-async def test_processes_say_that_they_are_alive(ledger: Ledger) -> None:
+async def test_live_processes_are_listed_by_kind(ledger: Ledger) -> None:
     """Processes with a recent heartbeat are listed by kind; a heartbeat expires."""
     assert await heartbeat.alive(ledger) == {}
     for kind, name in (("worker", "host:1"), ("worker", "host:2"), ("gateway", "host:3")):
@@ -285,13 +283,15 @@ async def test_processes_say_that_they_are_alive(ledger: Ledger) -> None:
     assert 0 < ttl <= heartbeat.TTL * 1000
 
 
-def test_a_port_that_is_taken(server: EmbeddedRedis, tmp_path: Path) -> None:
+def test_a_foreign_server_on_the_port_is_detected(server: EmbeddedRedis, tmp_path: Path) -> None:
     """Another server on the port is not mistaken for Signoff's."""
     with pytest.raises(ConfigError, match=f"did not start on port {server.port}"):
         EmbeddedRedis(tmp_path / "other", port=server.port).start()
 
 
-def test_a_free_port_that_was_taken(server: EmbeddedRedis, tmp_path: Path) -> None:
+def test_another_port_is_chosen_if_the_free_port_is_taken(
+    server: EmbeddedRedis, tmp_path: Path
+) -> None:
     """If another process takes the port that the system chose, another port is used."""
     unlucky = EmbeddedRedis(tmp_path / "other")
     unlucky.port = server.port

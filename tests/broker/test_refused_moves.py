@@ -31,7 +31,7 @@ MOVES: tuple[Move, ...] = (
 
 
 @pytest.mark.parametrize("move", MOVES, ids=lambda move: move.name)
-async def test_a_refused_move_is_one_entry_of_the_audit(ledger: Ledger, move: Move) -> None:
+async def test_a_refused_action_adds_one_audit_entry(ledger: Ledger, move: Move) -> None:
     """The entry has the person, the move, the channel and the reason of the refusal."""
     _, (approval,) = await paused(ledger, asked=[MARA])
     decisions = Decisions(ledger, people())
@@ -45,7 +45,7 @@ async def test_a_refused_move_is_one_entry_of_the_audit(ledger: Ledger, move: Mo
     assert entry.more["proof"] == "token"
 
 
-async def test_what_comes_twice_is_taken_once_and_refused_never(ledger: Ledger) -> None:
+async def test_a_repeated_click_is_neither_decided_nor_refused_again(ledger: Ledger) -> None:
     """The guard of the first click recognises the second: no decision and no refusal follow."""
     _, (approval,) = await paused(ledger, asked=[MARA])
     decisions, actor = Decisions(ledger, people()), Actor(MARA, "slack")

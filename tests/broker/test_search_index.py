@@ -55,7 +55,7 @@ async def fill(ledger: Ledger, *approvals: Approval) -> None:
 
 
 @given(st.lists(_TEXT, min_size=1, max_size=4), st.data())
-def test_a_row_has_the_bits_of_every_word_in_its_text(
+def test_any_part_of_an_approval_text_finds_its_row(
     purposes: list[str], data: st.DataObject
 ) -> None:
     """Any part of an approval's text finds its row, in every script."""
@@ -71,7 +71,7 @@ def test_a_row_has_the_bits_of_every_word_in_its_text(
     assert piece in words_of(approvals[row], people())
 
 
-async def test_a_search_finds_what_is_in_the_index_and_what_is_behind_it(ledger: Ledger) -> None:
+async def test_a_search_covers_indexed_and_newer_approvals(ledger: Ledger) -> None:
     """It returns the approvals with the word, and all that are newer than the index."""
     old = [approval_of(n, "hovercraft" if n in {3, 40, 71} else f"trip {n}") for n in range(80)]
     await fill(ledger, *old)
@@ -85,7 +85,7 @@ async def test_a_search_finds_what_is_in_the_index_and_what_is_behind_it(ledger:
     assert await index.candidates(["ho"]) is None
 
 
-async def test_what_was_opened_just_now_waits(ledger: Ledger) -> None:
+async def test_the_newest_approvals_are_not_indexed_yet(ledger: Ledger) -> None:
     """An approval that was opened earlier may still be committed, so the newest ones wait."""
     await fill(ledger, *(approval_of(n, "hovercraft") for n in range(BATCH)))
     now = await ledger.now()
@@ -93,7 +93,7 @@ async def test_what_was_opened_just_now_waits(ledger: Ledger) -> None:
     assert await small(ledger).extend() == BATCH
 
 
-async def test_processes_add_each_batch_once(ledger: Ledger) -> None:
+async def test_concurrent_processes_index_each_batch_once(ledger: Ledger) -> None:
     """Concurrent calls add as many rows as one call."""
     await fill(ledger, *(approval_of(n, f"trip {n}") for n in range(3 * BATCH)))
     index = small(ledger)
@@ -103,7 +103,7 @@ async def test_processes_add_each_batch_once(ledger: Ledger) -> None:
     assert [one.rows for one in head.segments] == [2 * BATCH, BATCH]
 
 
-async def test_what_is_hidden_or_not_yet_routed_is_always_looked_at(ledger: Ledger) -> None:
+async def test_hidden_and_unrouted_approvals_are_always_candidates(ledger: Ledger) -> None:
     """The text that replaces a hidden value can be found like any other word."""
     hidden = approval_of(0, "hovercraft", hide=("purpose",))
     unrouted = make_approval(origin=make_origin(session="s_u", confirmation="c_u"))
@@ -113,7 +113,7 @@ async def test_what_is_hidden_or_not_yet_routed_is_always_looked_at(ledger: Ledg
     assert {hidden.id, unrouted.id} <= set(found)
 
 
-async def test_it_is_made_anew_with_the_other_indexes(ledger: Ledger, prefix: str) -> None:
+async def test_a_rebuild_recreates_the_search_index(ledger: Ledger, prefix: str) -> None:
     """`rebuild` makes it from the records again, whatever it contains."""
     approvals = [
         approval_of(n, "hovercraft" if n == 5 else "trip") for n in range(search_index.BATCH)
@@ -142,7 +142,7 @@ async def test_a_segment_goes_with_the_last_of_its_approvals(ledger: Ledger) -> 
     assert await index.candidates(["trip"]) is not None
 
 
-async def test_a_list_of_candidates_keeps_its_order_and_its_places(ledger: Ledger) -> None:
+async def test_candidate_pages_keep_the_order_of_the_whole_list(ledger: Ledger) -> None:
     """Its pages are those of the whole list, without the approvals that cannot match."""
     approvals = [approval_of(n, f"trip {n}") for n in range(9)]
     await fill(ledger, *approvals)

@@ -48,7 +48,7 @@ async def written(
     return records
 
 
-async def test_a_repeated_command_changes_nothing(ledger: Ledger) -> None:
+async def test_a_repeated_append_changes_nothing(ledger: Ledger) -> None:
     """The client repeats a command without a reply, and the script recognises it."""
     name = Name("finance", "riley", "one")
     records = await written(ledger, name, "first")
@@ -73,7 +73,7 @@ async def test_a_repeated_command_changes_nothing(ledger: Ledger) -> None:
         assert after.count == 4
 
 
-async def test_what_was_read_before_is_not_read_again(ledger: Ledger) -> None:
+async def test_only_new_session_events_are_read(ledger: Ledger) -> None:
     """Only later events are read; all of them if the session has been replaced."""
     name = Name("finance", "riley", "one")
     records = await written(ledger, name, "first", "second", "third")
@@ -148,7 +148,7 @@ async def test_sessions_of_an_erased_person_are_gone(
 
 
 @pytest.mark.soak
-async def test_an_event_counts_when_a_replica_has_it(
+async def test_a_session_event_waits_for_a_replica(
     ledger: Ledger, redis_url: str, prefix: str
 ) -> None:
     """If commits wait for a replica, new events do too; reading does not."""

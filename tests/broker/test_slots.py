@@ -29,7 +29,7 @@ def wish(name: str, clock: VirtualClock, hours: float | None = None, *limits: Li
     return SlotRequest(name, limits or (ROOM,), deadline)
 
 
-async def test_one_after_the_other(slots: Slots, clock: VirtualClock) -> None:
+async def test_each_caller_gets_its_own_slot_and_time(slots: Slots, clock: VirtualClock) -> None:
     """Each caller learns the time of its slot, and has the slot at that time."""
     names = ["a", "b", "c"]
     assert await slots.take([wish(name, clock) for name in names]) == [0, 1, 2]
@@ -47,7 +47,7 @@ async def test_the_earliest_deadline_goes_first(slots: Slots, clock: VirtualCloc
     assert await slots.take([later[1], wish("urgent", clock, 0.5)]) == [1, 0]
 
 
-async def test_another_process_sees_the_same_slots(
+async def test_processes_share_the_slots(
     slots: Slots, still_ledger: Ledger, clock: VirtualClock
 ) -> None:
     """A slot that one process has taken is not available to the other."""
@@ -56,7 +56,9 @@ async def test_another_process_sees_the_same_slots(
     assert await other.take([wish("b", clock)]) == [1]
 
 
-async def test_a_narrow_limit_does_not_use_up_a_wide_one(slots: Slots, clock: VirtualClock) -> None:
+async def test_a_narrow_limit_leaves_the_shared_slots_to_others(
+    slots: Slots, clock: VirtualClock
+) -> None:
     """Many wishes for one room leave the shared slots to the other rooms."""
     crowd = [wish(f"{number:02}", clock, 1, ROOM, ALL) for number in range(50)]
     assert (await slots.take(crowd)).count(0) == 1
@@ -64,7 +66,7 @@ async def test_a_narrow_limit_does_not_use_up_a_wide_one(slots: Slots, clock: Vi
     assert await slots.take([wish("other", clock, 9, other, ALL)]) == [0]
 
 
-async def test_who_does_not_come_back_keeps_nobody_waiting(
+async def test_an_overdue_holder_loses_its_place_in_the_queue(
     slots: Slots, clock: VirtualClock
 ) -> None:
     """A place in the queue ends when its holder is long overdue."""

@@ -32,7 +32,7 @@ async def window_over(ledger: Ledger, rule: Rule) -> None:
     await ledger.store.client.delete(ledger.store.prefix + rule.key)
 
 
-async def test_an_attempt_that_one_rule_refuses_is_counted_under_none(
+async def test_an_attempt_refused_by_one_rule_counts_for_no_rule(
     throttle: Throttle, ledger: Ledger
 ) -> None:
     """The rule of the day only counts attempts that were made."""
@@ -46,9 +46,7 @@ async def test_an_attempt_that_one_rule_refuses_is_counted_under_none(
     assert await throttle.allow(SOON)
 
 
-async def test_many_at_once_are_no_more_than_one_after_the_other(
-    throttle: Throttle, ledger: Ledger
-) -> None:
+async def test_concurrent_attempts_respect_the_limit(throttle: Throttle, ledger: Ledger) -> None:
     """Checking and counting are one step."""
     tried = await asyncio.gather(*(throttle.allow(SOON, LATER) for _ in range(40)))
     assert sum(tried) == 3
@@ -64,7 +62,7 @@ async def test_a_pause_is_as_long_as_the_window_of_the_first_rule_that_refuses(
     assert 0 < await throttle.pause(SOON, LATER) <= first <= 15 * 60
 
 
-async def test_what_is_given_back_can_be_tried_again(throttle: Throttle, ledger: Ledger) -> None:
+async def test_a_returned_attempt_can_be_repeated(throttle: Throttle, ledger: Ledger) -> None:
     """Giving back an attempt that was not counted, or whose window is over, changes nothing."""
     await throttle.refund(SOON)
     assert await counts(ledger) == {}

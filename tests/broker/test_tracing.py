@@ -43,7 +43,7 @@ def named(spans: Sequence[ReadableSpan], name: str) -> ReadableSpan:
     return [one for one in spans if one.name == f"signoff.{name}"][-1]
 
 
-async def test_days_later_the_decision_belongs_to_the_same_trace(
+async def test_a_decision_belongs_to_the_trace_of_its_approval(
     still_ledger: Ledger,
     still_decider: Decider,
     clock: VirtualClock,
@@ -86,7 +86,7 @@ async def test_an_approval_is_opened_with_the_context_of_its_turn(
     assert f"{present(route.parent).span_id:016x}" == expected.split("-")[2]
 
 
-async def test_an_error_is_seen_by_its_name_alone(exporter: InMemorySpanExporter) -> None:
+async def test_a_span_records_only_the_name_of_an_error(exporter: InMemorySpanExporter) -> None:
     """The message may contain values that a policy hides."""
     with pytest.raises(ValueError, match="secret"), tracing.span("start"):
         raise ValueError("secret")
@@ -119,7 +119,9 @@ async def test_a_run_of_before_has_the_trace_id_of_its_log(
         assert span.get_span_context().is_valid
 
 
-async def test_a_broken_context_is_no_error(ledger: Ledger, exporter: InMemorySpanExporter) -> None:
+async def test_a_broken_trace_context_is_ignored(
+    ledger: Ledger, exporter: InMemorySpanExporter
+) -> None:
     """The work is done whatever context the record has."""
     _, (approval,) = await paused(ledger)
     for text in ("x", "00-" + 32 * "0" + "-" + 16 * "0" + "-01", "ff-1-2-3"):
@@ -128,7 +130,7 @@ async def test_a_broken_context_is_no_error(ledger: Ledger, exporter: InMemorySp
             assert span.parent is None
 
 
-async def test_off_nothing_is_kept(ledger: Ledger) -> None:
+async def test_disabled_tracing_stores_no_context(ledger: Ledger) -> None:
     """Records have no context then, and a span does nothing."""
     with tracing.span("start"):
         assert tracing.traceparent() == ""

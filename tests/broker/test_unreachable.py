@@ -27,7 +27,7 @@ async def _indexed(ledger: Ledger) -> list[str]:
     return list(await ledger.store.members(UNREACHABLE))
 
 
-async def test_the_index_has_those_that_reach_nobody(ledger: Ledger) -> None:
+async def test_an_unreachable_approval_is_indexed_until_a_card_arrives(ledger: Ledger) -> None:
     """An approval is listed from its last refused card until a card arrives or it ends."""
     _, made = await paused(ledger, siblings=3)
     assert await _indexed(ledger) == []

@@ -15,7 +15,7 @@ from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Fallback, Policy
 
 
-async def test_each_seat_is_told_of_once(ledger: Ledger) -> None:
+async def test_each_vacant_seat_is_reported_once(ledger: Ledger) -> None:
     """The first process to see it reports it; it is reported again if it was filled meanwhile."""
     directory = Directory([MARA, CLEO, RILEY])
     decider = Decider(ledger, directory)

@@ -49,7 +49,7 @@ async def test_everybody_gets_his_own_replies(wire: Wire) -> None:
     assert replies == [[True, str(number)] for number in range(1000)]
 
 
-async def test_those_who_ask_at_once_share_round_trips(
+async def test_concurrent_commands_share_round_trips(
     wire: Wire, client: redis.asyncio.Redis
 ) -> None:
     """A hundred commands at the same moment need far fewer reads of the server's socket."""
@@ -59,7 +59,7 @@ async def test_those_who_ask_at_once_share_round_trips(
     assert after - before < 10
 
 
-async def test_a_command_that_redis_refuses_fails_alone(wire: Wire) -> None:
+async def test_a_refused_command_does_not_affect_others(wire: Wire) -> None:
     """Its reply is the error, and the replies of the others are unaffected."""
     good, bad = await asyncio.gather(
         wire.send([("SET", "k", "1"), ("GET", "k")]), wire.send([("INCRBY", "k", "x")])
@@ -69,7 +69,7 @@ async def test_a_command_that_redis_refuses_fails_alone(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("unsendable", [None, "\ud800"])
-async def test_what_cannot_be_sent_stops_nobody_else(wire: Wire, unsendable: Any) -> None:
+async def test_an_unencodable_command_does_not_affect_others(wire: Wire, unsendable: Any) -> None:
     """A value that cannot be encoded is its sender's error; the others get their replies."""
     results = await asyncio.gather(
         wire.send([("SET", "a", "1")]),
@@ -81,7 +81,7 @@ async def test_what_cannot_be_sent_stops_nobody_else(wire: Wire, unsendable: Any
     assert isinstance(results[1], redis.exceptions.DataError | UnicodeError)
 
 
-async def test_a_caller_who_is_cancelled_takes_nobody_along(wire: Wire) -> None:
+async def test_a_cancelled_caller_does_not_affect_others(wire: Wire) -> None:
     """Commands that were not sent yet are dropped; the others' replies arrive."""
     first = asyncio.create_task(wire.send([("SET", "a", "1")]))
     second = asyncio.create_task(wire.send([("SET", "b", "2")]))

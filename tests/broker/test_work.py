@@ -90,7 +90,7 @@ def fields_of(kind: type[Any]) -> st.SearchStrategy[Any]:
 
 
 @given(st.one_of([fields_of(kind) for kind in KINDS]))
-def test_what_is_put_in_comes_out(work: Work) -> None:
+def test_each_kind_of_item_round_trips(work: Work) -> None:
     """Each kind reads back the same, whatever text it holds, with its stage and its id."""
     assert read_work(work.stage, work.id, json.loads(json.dumps(body_of(work)))) == work
 
@@ -113,7 +113,7 @@ def test_items_of_the_last_release_are_read(old: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("old", OLD, ids=[f"{one['stage']} {one['id']}" for one in OLD])
-def test_items_are_written_so_that_the_last_release_reads_them_too(old: dict[str, Any]) -> None:
+def test_items_keep_the_fields_of_the_last_release(old: dict[str, Any]) -> None:
     """All earlier fields are there: during an upgrade, old processes take new items."""
     kept, written = dict(old["body"]), body_of(read_work(old["stage"], old["id"], old["body"]))
     asked = kept.pop("asked", None)
@@ -129,7 +129,7 @@ def test_there_is_an_old_item_of_every_kind() -> None:
     assert found == {*KINDS} - NEW
 
 
-def test_what_old_items_said_by_their_keys_is_said_by_their_kind() -> None:
+def test_each_mark_of_the_last_release_maps_to_one_kind() -> None:
     """Each mark of the last release becomes one kind with the same meaning."""
     found: dict[str, Work] = {
         one["id"]: read_work(one["stage"], one["id"], one["body"]) for one in OLD
@@ -162,20 +162,20 @@ def test_what_old_items_said_by_their_keys_is_said_by_their_kind() -> None:
         {"work": "start_run", "app": "finance", "run": "run_1"},
     ],
 )
-def test_what_makes_no_sense_at_a_stage_is_unreadable(body: dict[str, Any]) -> None:
+def test_an_invalid_item_is_unreadable_and_named(body: dict[str, Any]) -> None:
     """The error names the item: an unknown kind, a missing field, or another stage's work."""
     with pytest.raises(RecordUnreadable, match=r"items:deliver\.email odd"):
         read_work(stages.deliver("email"), "odd", body)
 
 
-def test_fields_of_a_later_version_are_left_in_the_body() -> None:
+def test_an_item_keeps_fields_of_a_later_version() -> None:
     """Known fields are used for the work; an item that is put back keeps its whole body."""
     work = SendCard(channel="email", approval="ap_1", person="mara")
     body = {**body_of(work), "later": {"n": 1}}
     assert read_work(work.stage, work.id, body) == work
 
 
-async def test_work_is_put_in_once_and_comes_out_typed(ledger: Ledger) -> None:
+async def test_an_item_is_added_once_across_releases(ledger: Ledger) -> None:
     """An item of the last release and its successor are one item, under one id."""
     work = StartRun(app="finance", run="run_1")
     await ledger.commit(Change().send_raw(work.stage, work.id, {"run": "run_1"}))
@@ -184,7 +184,7 @@ async def test_work_is_put_in_once_and_comes_out_typed(ledger: Ledger) -> None:
     assert item.work == work
 
 
-async def test_what_is_postponed_has_not_been_tried(ledger: Ledger) -> None:
+async def test_a_postponed_item_keeps_its_attempts(ledger: Ledger) -> None:
     """Work that waits for its turn comes back unchanged, with all its attempts."""
     work = SendCard(channel="email", approval="ap_1", person="mara", token="secret")
     await ledger.commit(Change().send(work))

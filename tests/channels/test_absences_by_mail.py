@@ -44,7 +44,7 @@ async def absence_of(channels: Channels, person: str = "mara") -> Absence | None
     return present(found).absence(await channels.ledger.now())
 
 
-async def test_a_signed_mail_says_who_is_away_and_who_decides(
+async def test_signed_mail_sets_an_absence_and_its_delegate(
     channels: Channels, signed: Says
 ) -> None:
     """It counts immediately; the person is told, the audit has the proof, and the request stays."""
@@ -68,9 +68,7 @@ async def test_a_signed_mail_says_who_is_away_and_who_decides(
 
 
 @pytest.mark.parametrize("required", list(EmailProof))
-async def test_a_mail_that_nothing_proves_changes_nothing(
-    channels: Channels, required: EmailProof
-) -> None:
+async def test_unproven_mail_sets_no_absence(channels: Channels, required: EmailProof) -> None:
     """An absence needs more proof than a decision, because a delegate gets all decisions."""
     _, token = await channels.ask()
     intake = intake_of(channels, required=required)
@@ -80,9 +78,7 @@ async def test_a_mail_that_nothing_proves_changes_nothing(
         assert "nothing proves that this mail is yours" in told["mara"].text
 
 
-async def test_a_signed_mail_to_somebody_else_changes_nothing(
-    channels: Channels, signed: Says
-) -> None:
+async def test_forwarded_signed_mail_sets_no_absence(channels: Channels, signed: Says) -> None:
     """Mara has told Cleo about her absence, and Cleo forwards the mail to Mara's card."""
     _, token = await channels.ask()
     told = await signed(token, f"away until {UNTIL}, delegate cleo", To="cleo@example.com")
@@ -101,7 +97,7 @@ async def test_a_signed_mail_to_somebody_else_changes_nothing(
         ("back", "is not away"),
     ],
 )
-async def test_what_cannot_be_is_told(
+async def test_invalid_absence_gets_an_answer_with_the_reason(
     channels: Channels, signed: Says, text: str, words: str
 ) -> None:
     """The person reads the reason, and nothing changes."""
@@ -122,7 +118,9 @@ async def test_a_channel_that_vouches_for_people_is_believed(channels: Channels)
     assert present(await absence_of(channels)).delegate == ""
 
 
-async def test_the_answer_says_what_still_waits(channels: Channels, signed: Says) -> None:
+async def test_absence_answer_lists_pending_requests_and_how_to_delegate(
+    channels: Channels, signed: Says
+) -> None:
     """A line of the mail names each request, and how to hand it over."""
     approval, token = await channels.ask()
     told = await signed(token, f"Away until {UNTIL}, delegate: Cleo Park")

@@ -34,7 +34,7 @@ async def test_the_decider_reads_that_the_answer_did_not_reach_the_agent(
     assert (await channels.ledger.approval(approval.id)).handoff is Handoff.FAILED
 
 
-async def test_nobody_is_told_about_a_deadline_that_came_to_nothing(channels: Channels) -> None:
+async def test_request_without_a_decision_reports_no_lost_answer(channels: Channels) -> None:
     """Nobody decided, so nobody's answer was lost."""
     approval, _ = await channels.ask()
     await channels.decider.withdraw(approval.id, by="riley", reason="not needed")

@@ -122,7 +122,7 @@ async def test_a_delayed_card_is_noted_and_waited_for(channels: Channels, raw: b
     assert (await channels.whats(approval))[-1] is What.DELAYED
 
 
-async def test_a_report_without_a_token_is_known_by_the_message_it_returns(
+async def test_bounce_without_a_token_is_matched_by_message_id(
     channels: Channels,
 ) -> None:
     """If the provider uses its own envelope sender, the Message-ID identifies the card."""
@@ -148,7 +148,7 @@ async def test_a_report_about_no_card_of_ours_is_ignored(channels: Channels, ret
     assert await asked(channels, approval) == [("mara", True)]
 
 
-async def test_a_forged_report_decides_nothing_and_silences_nobody(channels: Channels) -> None:
+async def test_forged_bounce_does_not_exclude_the_approver(channels: Channels) -> None:
     """A forged bounce only makes the default be asked; the approver may still answer."""
     approval, token = await channels.ask()
     await take(channels, report(token), sender="mallory@evil.example")
@@ -185,7 +185,7 @@ async def test_an_absence_is_noted_and_waited_for(channels: Channels) -> None:
     assert (await channels.whats(approval)).count(What.AWAY) == 1
 
 
-async def test_an_absence_asks_the_default_where_the_policy_says_so(channels: Channels) -> None:
+async def test_absence_counts_as_unreachable_when_the_policy_sets_it(channels: Channels) -> None:
     """The absent person counts as not reached, keeps the card, and may still answer."""
     channels.policies = (AWAY,)
     approval, token = await channels.ask()
@@ -193,7 +193,7 @@ async def test_an_absence_asks_the_default_where_the_policy_says_so(channels: Ch
     assert await asked(channels, approval) == [("mara", True), ("cleo", True)]
 
 
-async def test_one_absence_of_two_waits_for_the_other(channels: Channels) -> None:
+async def test_default_is_not_asked_while_another_approver_is_reachable(channels: Channels) -> None:
     """If another person was reached, the default is not asked."""
     channels.policies = (AWAY.model_copy(update={"ask": ("mara", "cleo")}),)
     approval, _ = await channels.ask()
@@ -221,7 +221,7 @@ async def test_lists_and_complaints_are_dropped(channels: Channels, raw: bytes) 
     assert (await channels.whats(approval))[-1] is What.IGNORED_MAIL
 
 
-async def test_what_comes_after_the_decision_changes_nothing(channels: Channels) -> None:
+async def test_late_bounce_after_the_decision_is_only_recorded(channels: Channels) -> None:
     """A late bounce of a decided request is only recorded."""
     approval, token = await channels.ask()
     await channels.decider.withdraw(approval.id, by="riley", reason="never mind")

@@ -29,7 +29,7 @@ LEVELS = (
 
 
 @pytest.mark.parametrize("here", [True, False])
-async def test_the_cards_are_the_same(
+async def test_escalation_sends_the_same_cards_with_and_without_local_routing(
     still_channels: Channels, clock: VirtualClock, here: bool
 ) -> None:
     """Cleo gets one card, Mara's names the new level, Riley is told, and the audit has it all."""

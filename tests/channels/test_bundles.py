@@ -75,14 +75,14 @@ def sent(crowd: Channels) -> list[tuple[Kind, int]]:
     return [(one.kind, len(one.entries)) for one in crowd.channel.delivered]
 
 
-async def test_few_cards_come_one_by_one(crowd: Channels) -> None:
+async def test_requests_up_to_the_limit_get_their_own_cards(crowd: Channels) -> None:
     """Up to the limit, every request has its own card."""
     await opened(crowd, 3)
     await delivery(crowd).drain()
     assert sent(crowd) == [(Kind.CARD, 0)] * 3
 
 
-async def test_many_cards_at_once_are_one_message(crowd: Channels) -> None:
+async def test_requests_above_the_limit_are_one_message(crowd: Channels) -> None:
     """With a limit of three, four become one message with a link to each."""
     approvals = await opened(crowd, 4)
     await delivery(crowd).drain()
@@ -110,7 +110,7 @@ async def test_a_bundle_is_the_delivery_of_each(crowd: Channels) -> None:
         assert await crowd.whats(one) == [What.OPENED, What.ASKED, What.DELIVERED]
 
 
-async def test_what_comes_after_a_few_waits_and_comes_together(
+async def test_later_requests_wait_for_minutes_and_share_one_message(
     crowd: Channels, clock: VirtualClock
 ) -> None:
     """The first come alone; later ones wait for minutes and come in one message."""
@@ -125,7 +125,7 @@ async def test_what_comes_after_a_few_waits_and_comes_together(
     assert sent(crowd) == [(Kind.CARD, 0)] * 3 + [(Kind.BUNDLE, 6)]
 
 
-async def test_a_second_crowd_within_minutes_waits_for_the_end_of_them(
+async def test_second_group_within_minutes_is_bundled_in_one_message(
     crowd: Channels, clock: VirtualClock
 ) -> None:
     """Two groups are two messages; later ones within the same minutes share one."""
@@ -140,7 +140,9 @@ async def test_a_second_crowd_within_minutes_waits_for_the_end_of_them(
     assert sent(crowd) == [(Kind.BUNDLE, 5), (Kind.BUNDLE, 10)]
 
 
-async def test_one_that_waited_alone_has_a_card(crowd: Channels, clock: VirtualClock) -> None:
+async def test_single_waiting_request_is_sent_as_a_card(
+    crowd: Channels, clock: VirtualClock
+) -> None:
     """A single request is sent as a card."""
     for _ in range(4):
         await opened(crowd, 1)
@@ -158,7 +160,9 @@ async def test_one_that_waited_alone_has_a_card(crowd: Channels, clock: VirtualC
     ],
     ids=["urgent", "no page"],
 )
-async def test_what_is_never_bundled(crowd: Channels, policy: Policy, inbox: InboxSettings) -> None:
+async def test_urgent_requests_and_requests_without_a_page_are_not_bundled(
+    crowd: Channels, policy: Policy, inbox: InboxSettings
+) -> None:
     """Urgent requests are not, nor is any request without a page to link to."""
     crowd.policies, crowd.inbox = (policy,), inbox
     await opened(crowd, 8)
@@ -166,7 +170,7 @@ async def test_what_is_never_bundled(crowd: Channels, policy: Policy, inbox: Inb
     assert sent(crowd) == [(Kind.CARD, 0)] * 8
 
 
-async def test_a_card_that_has_no_time_does_not_wait_for_others(crowd: Channels) -> None:
+async def test_request_close_to_its_deadline_does_not_wait_for_a_bundle(crowd: Channels) -> None:
     """A request that ends in six minutes does not wait for five."""
     crowd.policies = (Policy(name="short", ask=("mara",), within="6m"),)
     for _ in range(5):
@@ -175,7 +179,7 @@ async def test_a_card_that_has_no_time_does_not_wait_for_others(crowd: Channels)
     assert sent(crowd) == [(Kind.CARD, 0)] * 5
 
 
-async def test_each_person_has_their_own(crowd: Channels) -> None:
+async def test_bundling_counts_each_person_separately(crowd: Channels) -> None:
     """Many cards for Mara do not affect the few for Cleo."""
     await opened(crowd, 4)
     crowd.policies = (Policy(name="cleo", ask=("cleo",), within="4h"),)
@@ -200,7 +204,7 @@ async def test_a_refused_bundle_is_refused_for_each(crowd: Channels) -> None:
         ]
 
 
-async def test_what_is_tried_again_is_the_same_message(
+async def test_retried_bundle_keeps_its_id_and_only_pending_entries(
     crowd: Channels, clock: VirtualClock
 ) -> None:
     """It has the same id and only the entries that still wait."""
@@ -223,7 +227,7 @@ async def test_what_is_tried_again_is_the_same_message(
     assert [one.asked[0].receipt for one in await now(crowd, approvals)] == ["", "1", "1", "1"]
 
 
-async def test_a_process_that_dies_after_sending_sends_the_same_again(
+async def test_unrecorded_bundle_is_sent_again_with_the_same_id(
     crowd: Channels, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bundle that was sent but not recorded has the same id, and is recorded once."""
@@ -245,7 +249,7 @@ async def test_a_process_that_dies_after_sending_sends_the_same_again(
         assert (await crowd.whats(one)).count(What.DELIVERED) == 1
 
 
-async def test_a_bundle_is_delivered_once_redis_is_back(
+async def test_bundle_is_delivered_after_a_redis_outage(
     crowd: Channels, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After an outage of Redis, all requests are listed."""
@@ -263,7 +267,7 @@ async def test_a_bundle_is_delivered_once_redis_is_back(
     assert sent(crowd) == [(Kind.BUNDLE, 4)]
 
 
-async def test_nobody_is_told_forty_times_how_they_ended(crowd: Channels) -> None:
+async def test_bundled_requests_send_no_outcome_mails(crowd: Channels) -> None:
     """Decisions on the page about bundled requests send no mails."""
     approvals = await opened(crowd, 4)
     await delivery(crowd).drain()
@@ -275,7 +279,7 @@ async def test_nobody_is_told_forty_times_how_they_ended(crowd: Channels) -> Non
     assert (await crowd.ledger.backlog())["deliver.email"] == 0
 
 
-async def test_the_next_level_does_not_take_the_list_for_a_card(
+async def test_next_level_sends_a_card_to_a_person_who_got_a_bundle(
     crowd: Channels, clock: VirtualClock
 ) -> None:
     """A person who is asked again gets a card, because the list is not a copy of it."""
@@ -292,7 +296,7 @@ async def test_the_next_level_does_not_take_the_list_for_a_card(
     assert asked.receipt
 
 
-async def test_reminders_come_together_too(crowd: Channels, clock: VirtualClock) -> None:
+async def test_simultaneous_reminders_are_one_message(crowd: Channels, clock: VirtualClock) -> None:
     """Four reminders at the same time are one message."""
     crowd.policies = (Policy(name="late", ask=("mara",), within="4h", remind=("1h",)),)
     approvals = await opened(crowd, 4)
@@ -314,7 +318,7 @@ async def test_a_long_list_is_several(crowd: Channels) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_every_card_is_delivered_once_whatever_comes_when(
+async def test_random_bundles_deliver_each_request_once(
     crowd: Channels, clock: VirtualClock, seed: int
 ) -> None:
     """With random groups, pauses and failures, each request is delivered once."""
@@ -358,7 +362,7 @@ async def taken(crowd: Channels, raw: bytes) -> None:
     await delivery(crowd).drain()
 
 
-async def test_an_answer_to_a_bundle_asks_back_which_one(crowd: Channels) -> None:
+async def test_approval_of_a_bundle_gets_the_list_again_once_a_day(crowd: Channels) -> None:
     """A yes to a list approves nothing: the person gets the list again, once a day."""
     approvals = await opened(crowd, 4)
     await delivery(crowd).drain()
@@ -376,7 +380,7 @@ async def test_an_answer_to_a_bundle_asks_back_which_one(crowd: Channels) -> Non
     assert not any(one.votes for one in await now(crowd, approvals))
 
 
-async def test_somebody_elses_answer_to_a_bundle_is_left_alone(crowd: Channels) -> None:
+async def test_forwarded_bundle_answer_gets_no_reply(crowd: Channels) -> None:
     """A person with a forwarded list gets no reply, and neither does its owner."""
     await opened(crowd, 4)
     await delivery(crowd).drain()
@@ -438,7 +442,7 @@ async def test_a_bundle_that_bounces_is_refused_for_each(
     assert problems == ({""} if forged else {"the mail system sent the card back"})
 
 
-async def test_the_mail_lists_each_with_its_link_and_no_way_to_decide(
+async def test_bundle_mail_lists_each_request_once_without_buttons(
     crowd: Channels, start_sink: SinkFactory
 ) -> None:
     """Text and HTML list each request once, without a button or a deciding word."""
@@ -459,7 +463,7 @@ async def test_the_mail_lists_each_with_its_link_and_no_way_to_decide(
         assert all(token not in text for token in str(mail["Reply-To"]).split("+")[1:])
 
 
-async def test_what_is_known_of_a_bundle_outlives_its_items(crowd: Channels) -> None:
+async def test_bundle_record_outlives_its_items(crowd: Channels) -> None:
     """The list is kept, because bounces and answers come later."""
     approvals = await opened(crowd, 4)
     await delivery(crowd).drain()

@@ -105,7 +105,9 @@ async def test_a_question_back_its_answer_and_the_approval(office: Channels) -> 
 
 
 @pytest.mark.parametrize("answer", ["approve", "yes", "reject: no", "claim", "extend 4h: please"])
-async def test_the_token_of_the_requester_decides_nothing(office: Channels, answer: str) -> None:
+async def test_requester_token_answers_on_the_card_and_never_decides(
+    office: Channels, answer: str
+) -> None:
     """Riley's text is an answer on the card, and never a decision or a claim."""
     approval, tokens = await cards(office)
     told = await says(office, MARA, tokens["mara"], "ask: really?")
@@ -119,7 +121,7 @@ async def test_the_token_of_the_requester_decides_nothing(office: Channels, answ
     assert [one.text for one in after.comments] == ["really?", answer]
 
 
-async def test_the_token_of_the_requester_is_worth_nothing_to_anybody_else(
+async def test_requester_token_is_refused_from_another_address(
     office: Channels,
 ) -> None:
     """A mail from another address with it is refused, even from an approver."""
@@ -145,7 +147,7 @@ async def test_the_requester_withdraws_by_a_reply(office: Channels) -> None:
     assert {told["mara"].kind, told["cleo"].kind} == {Kind.OUTCOME}
 
 
-async def test_the_requester_has_the_others_reminded_by_a_reply(office: Channels) -> None:
+async def test_requester_reply_reminds_approvers_at_most_once_an_hour(office: Channels) -> None:
     """The approvers are reminded, at most once an hour; the requester reads who they are."""
     approval, tokens = await cards(office)
     sent = (await says(office, MARA, tokens["mara"], "ask: really?"))["riley"]
@@ -161,7 +163,7 @@ async def test_the_requester_has_the_others_reminded_by_a_reply(office: Channels
     assert (after.state, len(after.comments)) == (State.PENDING, 1)
 
 
-async def test_a_claim_is_said_and_the_others_are_told_when_they_answer(office: Channels) -> None:
+async def test_claim_by_mail_refuses_other_approvers_until_it_ends(office: Channels) -> None:
     """While Mara has the claim, Cleo's approval is refused with name and time; later it counts."""
     approval, tokens = await cards(office)
     told = await says(office, MARA, tokens["mara"], "claim 2h")
@@ -185,7 +187,7 @@ async def test_more_time_is_had_for_a_reason(office: Channels) -> None:
     assert (present(after.deadline) - present(approval.deadline)).total_seconds() == 7_200
 
 
-async def test_the_words_of_the_requester_are_no_question_of_mara(office: Channels) -> None:
+async def test_approver_who_writes_withdraw_is_asked_again(office: Channels) -> None:
     """If an approver writes "withdraw", they are asked again, because it may be a rejection."""
     approval, tokens = await cards(office)
     told = await says(office, MARA, tokens["mara"], "withdraw")
@@ -193,7 +195,7 @@ async def test_the_words_of_the_requester_are_no_question_of_mara(office: Channe
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_the_same_mail_makes_a_move_once(office: Channels) -> None:
+async def test_repeated_mail_makes_one_comment(office: Channels) -> None:
     """A mail that arrives twice makes one comment."""
     approval, tokens = await cards(office)
     await says(office, MARA, tokens["mara"], "comment: as in the offer")
@@ -227,7 +229,9 @@ async def test_a_place_is_handed_on(office: Channels) -> None:
         ("forward to dan", "needs a reason"),
     ],
 )
-async def test_what_is_not_handed_on(office: Channels, text: str, problem: str) -> None:
+async def test_invalid_delegation_by_mail_is_refused(
+    office: Channels, text: str, problem: str
+) -> None:
     """It cannot go to the requester, to an unknown or asked person, or without a reason."""
     approval, tokens = await cards(office)
     told = await says(office, MARA, tokens["mara"], text)

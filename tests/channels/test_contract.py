@@ -167,12 +167,12 @@ async def harness(
             yield Fake()
 
 
-async def test_it_has_a_name(harness: Harness) -> None:
+async def test_channel_name_is_an_identifier(harness: Harness) -> None:
     """The name is the last part of a stage's name, so it has no dots."""
     assert harness.channel.name.isidentifier()
 
 
-async def test_nothing_to_deliver_is_nothing_to_do(harness: Harness) -> None:
+async def test_empty_batch_has_no_results(harness: Harness) -> None:
     """An empty batch has no results."""
     assert await harness.channel.deliver([]) == []
 
@@ -196,7 +196,7 @@ async def test_every_kind_is_delivered(harness: Harness, kind: Kind) -> None:
     assert harness.arrived() == 2
 
 
-async def test_results_come_in_order_and_one_stops_no_other(harness: Harness) -> None:
+async def test_results_keep_their_order_and_failures_stay_separate(harness: Harness) -> None:
     """A refused and a delayed message do not affect the others of their batch."""
     harness.refuse(BAD)
     harness.delay(LATER)
@@ -218,7 +218,7 @@ async def test_results_come_in_order_and_one_stops_no_other(harness: Harness) ->
     assert harness.arrived() == 2
 
 
-async def test_what_is_tried_again_has_the_same_receipt(harness: Harness) -> None:
+async def test_retried_delivery_has_the_same_receipt(harness: Harness) -> None:
     """If the first delivery got no answer, the second is recognised, and it arrives once."""
     (first,) = await harness.channel.deliver([message()])
     (second,) = await harness.channel.deliver([replace(message(), attempt=2, unsure=True)])

@@ -40,7 +40,7 @@ async def test_a_delivered_card_is_noted_with_its_receipt(channels: Channels) ->
     assert set((await channels.ledger.backlog()).values()) == {0}
 
 
-async def test_what_is_tried_again_comes_later_and_arrives(
+async def test_undelivered_card_is_retried_later(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
     """An undelivered card is put back, and delivered at its time."""
@@ -74,7 +74,7 @@ async def test_the_channel_may_wish_for_a_longer_pause(
     assert await channels.delivery.drain() == 1
 
 
-async def test_after_about_an_hour_it_counts_as_refused(
+async def test_card_is_given_up_after_the_last_attempt(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
     """After the last attempt the card is given up, and the default is asked."""
@@ -101,7 +101,7 @@ def test_the_pauses_grow_and_add_up_to_about_an_hour() -> None:
     assert outbox.backoff(1) != outbox.backoff(1)
 
 
-async def test_a_card_of_what_has_ended_is_not_sent(channels: Channels) -> None:
+async def test_card_of_an_ended_request_is_not_sent(channels: Channels) -> None:
     """Nobody gets a question that is already decided."""
     approval = await channels.open()
     await channels.router.drain()
@@ -112,7 +112,7 @@ async def test_a_card_of_what_has_ended_is_not_sent(channels: Channels) -> None:
     assert channels.channel.delivered == []
 
 
-async def test_one_refused_card_of_two_leaves_the_other_person(channels: Channels) -> None:
+async def test_one_refused_card_of_two_does_not_ask_the_default(channels: Channels) -> None:
     """While another person can answer, the default is not asked."""
     channels.policies = BOTH
     channels.channel = FakeChannel(
@@ -127,7 +127,7 @@ async def test_one_refused_card_of_two_leaves_the_other_person(channels: Channel
     assert (await channels.ledger.backlog())["route"] == 0
 
 
-async def test_everybody_who_was_asked_is_told_how_it_ended(channels: Channels) -> None:
+async def test_all_approvers_get_the_outcome(channels: Channels) -> None:
     """The decider reads that it was recorded; the other reads that it is over."""
     channels.policies = BOTH
     approval, _ = await channels.ask()
@@ -145,7 +145,7 @@ async def test_everybody_who_was_asked_is_told_how_it_ended(channels: Channels) 
     assert told["mara"].thread == approval.asked[0].receipt
 
 
-async def test_a_rejection_is_told_with_its_reason(channels: Channels) -> None:
+async def test_rejection_notice_has_the_person_and_the_reason(channels: Channels) -> None:
     """The other person reads who rejected it, and why."""
     channels.policies = BOTH
     approval, _ = await channels.ask()
@@ -160,7 +160,9 @@ async def test_a_rejection_is_told_with_its_reason(channels: Channels) -> None:
     assert not told["mara"].good
 
 
-async def test_a_time_out_is_told(still_channels: Channels, clock: VirtualClock) -> None:
+async def test_timeout_is_reported_to_the_approvers(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """If nobody answers, the approvers read that it is over."""
     channels = still_channels
     approval, _ = await channels.ask()
@@ -173,7 +175,7 @@ async def test_a_time_out_is_told(still_channels: Channels, clock: VirtualClock)
     assert "It was not decided in time" in message.text
 
 
-async def test_a_withdrawal_is_told(channels: Channels) -> None:
+async def test_withdrawal_is_reported_to_the_approvers(channels: Channels) -> None:
     """After a withdrawal, the approvers read that no answer is needed."""
     approval, _ = await channels.ask()
     await channels.decider.withdraw(approval.id, by="riley", reason="bought it myself")
@@ -184,7 +186,7 @@ async def test_a_withdrawal_is_told(channels: Channels) -> None:
     assert "bought it myself" in message.text
 
 
-async def test_who_never_got_the_card_gets_no_news_of_it(
+async def test_outcome_is_dropped_for_an_approver_without_a_card(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
     """An outcome waits a little for its card, and is dropped without it."""
@@ -203,7 +205,7 @@ async def test_who_never_got_the_card_gets_no_news_of_it(
     assert (await channels.ledger.backlog())["deliver.email"] == 0
 
 
-async def test_an_outcome_that_overtakes_its_card_waits_for_it(
+async def test_outcome_waits_for_a_card_in_delivery(
     still_channels: Channels, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A decision during the delivery of the card is still reported."""
@@ -248,7 +250,7 @@ async def test_a_channel_that_raises_is_tried_again(
     assert await channels.whats(approval) == [What.OPENED, What.ASKED]
 
 
-async def test_one_bad_item_stops_nobody(channels: Channels) -> None:
+async def test_invalid_item_does_not_block_other_cards(channels: Channels) -> None:
     """An invalid item is put back, and the card beside it is delivered."""
     approval = await channels.open()
     await channels.router.drain()
@@ -290,7 +292,7 @@ async def test_a_card_that_can_never_be_shown_counts_as_undelivered(
         assert "token" not in str(await client.get(key))
 
 
-async def test_twenty_people_asked_about_one_approval_are_all_noted(
+async def test_concurrent_deliveries_of_one_approval_are_all_recorded(
     channels: Channels, directory: Directory
 ) -> None:
     """The deliveries of one approval in a batch conflict only temporarily."""
@@ -326,7 +328,7 @@ async def _leased_until(ledger: Ledger, item: Item) -> float:
     return float(until)
 
 
-async def test_a_slow_delivery_keeps_its_lease(
+async def test_slow_delivery_keeps_its_lease(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While a batch is delivered, no other process gets its items."""
@@ -352,7 +354,7 @@ async def test_a_slow_delivery_keeps_its_lease(
 
 
 @pytest.mark.parametrize("done", ["ack", "retry"])
-async def test_what_is_done_is_not_kept(
+async def test_lease_of_a_finished_item_is_not_extended(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, done: str
 ) -> None:
     """The lease of an acknowledged or returned item is not extended."""
@@ -384,7 +386,7 @@ class _Rewriting(FakeChannel):
     rewrites = True
 
 
-async def test_cards_say_what_is_frozen_when_they_are_sent(channels: Channels) -> None:
+async def test_cards_show_an_active_freeze_until_it_ends(channels: Channels) -> None:
     """New and updated cards show a freeze, and no longer after its end."""
     channels.channel = _Rewriting()
     freezes = Freezes(channels.ledger)

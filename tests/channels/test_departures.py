@@ -96,7 +96,7 @@ async def test_the_delegate_shares_the_place(opened: Open) -> None:
     assert (after.state, after.decided_by) == (State.APPROVED, ("dan", "cleo"))
 
 
-async def test_two_who_share_a_place_are_not_two(opened: Open) -> None:
+async def test_person_and_their_delegate_count_once_for_a_quorum(opened: Open) -> None:
     """A person and their delegate cannot make up a quorum of two."""
     office, approval = await opened(level("mara", "cleo", quorum=2))
     await office.leave(MARA, "dan")
@@ -106,7 +106,7 @@ async def test_two_who_share_a_place_are_not_two(opened: Open) -> None:
     assert (await office.now(approval)).state is State.PENDING
 
 
-async def test_without_a_delegate_the_next_level_is_asked_at_once(opened: Open) -> None:
+async def test_absence_without_a_delegate_escalates_at_once(opened: Open) -> None:
     """The absent person may still answer at that level."""
     office, approval = await opened(level("mara"), level("cleo"))
     await office.leave(MARA)
@@ -120,7 +120,7 @@ async def test_without_a_delegate_the_next_level_is_asked_at_once(opened: Open) 
     assert (await office.now(approval)).state is State.APPROVED
 
 
-async def test_where_enough_are_left_nothing_goes_on(opened: Open) -> None:
+async def test_absence_does_not_escalate_while_the_quorum_is_possible(opened: Open) -> None:
     """One approval is needed, and one person is there."""
     office, approval = await opened(level("mara", "cleo"), level("dan"))
     await office.leave(MARA)
@@ -131,7 +131,7 @@ async def test_where_enough_are_left_nothing_goes_on(opened: Open) -> None:
     assert (await office.now(approval)).absent == ()
 
 
-async def test_too_few_are_left_for_the_quorum(opened: Open) -> None:
+async def test_absences_that_break_the_quorum_raise_an_alarm_and_escalate(opened: Open) -> None:
     """An alarm names the absent people, and the next level is asked."""
     office, approval = await opened(level("mara", "cleo", quorum=2), level("dan"))
     await office.leave(CLEO)
@@ -141,7 +141,7 @@ async def test_too_few_are_left_for_the_quorum(opened: Open) -> None:
     assert "2 have to, and Cleo Park is away until" in alarm.why
 
 
-async def test_a_no_that_leaves_too_few(opened: Open) -> None:
+async def test_rejection_that_breaks_the_quorum_is_noticed_at_once(opened: Open) -> None:
     """This is noticed immediately, although nobody has left since."""
     office, approval = await opened(
         level("mara", "cleo", "dan", quorum=2, veto=False), level("riley")
@@ -154,7 +154,7 @@ async def test_a_no_that_leaves_too_few(opened: Open) -> None:
     assert What.UNROUTABLE in whats
 
 
-async def test_the_claim_of_somebody_who_goes_ends(opened: Open) -> None:
+async def test_absence_ends_the_claim_of_the_absent_person(opened: Open) -> None:
     """Their delegate does not have to wait; a later claim of theirs holds."""
     office, approval = await opened(level("mara"))
     await office.decider.made(approval.id, Claim(), MARA)
@@ -166,7 +166,7 @@ async def test_the_claim_of_somebody_who_goes_ends(opened: Open) -> None:
         await office.decider.approve(approval.id, DAN, channel="cli")
 
 
-async def test_who_was_deleted_is_passed_over(opened: Open) -> None:
+async def test_deleted_person_is_skipped_and_the_next_level_is_asked(opened: Open) -> None:
     """They are not in the settings, so a new process asks the next level."""
     office, approval = await opened(level("mara"), level("cleo"))
     await office.look()
@@ -175,7 +175,7 @@ async def test_who_was_deleted_is_passed_over(opened: Open) -> None:
     assert (here.level, here.ballot.own) == (1, ("cleo",))
 
 
-async def test_who_is_not_active_any_more_is_passed_over(opened: Open) -> None:
+async def test_inactive_person_loses_the_claim_and_cannot_decide(opened: Open) -> None:
     """Their claim ends, the next level is asked, and they cannot decide."""
     office, approval = await opened(level("mara"), level("cleo"))
     await office.look()
@@ -190,7 +190,7 @@ async def test_who_is_not_active_any_more_is_passed_over(opened: Open) -> None:
     assert any("Mara Lind is not active any more" in one.why for one in events)
 
 
-async def test_a_new_manager_stands_in_for_one_who_has_left(opened: Open) -> None:
+async def test_new_manager_replaces_one_who_has_left(opened: Open) -> None:
     """A reference to the requester's manager finds the current one."""
     office, approval = await opened(level("requester.manager"))
     await office.look()
@@ -209,7 +209,7 @@ async def test_a_new_manager_stands_in_for_one_who_has_left(opened: Open) -> Non
     assert after.state is State.APPROVED
 
 
-async def test_a_process_with_old_settings_takes_nobody_for_gone(opened: Open) -> None:
+async def test_process_with_old_settings_does_not_mark_people_as_departed(opened: Open) -> None:
     """During a deployment, the processes that started last determine who has left."""
     office, _ = await opened(level("cleo"))
     old = Departures(Decider(office.channels.ledger, Directory([CLEO, DAN])).roster)
@@ -237,7 +237,7 @@ async def test_the_place_is_handed_over_for_good(opened: Open) -> None:
     assert "went to Cleo Park" in again.refused[0][1]
 
 
-async def test_after_the_offer_it_can_still_be_handed_over(opened: Open) -> None:
+async def test_request_can_still_be_delegated_after_the_absence_offer(opened: Open) -> None:
     """The delegate then has the seat alone, and counts once."""
     office, approval = await opened(level("mara", "cleo", quorum=2))
     await office.leave(MARA, "dan")

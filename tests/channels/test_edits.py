@@ -58,7 +58,7 @@ def test_the_arguments_can_be_named_in_an_answer(words: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["approve\namount: many", "approve if he agrees", "banana"])
-def test_what_is_no_value_is_not_understood(words: str) -> None:
+def test_invalid_value_gets_a_question_back(words: str) -> None:
     """It is neither an approval nor a proposal."""
     assert isinstance(read(words), Unclear)
 
@@ -73,7 +73,7 @@ def test_a_greeting_above_hides_neither_the_answer_nor_its_values() -> None:
     assert edit.values == {"amount": 900}
 
 
-def test_a_remark_is_no_value_of_an_argument_that_is_called_so() -> None:
+def test_note_line_is_a_remark_unless_the_request_has_a_note_field() -> None:
     """A line with "note:" is a remark, unless the request asks for a note."""
     call = make_approval().call.model_copy(update={"args": {"amount": 2500, "note": "travel"}})
     approval = make_approval().model_copy(update={"call": call})
@@ -82,14 +82,14 @@ def test_a_remark_is_no_value_of_an_argument_that_is_called_so() -> None:
     assert (reply.note, reply.values) == ("checked", None)
 
 
-def test_a_rejection_with_a_number_in_its_reason_stays_one() -> None:
+def test_rejection_with_a_number_in_its_reason_stays_a_rejection() -> None:
     """Values belong to approvals only."""
     reply = read("reject: amount = 900 would do")
     assert isinstance(reply, Reject)
     assert reply.reason == "amount = 900 would do"
 
 
-def test_the_outcome_says_that_nothing_of_what_was_shown_runs() -> None:
+def test_outcome_of_an_edit_states_that_the_shown_call_does_not_run() -> None:
     """The approver reads the values, and that the agent may propose them."""
     words = outcome(edited(make_approval()), "mara", people())
     assert words.headline == "Recorded: you asked for reimburse with other values"
@@ -151,7 +151,7 @@ async def test_by_default_the_new_call_is_asked_about(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("length", [10, 20_000])
-async def test_where_the_policy_says_so_the_edit_is_the_approval(
+async def test_edit_approves_its_own_values_when_the_policy_allows_it(
     ledger: Ledger, length: int
 ) -> None:
     """The person who entered the values has approved them: the run continues without asking."""
@@ -164,14 +164,14 @@ async def test_where_the_policy_says_so_the_edit_is_the_approval(
     assert (await ledger.backlog())["resume.finance"] == 1
 
 
-async def test_a_call_with_still_other_values_is_asked_about(ledger: Ledger) -> None:
+async def test_call_with_values_other_than_the_edit_needs_an_approval(ledger: Ledger) -> None:
     """The edit approves exactly its own call; a link to another call does not help."""
     approval = await route(ledger, await proposed(ledger, amount=901), Edits.APPROVE)
     assert approval.state is State.PENDING
     assert (await ledger.backlog())["deliver.email"] == 2
 
 
-async def test_a_question_about_a_call_in_doubt_is_never_taken_for_an_edit(
+async def test_request_about_a_call_in_doubt_is_never_an_edit(
     ledger: Ledger,
 ) -> None:
     """It supersedes an approval too, but only a person can decide to run it again."""

@@ -33,7 +33,7 @@ async def decided(ledger: Ledger, name: str, amount: int) -> Approval:
     return await ledger.approval(approval.id)
 
 
-async def test_a_call_is_allowed_or_denied_and_its_run_goes_on(ledger: Ledger) -> None:
+async def test_allowed_or_denied_call_resumes_its_run_without_cards(ledger: Ledger) -> None:
     """Nobody gets a card, and the run resumes with the answer."""
     for name, amount, state, policy in (
         ("a", 50, State.APPROVED, "small"),

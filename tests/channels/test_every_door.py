@@ -201,7 +201,9 @@ CASES: dict[str, tuple[Any, dict[str, Any], Person, bool, tuple[What, str, str]]
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("case", CASES)
-async def test_every_door_leaves_the_same_in_the_audit(house: House, door: str, case: str) -> None:
+async def test_every_channel_writes_the_same_audit_entry(
+    house: House, door: str, case: str
+) -> None:
     """One entry has the outcome, the person, the reason, the move and the channel."""
     before, parts, who, yes, (what, by, why) = CASES[case]
     _, (one,) = await paused(house.ledger, **parts)
@@ -219,7 +221,9 @@ async def test_every_door_leaves_the_same_in_the_audit(house: House, door: str, 
 
 
 @pytest.mark.parametrize("door", sorted(DOORS.keys() - {"page"}))
-async def test_nobody_decides_who_has_left_the_directory(house: House, door: str) -> None:
+async def test_person_outside_the_directory_cannot_decide_by_any_channel(
+    house: House, door: str
+) -> None:
     """A token, a button, an API token or a caller's identity of theirs does not help."""
     _, (one,) = await paused(house.ledger, asked=[MARA])
     house.decider = Decider(house.ledger, Directory(who for who in STAFF if who.id != "mara"))
@@ -231,7 +235,7 @@ async def test_nobody_decides_who_has_left_the_directory(house: House, door: str
     assert (after.state, after.votes) == (State.PENDING, ())
 
 
-async def test_a_session_of_somebody_who_has_left_is_worth_nothing(house: House) -> None:
+async def test_session_of_a_person_who_left_is_invalid(house: House) -> None:
     """They signed in before the settings changed."""
     await paused(house.ledger, asked=[MARA])
     otp = pyotp.parse_uri(await Factors(house.ledger, SETTINGS.secret_key).enroll(MARA, by="test"))

@@ -142,7 +142,7 @@ def foretold(timeline: Timeline) -> list[tuple[Any, ...]]:
 @given(
     policies=_POLICIES, default=_FALLBACKS, amount=st.sampled_from([250, 2500.0, "many"]), here=...
 )
-def test_what_is_foretold_is_what_happens(
+def test_router_ledger_and_timers_follow_the_forecast(
     redis_url: str, policies: tuple[Policy, ...], default: Fallback, amount: Any, here: bool
 ) -> None:
     """Router, ledger and timers do at each moment what the timeline says, with the same end."""
@@ -167,7 +167,9 @@ def test_what_is_foretold_is_what_happens(
 
 
 @pytest.mark.parametrize("here", [True, False])
-async def test_a_queue_takes_turns_at_a_later_level(redis_url: str, here: bool) -> None:
+async def test_forecast_of_a_later_level_follows_the_queue_rotation(
+    redis_url: str, here: bool
+) -> None:
     """Each time the level begins, the next member is asked, as the forecast says."""
     level = {"ask": ("queue:turns",), "within": "1h"}
     levels = ({"ask": ("mara",), "within": "1h"}, level, level)
@@ -185,7 +187,7 @@ async def test_a_queue_takes_turns_at_a_later_level(redis_url: str, here: bool) 
     assert asked == [["olga"], ["tom"], ["mara"], ["mara"], ["olga"]]
 
 
-def test_each_policy_that_was_looked_at_says_why() -> None:
+def test_explanation_names_the_values_of_each_checked_policy() -> None:
     """It names the values that the condition used; after an error no more policies are checked."""
     policies = (
         Policy(name="deploy", when='tool == "deploy"', ask=("mara",)),
@@ -205,7 +207,7 @@ def test_each_policy_that_was_looked_at_says_why() -> None:
     assert timeline.terms.policy == "default"
 
 
-def test_an_end_that_leaves_it_open_has_no_moment() -> None:
+def test_timeline_that_leaves_a_request_open_has_no_end_time() -> None:
     """A timeline ends when nothing more happens automatically."""
     policy = Policy(name="open", ask=("mara",), within="1h", on_timeout="stay")
     rules = Rules((policy,), Fallback())

@@ -51,7 +51,7 @@ async def client(ledger: Ledger, *listeners: Listener) -> AsyncIterator[httpx.As
         yield http
 
 
-async def test_it_is_alive_and_ready(ledger: Ledger) -> None:
+async def test_gateway_is_ready_when_redis_and_smtp_work(ledger: Ledger) -> None:
     """Redis accepts writes and the mail server listens: ready, with each check by name."""
     async with client(ledger, FakeListener()) as http:
         assert (await http.get("/healthz")).json() == {"status": "ok"}
@@ -74,7 +74,7 @@ async def test_listeners_run_as_long_as_the_application() -> None:
     await ledger.close()
 
 
-async def test_a_listener_that_fell_silent_makes_it_unready(ledger: Ledger) -> None:
+async def test_silent_listener_makes_the_gateway_unready(ledger: Ledger) -> None:
     """A load balancer removes the gateway, and a person reads why."""
     listener = FakeListener()
     async with client(ledger, listener) as http:
@@ -100,7 +100,7 @@ async def test_each_listener_has_a_line_of_its_own(ledger: Ledger) -> None:
     }
 
 
-async def test_a_mailbox_that_is_away_takes_no_gateway_out(ledger: Ledger) -> None:
+async def test_unavailable_mailbox_degrades_the_gateway(ledger: Ledger) -> None:
     """Pages and clicks work without it: the gateway is degraded and says what is wrong."""
     well, away = FakeListener(), FakeListener("email.imap")
     async with client(ledger, well, away) as http:
@@ -135,7 +135,7 @@ async def test_connections_are_closed_after_the_listeners(ledger: Ledger) -> Non
     assert listener.calls == ["start", "stop", "close"]
 
 
-async def test_without_redis_it_is_alive_and_not_ready() -> None:
+async def test_gateway_without_redis_is_healthy_but_not_ready() -> None:
     """A restart does not help, so healthz stays healthy."""
     ledger = Ledger(Store.open(f"redis://127.0.0.1:{free_port()}/0"))
     async with client(ledger) as http:
@@ -147,7 +147,7 @@ async def test_without_redis_it_is_alive_and_not_ready() -> None:
     assert "cannot be reached" in ready.json()["checks"]["redis"]
 
 
-async def test_a_redis_that_takes_no_writes_is_not_ready(tmp_path: Path) -> None:
+async def test_read_only_redis_makes_the_gateway_unready(tmp_path: Path) -> None:
     """PING would succeed, but answers could not be stored."""
     with plain_redis(tmp_path, min_replicas_to_write="1") as url:
         ledger = Ledger(Store.open(url))
@@ -158,7 +158,7 @@ async def test_a_redis_that_takes_no_writes_is_not_ready(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json", "/"])
-async def test_nothing_describes_the_application(ledger: Ledger, path: str) -> None:
+async def test_gateway_serves_no_api_description_pages(ledger: Ledger, path: str) -> None:
     """Pages that nobody needs do not exist."""
     async with client(ledger) as http:
         assert (await http.get(path)).status_code == 404

@@ -70,7 +70,7 @@ async def client(office: Channels, **token: Any) -> httpx.AsyncClient:
 
 
 @pytest.mark.parametrize("words", ["forward to eve: she knows it", "weiterleiten an eve: Urlaub"])
-async def test_a_mailbox_alone_hands_nothing_on(office: Channels, words: str) -> None:
+async def test_mail_cannot_delegate_a_request_with_two_steps(office: Channels, words: str) -> None:
     """The seat stays, the writer is sent to the page, and the audit has the refusal."""
     approval, token = await office.ask()
 
@@ -83,7 +83,7 @@ async def test_a_mailbox_alone_hands_nothing_on(office: Channels, words: str) ->
     assert refused.what is What.REFUSED_ANSWER
 
 
-async def test_a_mailbox_alone_names_no_delegate(office: Channels) -> None:
+async def test_absence_by_mail_does_not_cover_requests_with_two_steps(office: Channels) -> None:
     """An absence by mail counts, but not for requests that need two steps."""
     approval, token = await office.ask()
     told = await says(office, token, "away until 2999-12-24, delegate eve")
@@ -103,7 +103,7 @@ async def test_a_mailbox_alone_names_no_delegate(office: Channels) -> None:
 @pytest.mark.parametrize(
     "holder", [{"person": "mara"}, {"person": "olga"}, {"scopes": {Scope.ADMIN}}]
 )
-async def test_a_token_alone_hands_nothing_on(
+async def test_token_cannot_delegate_a_request_with_two_steps(
     office: Channels, holder: dict[str, str] | dict[str, object]
 ) -> None:
     """This holds for the tokens of the person, an operator and an administrator."""
@@ -120,7 +120,7 @@ async def test_a_token_alone_hands_nothing_on(
 
 
 @pytest.mark.parametrize("holder", [{"person": "mara"}, {"scopes": {Scope.ADMIN}}])
-async def test_a_token_alone_names_no_delegate(
+async def test_absence_by_token_covers_only_requests_with_one_step(
     office: Channels, holder: dict[str, str] | dict[str, object]
 ) -> None:
     """The absence only counts for requests of one step."""
@@ -131,7 +131,7 @@ async def test_a_token_alone_names_no_delegate(
     assert after.approvers == {"mara"}
 
 
-async def test_what_takes_one_step_is_handed_on_as_before(office: Channels) -> None:
+async def test_request_with_one_step_can_be_delegated_by_mail_and_token(office: Channels) -> None:
     """This works by mail and by token."""
     office.policies = (ONE,)
     _, token = await office.ask()
@@ -142,7 +142,7 @@ async def test_what_takes_one_step_is_handed_on_as_before(office: Channels) -> N
     assert answer.status_code == 200
 
 
-async def test_the_default_is_asked_by_the_same_rule(office: Channels) -> None:
+async def test_default_ignores_an_absence_by_mail_for_two_steps(office: Channels) -> None:
     """For an undeliverable card too, an absence by mail does not choose an approver."""
     now = await office.ledger.now()
     day = now.date()
@@ -153,7 +153,7 @@ async def test_the_default_is_asked_by_the_same_rule(office: Channels) -> None:
     assert (approval.in_two_steps, set(approval.approvers)) == (True, {"cleo"})
 
 
-async def test_what_was_proven_counts(office: Channels) -> None:
+async def test_absence_proven_by_a_second_factor_covers_every_request(office: Channels) -> None:
     """An absence with a second factor, or from a terminal, counts for everything."""
     people, now = People(office.ledger, office.directory), await office.ledger.now()
     gone = Absence(start=now.date(), end=now.date() + timedelta(days=9), delegate="cleo")
@@ -163,7 +163,9 @@ async def test_what_was_proven_counts(office: Channels) -> None:
         assert approval.approvers == {"cleo"}
 
 
-async def test_a_mailbox_alone_does_not_take_the_delegate_away(office: Channels) -> None:
+async def test_unproven_absence_does_not_replace_a_proven_one_for_two_steps(
+    office: Channels,
+) -> None:
     """An absence with a second factor stays below a later one without, on the same days."""
     people, now = People(office.ledger, office.directory), await office.ledger.now()
     gone = Absence(start=now.date(), end=now.date() + timedelta(days=9), delegate="cleo")

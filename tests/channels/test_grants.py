@@ -26,7 +26,7 @@ from signoff.testing import VirtualClock
 HOUR = timedelta(hours=1)
 
 
-async def test_a_call_like_it_is_approved_and_nobody_gets_a_card(ledger: Ledger) -> None:
+async def test_grant_approves_a_similar_call_without_a_card(ledger: Ledger) -> None:
     """The run continues, the audit names the grant's giver, and the use is listed."""
     grant = await given(ledger)
     await ledger.claim("deliver.email")
@@ -46,7 +46,7 @@ async def test_a_call_like_it_is_approved_and_nobody_gets_a_card(ledger: Ledger)
     assert (await grants.get(done.decision.grant)).left == 9
 
 
-async def test_the_call_that_it_was_given_with_is_approved_by_it(ledger: Ledger) -> None:
+async def test_one_commit_gives_the_grant_and_approves_the_pending_call(ledger: Ledger) -> None:
     """One commit gives the grant and approves the waiting call."""
     grant = await given(ledger)
     first = await ledger.approval(grant.approval)
@@ -60,14 +60,16 @@ async def test_the_call_that_it_was_given_with_is_approved_by_it(ledger: Ledger)
 @pytest.mark.parametrize(
     "args", [{"amount": 501}, {"amount": "100"}, {"amount": 100, "to": "x"}, {"total": 100}]
 )
-async def test_other_calls_are_asked_about(ledger: Ledger, args: dict[str, JsonValue]) -> None:
+async def test_call_outside_the_grant_waits_for_an_approver(
+    ledger: Ledger, args: dict[str, JsonValue]
+) -> None:
     """A call outside the grant waits for a person, as usual."""
     await given(ledger)
     waits = await asked(ledger, "second", **args)
     assert (waits.state, set(waits.approvers)) == (State.PENDING, {"mara"})
 
 
-async def test_fifty_calls_at_once_and_ten_left(ledger: Ledger) -> None:
+async def test_concurrent_calls_do_not_exceed_the_grant_limit(ledger: Ledger) -> None:
     """With any number of routers and calls, ten are approved and forty are asked about."""
     grant = await given(ledger, uses=10)
     calls = [await opened(ledger, str(number)) for number in range(50)]
@@ -93,7 +95,7 @@ async def test_several_routers_share_a_grant(ledger: Ledger) -> None:
     assert (states.count(State.APPROVED), states.count(State.PENDING)) == (10, 40)
 
 
-async def test_nothing_is_decided_by_it_after_it_was_revoked(ledger: Ledger) -> None:
+async def test_revoked_grant_decides_nothing(ledger: Ledger) -> None:
     """A use that races with the revocation comes before it, or is asked about."""
     grant = await given(ledger, uses=20)
     calls = [await opened(ledger, str(number)) for number in range(20)]
@@ -113,7 +115,7 @@ async def test_nothing_is_decided_by_it_after_it_was_revoked(ledger: Ledger) -> 
         await Decider(ledger, people()).take_back(grant.id, by="olga", why="twice")
 
 
-async def test_it_ends_by_the_clock_of_the_commit(
+async def test_grant_expiry_is_checked_at_commit_time(
     still_ledger: Ledger, clock: VirtualClock
 ) -> None:
     """A grant that ends between lookup and commit decides nothing."""
@@ -130,7 +132,7 @@ async def test_it_ends_by_the_clock_of_the_commit(
     assert (await still_ledger.approval(call.id)).state is State.PENDING
 
 
-async def test_the_same_call_waits_where_the_policy_allows_no_grants_any_more(
+async def test_policy_without_grants_disables_existing_grants(
     ledger: Ledger,
 ) -> None:
     """The current settings rule: removing grants from the policy stops every grant of it."""
@@ -140,7 +142,7 @@ async def test_the_same_call_waits_where_the_policy_allows_no_grants_any_more(
     assert (await ledger.approval(call.id)).state is State.PENDING
 
 
-async def test_nobody_else_gives_one(ledger: Ledger) -> None:
+async def test_unauthorized_person_or_call_creates_no_grant(ledger: Ledger) -> None:
     """For other people or calls nothing happens, and the call still waits."""
     first = await asked(ledger, "first")
     decider, grants = Decider(ledger, people()), Grants(ledger)
@@ -156,7 +158,7 @@ async def test_nobody_else_gives_one(ledger: Ledger) -> None:
         await grants.get("gr_none")
 
 
-async def test_one_call_gives_one_grant(ledger: Ledger) -> None:
+async def test_repeated_requests_for_one_call_create_one_grant(ledger: Ledger) -> None:
     """However often it is requested, also at the same time, the count is not doubled."""
     first = await asked(ledger, "first")
     grants = Grants(ledger)
@@ -173,7 +175,7 @@ async def test_one_call_gives_one_grant(ledger: Ledger) -> None:
     assert len(await grants.all()) == 1
 
 
-async def test_one_can_be_given_after_the_yes_but_not_after_a_no(ledger: Ledger) -> None:
+async def test_grant_can_follow_an_approval_but_not_a_rejection(ledger: Ledger) -> None:
     """The approver may add it later; a rejected call gives no grant."""
     decider = Decider(ledger, people())
     yes, no = await asked(ledger, "yes"), await asked(ledger, "no")
@@ -184,7 +186,7 @@ async def test_one_can_be_given_after_the_yes_but_not_after_a_no(ledger: Ledger)
         await decider.give(no.id, MARA, channel="cli", span=HOUR)
 
 
-async def test_its_indexes_can_be_made_anew(ledger: Ledger) -> None:
+async def test_grant_indexes_can_be_rebuilt(ledger: Ledger) -> None:
     """Lost or wrong indexes are restored; an ended grant covers nothing."""
     grant = await given(ledger, uses=2)
     await asked(ledger, "second")

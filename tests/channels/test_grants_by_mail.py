@@ -63,7 +63,7 @@ async def says(office: Channels, person: Person, token: str, text: str) -> list[
     return [one for one in office.channel.delivered if one.person == person.id]
 
 
-async def test_from_the_card_to_the_call_that_nobody_is_asked_about(office: Channels) -> None:
+async def test_grant_by_mail_approves_the_following_calls(office: Channels) -> None:
     """The card and the answer explain the grant, and two more calls run without asking."""
     first, sent = await cards(office)
     for shown in (plain_text(sent["mara"], SETTINGS), html(sent["mara"], SETTINGS)):
@@ -89,7 +89,7 @@ async def test_from_the_card_to_the_call_that_nobody_is_asked_about(office: Chan
 
 
 @pytest.mark.parametrize("which", ["card", "granted", "first use"])
-async def test_it_is_revoked_by_an_answer(office: Channels, which: str) -> None:
+async def test_grant_is_revoked_by_a_mail_answer(office: Channels, which: str) -> None:
     """It may answer the card, the grant or its first use; the next call waits again."""
     wish = "Approve and calls like it for 4 hours, at most 9 times."
     first, sent = await cards(office)
@@ -127,7 +127,7 @@ async def test_the_mail_about_a_grant_has_a_button_to_revoke_it(office: Channels
     assert "body=reject" not in page
 
 
-async def test_nobody_else_revokes_it(office: Channels) -> None:
+async def test_other_approver_cannot_revoke_the_grant(office: Channels) -> None:
     """Cleo was asked too and is told about the decision; her "revoke" does not count."""
     _, sent = await cards(office)
     await says(office, MARA, sent["mara"].token, WISH)
@@ -137,7 +137,7 @@ async def test_nobody_else_revokes_it(office: Channels) -> None:
     assert done.state is State.APPROVED
 
 
-async def test_what_the_answer_proves_stands_in_the_audit(office: Channels) -> None:
+async def test_audit_records_sender_and_proof_with_the_grant(office: Channels) -> None:
     """The sender and the proof are recorded with the grant, as with an approval."""
     first, sent = await cards(office)
     await says(office, MARA, sent["mara"].token, WISH)
@@ -155,7 +155,7 @@ async def test_what_the_answer_proves_stands_in_the_audit(office: Channels) -> N
         ("approve and calls like it for 4 hours\n\nBut only the hotel.", "I"),
     ],
 )
-async def test_what_is_unclear_or_too_far_is_asked_about(
+async def test_unclear_or_excessive_grant_gets_a_question_back(
     office: Channels, words: str, why: str
 ) -> None:
     """Nothing is decided until the person answers the question with a plain yes."""
@@ -170,7 +170,7 @@ async def test_what_is_unclear_or_too_far_is_asked_about(
     assert await Grants(office.ledger).all() == []
 
 
-async def test_who_may_decide_and_not_grant_is_told(office: Channels) -> None:
+async def test_approver_without_grant_permission_gets_a_message(office: Channels) -> None:
     """Cleo may only approve single calls."""
     first, sent = await cards(office)
     (told,) = await says(office, CLEO, sent["cleo"].token, WISH)
@@ -186,7 +186,7 @@ async def test_ok_for_three_days_stays_a_question_back(office: Channels) -> None
     assert (await office.ledger.approval(first.id)).state is State.PENDING
 
 
-async def test_where_nobody_may_the_policy_says_so(office: Channels) -> None:
+async def test_grant_phrase_is_refused_when_the_policy_allows_no_grants(office: Channels) -> None:
     """The phrase is never read as an approval of the single call."""
     office.policies = (Policy(name="expenses", ask=("mara",)),)
     first, sent = await cards(office)
@@ -196,7 +196,7 @@ async def test_where_nobody_may_the_policy_says_so(office: Channels) -> None:
     assert (await office.ledger.approval(first.id)).state is State.PENDING
 
 
-async def test_it_can_be_said_after_the_yes_and_not_after_the_yes_of_another(
+async def test_second_mail_gives_a_grant_only_for_the_own_approval(
     office: Channels,
 ) -> None:
     """A second mail of the approver gives the grant; one of another approver is too late."""

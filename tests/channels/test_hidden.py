@@ -136,7 +136,7 @@ FORMS_OF: dict[str, Callable[[Approval, Kind], str]] = {
 @pytest.mark.parametrize("form", FORMS_OF)
 @pytest.mark.parametrize("kind", [Kind.CARD, Kind.OUTCOME])
 @pytest.mark.parametrize("after", [False, True])
-def test_no_channel_shows_what_is_hidden(form: str, kind: Kind, *, after: bool) -> None:
+def test_channels_never_show_hidden_values(form: str, kind: Kind, *, after: bool) -> None:
     """This holds before and after the decision, and each channel marks the value as hidden."""
     shown = FORMS_OF[form](decided() if after else asked(), kind)
     assert IBAN not in shown
@@ -156,7 +156,7 @@ def test_a_hidden_value_is_not_missing_from_a_card(size: int) -> None:
     assert shown_in(sent(approval), 2_000) is (Shown.CUT if size > 2_000 else Shown.COMPLETE)
 
 
-def test_a_mail_says_that_a_yes_is_one_to_what_is_hidden() -> None:
+def test_mail_states_that_approval_covers_hidden_values() -> None:
     """The mail says that the hidden values will be used too."""
     text = " ".join(mail(asked(), Kind.CARD).split())
     assert "What you see is what will run, with the values that the policy hides." in text
@@ -171,7 +171,7 @@ def test_a_webhook_and_the_audit_have_no_hidden_value() -> None:
         assert IBAN not in json.dumps(posted(event))
 
 
-def test_a_grant_hides_what_its_approval_hid() -> None:
+def test_grant_hides_the_values_that_its_approval_hid() -> None:
     """The command line and the API show its fixed arguments without them."""
     scope = Covered.of(asked(), GrantRules(who=("mara",)))
     assert scope.args["customer"] == {"iban": IBAN}
@@ -193,7 +193,7 @@ async def client(channels: Channels) -> AsyncIterator[httpx.AsyncClient]:
         yield http
 
 
-async def test_the_api_hides_it_and_cannot_be_asked_for_it(
+async def test_api_hides_values_and_does_not_find_them_by_search(
     channels: Channels, client: httpx.AsyncClient
 ) -> None:
     """Responses have the title and the names of hidden values; a search finds nothing."""
@@ -222,7 +222,7 @@ async def test_the_api_hides_it_and_cannot_be_asked_for_it(
     assert IBAN not in (await client.get(f"approvals/{approval.id}/events")).text
 
 
-async def test_people_who_were_not_asked_read_no_title(channels: Channels) -> None:
+async def test_unasked_people_do_not_see_the_title(channels: Channels) -> None:
     """A title contains arguments, so a holder of a stolen token does not get it."""
     channels.policies = (Policy(name="p", ask=("mara",), title="Pay {args.to}"),)
     approval, _ = await channels.ask(tool="pay", to="Lee")

@@ -165,7 +165,9 @@ async def test_each_delivery_is_in_the_audit(firm: Firm) -> None:
     assert asked.more["informed"] == ["ann"]
 
 
-async def test_an_escalation_is_told_with_its_reason(firm: Firm, clock: VirtualClock) -> None:
+async def test_escalation_message_names_old_and_new_approvers(
+    firm: Firm, clock: VirtualClock
+) -> None:
     """It names the people who did not decide and those who are asked now."""
     levels = [{"ask": ["mara"], "within": "1h"}, {"ask": ["cleo"], "within": "1h"}]
     firm.channels.policies = (usual(ask=(), levels=levels),)
@@ -184,7 +186,7 @@ async def test_an_escalation_is_told_with_its_reason(firm: Firm, clock: VirtualC
     assert told(await firm.work()) == [("ann", over), ("riley", over)]
 
 
-async def test_a_refusal_comes_with_its_reason(firm: Firm) -> None:
+async def test_rejection_notice_has_the_reason_and_is_the_only_message(firm: Firm) -> None:
     """The end of the run causes no further message, because the call did not run."""
     approval = await firm.channels.open()
     await firm.work()
@@ -198,7 +200,7 @@ async def test_a_refusal_comes_with_its_reason(firm: Firm) -> None:
     assert told(await firm.work()) == []
 
 
-async def test_a_failure_is_told(firm: Firm) -> None:
+async def test_failed_call_is_reported(firm: Firm) -> None:
     """The requester would wait for the result otherwise."""
     approval = await firm.channels.open()
     await firm.work()
@@ -212,7 +214,7 @@ async def test_a_failure_is_told(firm: Firm) -> None:
     assert not riley.good
 
 
-async def test_by_default_there_is_one_message_about_one_request(
+async def test_decision_and_result_are_reported_in_one_message(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
     """The message about the decision waits for the result, and both people get one message."""
@@ -238,7 +240,7 @@ async def test_by_default_there_is_one_message_about_one_request(
     assert (await firm.ledger.backlog())["deliver.email"] == 0
 
 
-async def test_a_slow_call_is_told_in_two_messages(
+async def test_slow_call_is_reported_in_two_messages(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
     """The decision is reported after the time of the settings, even without a result."""
@@ -262,7 +264,7 @@ async def test_a_slow_call_is_told_in_two_messages(
     ]
 
 
-async def test_where_the_agent_says_nothing_the_decision_is_told(
+async def test_decision_is_reported_after_a_turn_without_text_or_result(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
     """A turn without text and result does not delay the message forever."""
@@ -277,7 +279,7 @@ async def test_where_the_agent_says_nothing_the_decision_is_told(
     assert mara.headline == "Recorded: you rejected reimburse"
 
 
-async def test_what_is_no_news_any_more_is_not_told(firm: Firm) -> None:
+async def test_decided_request_sends_no_message_about_waiting(firm: Firm) -> None:
     """A request that is decided first causes no message about waiting."""
     approval = await firm.channels.open()
     router = firm.channels.router
@@ -287,7 +289,7 @@ async def test_what_is_no_news_any_more_is_not_told(firm: Firm) -> None:
     assert told(await firm.work()) == [("ann", outcome), ("riley", outcome)]
 
 
-async def test_who_is_informed_and_asked_gets_a_card_alone(firm: Firm) -> None:
+async def test_informed_approver_gets_only_a_card(firm: Firm) -> None:
     """Later they get the outcome, like other approvers."""
     firm.channels.policies = (usual(inform=("mara", "cleo"), ask=("mara", "cleo")),)
     approval = await firm.channels.open()
@@ -342,7 +344,7 @@ async def test_without_a_setting_no_mail_goes_to_a_stranger(
     assert {one.person for one in await firm.work()} == {"mara", "ann"}
 
 
-async def test_work_that_is_done_twice_tells_once(firm: Firm, clock: VirtualClock) -> None:
+async def test_repeated_work_informs_people_once(firm: Firm, clock: VirtualClock) -> None:
     """A router without its lease commits nothing, and the same cause gives the same item."""
     approval = await firm.channels.open()
     await firm.work()

@@ -110,7 +110,7 @@ async def test_a_signature_is_not_a_condition(channels: Channels) -> None:
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_an_alias_and_another_case_are_the_same_person(channels: Channels) -> None:
+async def test_alias_address_in_another_case_identifies_the_person(channels: Channels) -> None:
     """Programs write a person's other addresses in another case."""
     approval, token = await channels.ask()
     mail = reply(token.upper(), "yes", sender="M.Lind@Example.NET", Subject=subject_of(token))
@@ -118,7 +118,7 @@ async def test_an_alias_and_another_case_are_the_same_person(channels: Channels)
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_a_token_in_the_envelope_alone_is_enough(channels: Channels) -> None:
+async def test_token_in_the_envelope_recipient_is_enough(channels: Channels) -> None:
     """If a relay rewrote the To header, the envelope's recipient identifies the request."""
     approval, token = await channels.ask()
     raw = reply("", "approve", Subject=subject_of(token))
@@ -139,7 +139,7 @@ async def test_a_token_in_the_envelope_alone_is_enough(channels: Channels) -> No
         ({"days": 5, "note": ""}, "approve\ndays: x\nnote: y", '"x"', "approve\nnote: text"),
     ],
 )
-async def test_what_is_not_understood_is_asked_again(
+async def test_unclear_answer_gets_a_question_with_an_example(
     channels: Channels,
     template: dict[str, int] | dict[str, object] | None,
     text: str,
@@ -162,7 +162,7 @@ async def test_what_is_not_understood_is_asked_again(
     assert told.thread == approval.asked[0].receipt
 
 
-async def test_nonsense_is_answered_once_a_day(
+async def test_unclear_mails_get_one_notice_a_day(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
     """Ten unclear mails on a day get one notice; the next day may have another."""
@@ -197,7 +197,7 @@ AUTOMATIC = {
 }
 
 
-async def test_our_own_mail_that_comes_back_is_not_answered(channels: Channels) -> None:
+async def test_own_mail_that_returns_is_not_answered(channels: Channels) -> None:
     """A card that a mail rule sends back starts no conversation."""
     approval, token = await channels.ask()
     assert await take(channels, reply(token, "approve", X_Signoff_Loop="signoff.example")) == []
@@ -207,7 +207,9 @@ async def test_our_own_mail_that_comes_back_is_not_answered(channels: Channels) 
 
 
 @pytest.mark.parametrize("name", AUTOMATIC)
-async def test_robots_decide_nothing_and_are_not_answered(channels: Channels, name: str) -> None:
+async def test_automatic_replies_decide_nothing_and_get_no_answer(
+    channels: Channels, name: str
+) -> None:
     """An out-of-office reply that says "approve" is recorded and ignored."""
     approval, token = await channels.ask()
     told = await take(
@@ -232,7 +234,7 @@ async def test_a_mail_without_a_known_token_is_ignored(channels: Channels, token
     assert await take(channels, reply(token, "approve")) == []
 
 
-async def test_the_token_of_another_approval_decides_only_that_one(channels: Channels) -> None:
+async def test_token_decides_only_its_own_approval(channels: Channels) -> None:
     """A token is valid for one approval."""
     first, first_token = await channels.ask(purpose="one")
     second, _ = await channels.ask(purpose="two")
@@ -252,7 +254,9 @@ async def test_a_mail_to_two_requests_decides_neither(channels: Channels) -> Non
         assert (await channels.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_a_late_answer_decides_nothing(still_channels: Channels, clock: VirtualClock) -> None:
+async def test_answer_after_the_deadline_does_not_count(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """After the deadline it does not count, even if no timer has run yet."""
     channels = still_channels
     approval, token = await channels.ask()
@@ -269,7 +273,7 @@ async def test_a_late_answer_decides_nothing(still_channels: Channels, clock: Vi
     assert [one.headline for one in again] == [told.headline]
 
 
-async def test_who_comes_second_reads_who_was_first(channels: Channels) -> None:
+async def test_second_answer_gets_the_name_of_the_first_decider(channels: Channels) -> None:
     """The second answer changes nothing, and its writer reads who decided."""
     channels.policies = (Policy(name="both", ask=("mara", "cleo")),)
     approval, _ = await channels.ask()
@@ -283,7 +287,7 @@ async def test_who_comes_second_reads_who_was_first(channels: Channels) -> None:
     assert told.headline == "Already decided: reimburse was rejected by Mara Lind"
 
 
-async def test_saying_it_twice_is_answered_once_and_thanks_not_at_all(channels: Channels) -> None:
+async def test_repeated_approval_is_answered_once_and_thanks_is_not(channels: Channels) -> None:
     """A second yes learns that the first one counted; a later "thanks" gets no answer."""
     approval, token = await channels.ask()
     await take(channels, reply(token, "approve"))
@@ -308,7 +312,7 @@ async def test_the_requester_cannot_decide_by_mail(
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_a_person_who_left_decides_nothing(channels: Channels) -> None:
+async def test_person_who_left_cannot_decide(channels: Channels) -> None:
     """A person who is not in the settings any more cannot decide with any token."""
     from deciding import Decider
 
@@ -334,7 +338,7 @@ async def test_a_processed_mail_is_forgotten_but_for_its_hash(channels: Channels
     assert timedelta(days=6) < timedelta(milliseconds=left) <= timedelta(days=7)
 
 
-async def test_what_cannot_be_read_is_kept_aside(channels: Channels) -> None:
+async def test_mail_over_a_limit_is_quarantined(channels: Channels) -> None:
     """A mail over a limit is quarantined with its bytes, and the others are processed."""
     approval, token = await channels.ask()
     bomb = b"".join(b"X-H%d: %s\r\n" % (n, b"x" * 1000) for n in range(100)) + reply(token, "yes")
@@ -375,7 +379,7 @@ async def test_a_reader_that_breaks_ends_in_quarantine(
         assert len(await client.keys(f"{channels.ledger.store.prefix}quarantine:*")) == 1
 
 
-async def test_two_answers_at_the_same_time_decide_once(channels: Channels) -> None:
+async def test_two_concurrent_answers_make_one_decision(channels: Channels) -> None:
     """Of an approval and a rejection at the same time, one counts and the other is told."""
     channels.policies = (Policy(name="both", ask=("mara", "cleo")),)
     approval, _ = await channels.ask()
@@ -396,7 +400,7 @@ async def test_two_answers_at_the_same_time_decide_once(channels: Channels) -> N
     assert (await channels.ledger.backlog())["intake"] == 0
 
 
-async def test_a_lease_that_was_lost_decides_nothing(
+async def test_worker_without_its_lease_commits_nothing(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
     """A worker that was too slow commits nothing, because another has the mail."""
@@ -436,7 +440,7 @@ async def test_an_unmarked_quote_is_not_the_reason(
     assert (after.state, present(after.decision).reason) == (State.REJECTED, "")
 
 
-def test_lines_that_could_be_a_value_are_not_taken_for_ours(directory: Directory) -> None:
+def test_copied_card_line_with_a_value_counts_as_a_value(directory: Directory) -> None:
     """If a person copies "amount: 2500" from the card, the value is theirs."""
     from builders import asked_approval
 
@@ -467,7 +471,7 @@ async def test_no_text_breaks_the_intake(channels: Channels, text: str) -> None:
         assert not await client.keys(f"{channels.ledger.store.prefix}quarantine:*")
 
 
-async def test_a_mail_is_read_once(channels: Channels) -> None:
+async def test_each_mail_is_parsed_once(channels: Channels) -> None:
     """Its header identifies the card, whose lines are then compared."""
     approval, token = await channels.ask()
     reads: list[bytes] = []

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 from signoff.channels.web.lazy import LazyApp
 
 
-async def test_it_is_made_once_when_somebody_asks() -> None:
+async def test_concurrent_callers_share_one_application() -> None:
     """Concurrent callers wait for the same application."""
     made: list[ASGIApp] = []
 

@@ -230,7 +230,9 @@ async def test_a_veto_after_a_yes(still_channels: Channels, clock: VirtualClock)
     assert (done.state, done.decision and done.decision.reason) == (State.REJECTED, "too dear")
 
 
-async def test_one_after_the_other(still_channels: Channels, clock: VirtualClock) -> None:
+async def test_second_level_gets_its_card_after_the_first_approval(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """The second approver gets the card after the first approval."""
     floor = Floor(still_channels, clock, level("mara", "cleo", quorum="all", order="sequence"))
     approval = await floor.ask()
@@ -243,7 +245,7 @@ async def test_one_after_the_other(still_channels: Channels, clock: VirtualClock
     )
 
 
-async def test_a_level_that_cannot_be_reached_is_left_at_once(
+async def test_unreachable_level_escalates_at_once(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
     """After a refused card the next level is asked without waiting, and then the default."""
@@ -261,7 +263,7 @@ async def test_a_level_that_cannot_be_reached_is_left_at_once(
     assert (await floor.channels.whats(approval)).count(What.ESCALATED) == 1
 
 
-async def test_who_cannot_be_reached_may_still_answer_and_who_was_too_slow_not(
+async def test_unreachable_approver_may_answer_until_the_level_ends(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
     """A returned card does not exclude a person from answering; the end of a level does."""
@@ -327,7 +329,7 @@ async def test_a_reason_that_is_missing_is_asked_for_by_mail(
     assert (await floor.now(approval)).state is State.REJECTED
 
 
-async def test_who_owns_the_agent_is_neither_asked_nor_heard(
+async def test_agent_owner_is_not_asked_and_cannot_decide(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
     """The settings name the owner, for all calls of the agent."""

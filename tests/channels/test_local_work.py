@@ -24,7 +24,9 @@ def handing(channels: Channels, work: Worker) -> Router:
     return router
 
 
-async def test_a_card_is_delivered_where_it_was_routed(channels: Channels) -> None:
+async def test_local_delivery_records_the_card_and_leaves_the_outbox_empty(
+    channels: Channels,
+) -> None:
     """The outbox is empty, and the approval records the delivery."""
     approval = await channels.open()
     await handing(channels, channels.delivery.work).drain()
@@ -35,7 +37,7 @@ async def test_a_card_is_delivered_where_it_was_routed(channels: Channels) -> No
 
 
 @pytest.mark.parametrize("error", [LedgerUnavailable("it is away"), ValueError("a defect")])
-async def test_what_was_not_delivered_comes_again(
+async def test_undelivered_card_is_delivered_by_others_after_the_lease(
     still_channels: Channels, log_output: LogCapture, error: Exception
 ) -> None:
     """If the process dies, fails or loses Redis, others deliver the card after the lease."""
@@ -81,7 +83,7 @@ class DeliveryBell:
             self.rung.set()
 
 
-async def test_a_slow_channel_keeps_the_router_from_nothing(channels: Channels) -> None:
+async def test_slow_channel_does_not_block_routing(channels: Channels) -> None:
     """Routing continues during a slow delivery; while it is busy, cards go to the outbox.
 
     A drain ends when all its handed-over deliveries have ended.

@@ -47,7 +47,7 @@ def test_so_does_every_status(milestone: Milestone, reader: str) -> None:
 
 
 @pytest.mark.parametrize("reader", ["cleo", "nobody@example.com", NOBODY])
-def test_who_was_not_asked_does_not_read_the_title(reader: str) -> None:
+def test_unasked_people_do_not_see_the_title(reader: str) -> None:
     """The title contains arguments of the call, which may be secret from them."""
     for words in (
         say("not_opened", titled(), people(), reader),
@@ -71,7 +71,7 @@ def test_no_paragraph_is_an_answer(name: str) -> None:
     assert harmless(text) == text
 
 
-def test_what_somebody_said_is_one_paragraph() -> None:
+def test_quoted_words_of_people_are_one_paragraph() -> None:
     """Its lines cannot begin one of our lines."""
     assert quoted("wait\n\napprove\nnow") == "“wait approve now”"
 
@@ -90,7 +90,7 @@ def known() -> set[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_message_names_what_nobody_passes(name: str, known: set[str]) -> None:
+def test_message_templates_use_only_known_names(name: str, known: set[str]) -> None:
     """A mistyped name in the file is found here, not when the message is sent."""
     message = NAMES[name]
     for text in (message.get("headline", ""), message.get("text", "")):

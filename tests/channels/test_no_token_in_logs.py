@@ -69,7 +69,7 @@ async def by_http(channels: Channels, raw: bytes, secret: str) -> int:
         return (await http.post(PATH, content=raw, headers=headers)).status_code
 
 
-async def test_no_way_of_a_mail_writes_a_token(
+async def test_mail_processing_logs_no_token(
     channels: Channels, log_output: LogCapture, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Asked, answered, refused, limited and quarantined mails, by SMTP and by HTTP."""

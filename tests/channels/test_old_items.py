@@ -20,7 +20,7 @@ async def replace(channels: Channels, stage: str, *bodies: dict[str, JsonValue])
     await channels.ledger.commit(change)
 
 
-async def test_an_approval_goes_its_way_by_items_of_the_last_release(channels: Channels) -> None:
+async def test_items_of_the_last_release_are_processed(channels: Channels) -> None:
     """It is routed, its card is delivered, and the person is told about the end."""
     approval, mail = await channels.open(), stages.deliver("email")
     about = {"approval": approval.id, "person": "mara"}
@@ -60,7 +60,7 @@ async def test_an_approval_goes_its_way_by_items_of_the_last_release(channels: C
     assert (await channels.ledger.backlog())[mail] == 0
 
 
-async def test_an_item_that_no_version_understands_stops_nobody(channels: Channels) -> None:
+async def test_unknown_item_is_put_back_and_does_not_block_others(channels: Channels) -> None:
     """It is put back, and the item beside it is routed."""
     approval = await channels.open()
     odd = {"approval": approval.id, "turn": "", "votes": "many"}

@@ -61,7 +61,7 @@ async def test_the_board_is_asked_when_the_manager_has_approved(floor: Floor) ->
     assert whats == first + then
 
 
-async def test_who_approves_by_mail_reads_that_it_goes_on(floor: Floor) -> None:
+async def test_mail_answer_names_the_next_phase(floor: Floor) -> None:
     """The reply to Dan's mail names the board; the board's card names the earlier approver."""
     await floor.ask()
     (card,) = floor.channels.channel.delivered
@@ -74,7 +74,7 @@ async def test_who_approves_by_mail_reads_that_it_goes_on(floor: Floor) -> None:
     assert {one.card.progress for one in cards} == {"0 of 2 have approved; before that: Dan Roe"}
 
 
-async def test_a_phase_that_has_nobody_is_asked_of_the_default(
+async def test_phase_without_approvers_asks_the_default(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
     """The phase is not skipped: the default needs as many approvals."""

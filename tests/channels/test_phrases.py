@@ -44,7 +44,7 @@ ENDS = [state for state in State if state is not State.PENDING]
 
 @pytest.mark.parametrize("state", ENDS)
 @pytest.mark.parametrize("person", ["mara", "cleo"])
-def test_every_end_has_words_for_everybody(state: State, person: str) -> None:
+def test_each_outcome_has_a_message_for_each_recipient(state: State, person: str) -> None:
     """Each person reads the tool and the end; no mail is empty."""
     words = phrases.outcome(ended(state), person, people())
     assert "reimburse" in words.headline
@@ -55,7 +55,7 @@ def test_every_end_has_words_for_everybody(state: State, person: str) -> None:
 
 @pytest.mark.parametrize("state", ENDS)
 @pytest.mark.parametrize("person", [MARA, CLEO])
-def test_every_end_has_words_for_who_comes_too_late(state: State, person: Person) -> None:
+def test_each_outcome_has_a_message_for_late_answers(state: State, person: Person) -> None:
     """The reply to a late answer says that it changed nothing."""
     words = phrases.already_decided(ended(state), person.id, people())
     assert "reimburse" in words.headline
@@ -71,7 +71,7 @@ def test_the_values_are_repeated() -> None:
 
 
 @pytest.mark.parametrize("bad", ["approve\nit", "yes", "\u202egnp", "x" * 5000, "\ud800"])
-def test_a_reason_stays_on_one_line_of_limited_length(bad: str) -> None:
+def test_reason_stays_on_one_line_of_limited_length(bad: str) -> None:
     """Foreign words appear on one line, without hidden or reordering characters."""
     approval = ended(State.REJECTED, reason=bad)
     text = phrases.outcome(approval, "cleo", people()).text
@@ -80,7 +80,7 @@ def test_a_reason_stays_on_one_line_of_limited_length(bad: str) -> None:
     assert all(verdict_of(line) is Verdict.UNCLEAR for line in text.splitlines())
 
 
-def test_who_left_is_called_by_the_id() -> None:
+def test_decider_who_left_is_named_by_id() -> None:
     """A decision by a person who is not in the settings any more names their id."""
     from signoff.core.directory.people import Directory
 

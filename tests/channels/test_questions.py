@@ -76,7 +76,7 @@ async def test_a_question_is_put_as_a_question(channels: Channels, directory: Di
     assert short_digest(approval.digest) in text
 
 
-async def test_a_question_for_yes_or_no_asks_for_nothing_more(
+async def test_yes_or_no_question_asks_for_no_further_values(
     channels: Channels, directory: Directory
 ) -> None:
     """A no is a valid answer, and the mail says so."""
@@ -89,7 +89,7 @@ async def test_a_question_for_yes_or_no_asks_for_nothing_more(
         assert "add below" not in shown
 
 
-async def test_a_long_running_call_says_what_it_waits_for(
+async def test_long_running_call_states_that_the_agent_gets_the_decision(
     channels: Channels, directory: Directory
 ) -> None:
     """No tool runs after the answer; the agent gets the decision."""
@@ -142,7 +142,7 @@ async def test_an_answer_that_does_not_fit_is_asked_about_again(
     assert example in notice.example
 
 
-async def test_a_no_to_a_question_without_one_says_what_it_does(channels: Channels) -> None:
+async def test_rejected_input_request_states_that_the_run_ends(channels: Channels) -> None:
     """It counts, and its sender reads that it ends the run."""
     approval, token = await channels.ask(**QUESTION)
     (notice,) = await take(channels, reply(token, "no, ask the customer"))
@@ -151,7 +151,7 @@ async def test_a_no_to_a_question_without_one_says_what_it_does(channels: Channe
     assert "This ends the agent's run." in notice.text
 
 
-async def test_a_no_to_yes_or_no_lets_the_agent_go_on(channels: Channels) -> None:
+async def test_no_to_a_yes_or_no_question_resumes_the_agent(channels: Channels) -> None:
     """The answer is false, with the reason."""
     approval, token = await channels.ask(**FRAGILE)
     (notice,) = await take(channels, reply(token, "no, it is a stone"))
@@ -160,7 +160,7 @@ async def test_a_no_to_yes_or_no_lets_the_agent_go_on(channels: Channels) -> Non
     assert "The agent continues, and is told that the answer is no." in notice.text
 
 
-async def test_a_remark_beside_a_yes_to_a_question_is_kept(channels: Channels) -> None:
+async def test_remark_beside_an_approved_question_is_kept(channels: Channels) -> None:
     """It has its own line, as with any approval."""
     approval, token = await channels.ask(**FRAGILE)
     await take(channels, reply(token, "approve\nnote: message: it is glass"))
@@ -180,7 +180,7 @@ async def test_a_reminder_of_a_question_has_the_button_of_its_card(channels: Cha
     assert "✓ Approve" not in html(notice, SETTINGS)
 
 
-async def test_the_card_quoted_without_marks_answers_nothing(
+async def test_unmarked_quotation_of_the_card_gives_no_values(
     channels: Channels, directory: Directory
 ) -> None:
     """A program copies our text without marks; its empty fields are not values."""

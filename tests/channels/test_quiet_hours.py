@@ -102,7 +102,7 @@ def night(
     return Night(channels, clock, Roster(still_ledger, directory))
 
 
-async def test_a_card_comes_in_the_morning_and_once(night: Night) -> None:
+async def test_card_waits_over_night_and_is_sent_once(night: Night) -> None:
     """It waits over night, goes out at eight, and the audit has both events once."""
     approval = await night.ask(Policy(name="expenses", ask=("mara",), within="24h"))
     await night.go(MORNING - timedelta(seconds=1))
@@ -121,7 +121,7 @@ async def test_a_card_comes_in_the_morning_and_once(night: Night) -> None:
     assert set((await night.channels.ledger.backlog()).values()) == {0}
 
 
-async def test_people_without_quiet_hours_are_asked_at_once(night: Night) -> None:
+async def test_approver_without_quiet_hours_is_asked_at_once(night: Night) -> None:
     """Of two approvers, only one waits."""
     await night.ask(Policy(name="both", ask=("mara", "cleo"), within="24h"))
     assert night.delivered == [(Kind.CARD, "cleo")]
@@ -129,7 +129,7 @@ async def test_people_without_quiet_hours_are_asked_at_once(night: Night) -> Non
     assert night.delivered == [(Kind.CARD, "cleo"), (Kind.CARD, "mara")]
 
 
-async def test_urgent_cards_and_those_that_would_be_too_late_go_out_at_once(night: Night) -> None:
+async def test_urgent_and_short_levels_ignore_quiet_hours(night: Night) -> None:
     """An urgent level asks at night, as does a level that ends before the morning."""
     urgent = Policy(name="urgent", ask=("mara",), within="24h", urgent=True)
     await night.ask(urgent)
@@ -145,7 +145,7 @@ async def test_a_level_in_working_time_does_not_run_while_its_card_waits(night: 
     assert approval.deadline == MORNING + 4 * HOUR
 
 
-async def test_the_next_level_decides_for_itself(night: Night) -> None:
+async def test_next_level_uses_the_quiet_hours_of_its_own_approvers(night: Night) -> None:
     """A level that begins at night waits for its own people's quiet hours."""
     levels = (
         Level(ask=("cleo",), within="1h"),
@@ -158,7 +158,7 @@ async def test_the_next_level_decides_for_itself(night: Night) -> None:
     assert night.delivered.count((Kind.CARD, "mara")) == 1
 
 
-async def test_a_decision_of_somebody_else_ends_the_wait(night: Night) -> None:
+async def test_decision_by_another_approver_cancels_the_waiting_card(night: Night) -> None:
     """The approver whose card waits gets no message at all."""
     approval = await night.ask(Policy(name="both", ask=("mara", "cleo"), within="24h"))
     await night.channels.decider.approve(approval.id, CLEO, channel="inbox", reason="")
@@ -168,7 +168,7 @@ async def test_a_decision_of_somebody_else_ends_the_wait(night: Night) -> None:
     assert (await night.channels.ledger.backlog())["deliver.email"] == 0
 
 
-async def test_who_claims_it_on_the_page_gets_the_card_then(night: Night) -> None:
+async def test_claim_on_the_page_sends_the_waiting_card(night: Night) -> None:
     """A person who acts before their hours does not wait for them."""
     approval = await night.ask(Policy(name="expenses", ask=("mara",), within="24h"))
     await night.go(night.clock.now() + HOUR)
@@ -178,9 +178,7 @@ async def test_who_claims_it_on_the_page_gets_the_card_then(night: Night) -> Non
     assert night.delivered == [(Kind.CARD, "mara")]
 
 
-async def test_who_comes_back_earlier_gets_the_card_earlier(
-    night: Night, directory: Directory
-) -> None:
+async def test_end_of_an_absence_sends_the_waiting_card(night: Night, directory: Directory) -> None:
     """An absence that expires or is ended also ends the wait."""
     away = {"from": "2026-03-02", "to": "2026-03-20"}
     absent = MARA.model_validate({**MARA.model_dump(), "away": [away]})
@@ -201,7 +199,7 @@ async def test_who_comes_back_earlier_gets_the_card_earlier(
     assert (await night.channels.ledger.approval(approval.id)).asked[0].receipt
 
 
-async def test_of_the_reminders_of_a_night_one_comes_in_the_morning(night: Night) -> None:
+async def test_night_reminders_are_merged_into_one_in_the_morning(night: Night) -> None:
     """Reminders every four hours wait; none comes before the card or beside another."""
     night.clock.advance(timedelta(hours=20))  # 16:00 on the Tuesday in Berlin
     policy = Policy(name="expenses", ask=("mara",), within="48h", remind="every 3h")
@@ -215,7 +213,7 @@ async def test_of_the_reminders_of_a_night_one_comes_in_the_morning(night: Night
     assert night.delivered == [(Kind.CARD, "mara"), (Kind.NOTICE, "mara")]
 
 
-async def test_no_reminder_comes_of_a_card_that_has_waited(night: Night) -> None:
+async def test_reminder_due_in_the_night_is_dropped_for_a_waiting_card(night: Night) -> None:
     """A reminder that was due in the night is dropped."""
     await night.ask(Policy(name="expenses", ask=("mara",), within="48h", remind="every 3h"))
     await night.go(MORNING + timedelta(minutes=30))
@@ -224,7 +222,7 @@ async def test_no_reminder_comes_of_a_card_that_has_waited(night: Night) -> None
     assert night.delivered == [(Kind.CARD, "mara"), (Kind.NOTICE, "mara")]
 
 
-async def test_a_reminder_that_has_waited_too_long_is_none(night: Night) -> None:
+async def test_waiting_reminder_is_dropped_after_the_decision(night: Night) -> None:
     """The request was decided while the reminder waited."""
     night.clock.advance(timedelta(hours=20))
     policy = Policy(name="both", ask=("mara", "cleo"), within="48h", remind=("12h",))
@@ -256,7 +254,7 @@ async def test_news_waits_for_the_morning_and_a_confirmation_does_not(night: Nig
     assert outcomes == ["mara", "tom"]
 
 
-async def test_who_is_informed_is_informed_in_the_morning(night: Night) -> None:
+async def test_informed_person_gets_the_outcome_in_the_morning(night: Night) -> None:
     """Mara does not have to act, and reads at eight that Cleo decided."""
     policy = Policy(name="expenses", ask=("cleo",), within="24h", inform=("mara",))
     approval = await night.ask(policy)
@@ -267,7 +265,7 @@ async def test_who_is_informed_is_informed_in_the_morning(night: Night) -> None:
     assert {kind for kind, who in night.delivered if who == "mara"} == {Kind.STATUS}
 
 
-async def test_who_has_just_asked_is_told_at_once(night: Night) -> None:
+async def test_requester_who_works_late_gets_the_outcome_at_night(night: Night) -> None:
     """A requester who works late reads the outcome at night."""
     riley = MARA.model_copy(update={"id": "riley", "name": "Riley", "email": RILEY.email})
     night.channels.directory = Directory([MARA, riley, CLEO])
@@ -279,7 +277,7 @@ async def test_who_has_just_asked_is_told_at_once(night: Night) -> None:
     assert (Kind.STATUS, "riley") in night.delivered
 
 
-async def test_a_process_that_dies_loses_nothing_that_waits(night: Night) -> None:
+async def test_waiting_card_survives_a_process_crash(night: Night) -> None:
     """The item stays leased; another process delivers it in the morning."""
     await night.ask(Policy(name="expenses", ask=("mara",), within="24h"))
     night.clock.advance(LOOK_AGAIN)
@@ -289,7 +287,7 @@ async def test_a_process_that_dies_loses_nothing_that_waits(night: Night) -> Non
     assert night.delivered == [(Kind.CARD, "mara")]
 
 
-async def test_what_may_be_delivered_already_is_not_begun_again_later(night: Night) -> None:
+async def test_card_with_an_unclear_first_attempt_is_not_postponed(night: Night) -> None:
     """A card with an unclear first attempt at 16:59 is not put off until the morning."""
     night.clock.advance(timedelta(hours=20, minutes=59))
     results: list[Result] = [Retry(60, "greylisted")]
@@ -299,7 +297,7 @@ async def test_what_may_be_delivered_already_is_not_begun_again_later(night: Nig
     assert night.delivered == [(Kind.CARD, "mara")]
 
 
-async def test_the_approval_stands_as_it_does_without_quiet_hours(night: Night) -> None:
+async def test_waiting_card_does_not_escalate_the_request(night: Night) -> None:
     """A waiting card is not a failure: nobody else is asked, and it stays pending."""
     approval = await night.ask(Policy(name="expenses", ask=("mara",), within="24h"))
     assert approval.state is State.PENDING
@@ -310,7 +308,7 @@ async def test_the_approval_stands_as_it_does_without_quiet_hours(night: Night) 
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_what_is_foreseen_is_what_is_delivered(night: Night, seed: int) -> None:
+async def test_simulator_predicts_delivery_times(night: Night, seed: int) -> None:
     """For random hours, levels and times, the simulator predicts when each card goes out."""
     dice = random.Random(seed)
     hours = (("Mon-Fri 08:00-17:00",), ("Mon-Sun 22:00-06:00",), ("Tue,Thu 12:00-14:00",))

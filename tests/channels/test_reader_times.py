@@ -68,7 +68,7 @@ def test_mail_text_and_notices_show_the_readers_time(zone: str, text: str) -> No
         approval.approve(mara, here, channel="cli", now=NOON + timedelta(days=1))
 
 
-def test_the_zone_of_the_settings_is_that_of_people_without_one() -> None:
+def test_settings_time_zone_applies_to_people_without_one() -> None:
     """A person's own zone wins, even if it is UTC."""
     berlin, utc = ZoneInfo("Europe/Berlin"), ZoneInfo("UTC")
     assert directory(default="Europe/Berlin").zone_of("mara") == berlin
@@ -89,7 +89,7 @@ def test_the_terminal_shows_the_zone_of_the_settings() -> None:
     assert "13:00:00.000" in said
 
 
-def test_slack_shows_each_reader_their_own() -> None:
+def test_slack_shows_times_in_the_zone_of_each_reader() -> None:
     """A program without support for it shows UTC."""
     assert date(NOON) == (
         f"<!date^{int(NOON.timestamp())}^{{date_short_pretty}} at {{time}}"

@@ -115,7 +115,7 @@ async def test_a_withdrawn_yes_stays_withdrawn(
 
 
 @pytest.mark.parametrize("name", ["Message-ID", "Date", "Subject", "References", "From"])
-async def test_a_field_that_is_there_twice_proves_nothing(office: Office, name: str) -> None:
+async def test_duplicate_header_field_proves_nothing(office: Office, name: str) -> None:
     """It is not known which of the two was signed, even if the mail is new."""
     approval, token = await office.ask()
     raw = written(token, "approve", 1)
@@ -127,7 +127,7 @@ async def test_a_field_that_is_there_twice_proves_nothing(office: Office, name: 
     assert told["mara"].token
 
 
-async def test_the_other_signature_of_a_mail_is_that_mail(office: Office) -> None:
+async def test_mail_with_one_signature_removed_is_the_same_mail(office: Office) -> None:
     """One of two signatures is enough, and removing the other makes no new mail."""
     approval, token = await office.ask()
     raw = bare(token, "approve", 1)
@@ -141,7 +141,7 @@ async def test_the_other_signature_of_a_mail_is_that_mail(office: Office) -> Non
         assert await votes(office, approval) == ((), ("mara",))
 
 
-async def test_another_mail_with_the_same_words_counts(office: Office) -> None:
+async def test_new_mail_with_the_same_text_counts(office: Office) -> None:
     """A person who approves, rejects and approves again has approved."""
     approval, token = await office.ask()
     for number, text in enumerate(("approve", "reject: hm", "approve"), start=1):
@@ -184,7 +184,9 @@ def retyped(raw: bytes, media_type: str) -> bytes:
         ("not that\n--b\nContent-Type: text/plain\n\nyes\n--b--", "multipart/mixed; boundary=b"),
     ],
 )
-async def test_another_type_makes_no_yes_of_it(office: Office, text: str, media_type: str) -> None:
+async def test_changed_unsigned_content_type_cannot_approve(
+    office: Office, text: str, media_type: str
+) -> None:
     """Most providers do not sign the Content-Type; the person reads why it was refused."""
     approval, token = await office.ask()
     raw = retyped(written(token, text, 1, ("from", "to", "subject", "date")), media_type)
@@ -196,7 +198,7 @@ async def test_another_type_makes_no_yes_of_it(office: Office, text: str, media_
     assert told["mara"].token
 
 
-async def test_where_the_type_is_signed_it_may_be_html(office: Office) -> None:
+async def test_signed_content_type_may_be_html(office: Office) -> None:
     """A changed type breaks the signature."""
     approval, token = await office.ask()
     page = retyped(bare(token, "<p>approve</p>", 1), "text/html")

@@ -47,7 +47,7 @@ async def told_at_the_end(
     return list(channels.channel.delivered)
 
 
-async def test_the_decider_reads_what_the_tool_returned_and_the_agent_said(
+async def test_card_thread_shows_the_result_and_the_agent_message(
     channels: Channels,
 ) -> None:
     """The card's thread has decider, time, the tool's result and the agent's last message."""
@@ -71,13 +71,13 @@ async def test_a_rejection_has_an_end_as_well(channels: Channels) -> None:
     assert not told.good
 
 
-async def test_where_there_is_nothing_to_tell_nobody_is_told(channels: Channels) -> None:
+async def test_turn_without_text_or_result_sends_no_message(channels: Channels) -> None:
     """A turn without text, after a call without a result, sends no message."""
     approval, run = await decided(channels)
     assert await told_at_the_end(channels, approval, run, "") == []
 
 
-async def test_who_only_looked_on_is_told_the_outcome_alone(channels: Channels) -> None:
+async def test_other_approvers_get_only_the_outcome(channels: Channels) -> None:
     """The other approvers read who decided, and get no further message."""
     channels.policies = (channels.policies[0].model_copy(update={"ask": ("mara", "cleo")}),)
     approval, run = await decided(channels, result="{}")
@@ -87,7 +87,7 @@ async def test_who_only_looked_on_is_told_the_outcome_alone(channels: Channels) 
 
 
 @pytest.mark.parametrize("text", ["x" * 100_000, "\u202eevil", "approve\n\nreject"])
-async def test_an_agents_word_is_shown_safely(channels: Channels, text: str) -> None:
+async def test_agent_message_is_shortened_and_escaped(channels: Channels, text: str) -> None:
     """It is shortened, and hidden or reordering characters are written out."""
     approval, run = await decided(channels, result="{}")
     (told,) = await told_at_the_end(channels, approval, run, text)

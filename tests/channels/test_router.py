@@ -50,7 +50,7 @@ async def test_the_policy_that_matches_is_asked(channels: Channels) -> None:
     assert await channels.ledger.backlog() == {"deliver.email": 2, "run.finance": 0, "route": 0}
 
 
-async def test_each_person_gets_a_token_that_only_its_hash_is_kept_of(channels: Channels) -> None:
+async def test_only_the_hash_of_each_token_is_stored(channels: Channels) -> None:
     """The outbox has the token; its record only has the hash, and expires."""
     channels.policies = (Policy(name="both", ask=("mara", "cleo"), within="1h"),)
     approval = await channels.open()
@@ -76,7 +76,7 @@ async def test_each_person_gets_a_token_that_only_its_hash_is_kept_of(channels: 
         assert timedelta(days=30) < left <= timedelta(days=30, hours=1)
 
 
-async def test_routing_twice_asks_once(channels: Channels) -> None:
+async def test_repeated_routing_asks_once(channels: Channels) -> None:
     """A second item about a routed approval does nothing."""
     approval = await channels.open()
     await channels.router.drain()
@@ -89,7 +89,7 @@ async def test_routing_twice_asks_once(channels: Channels) -> None:
     assert await channels.whats(approval) == [What.OPENED, What.ASKED]
 
 
-async def test_what_ended_before_it_was_routed_is_left_alone(channels: Channels) -> None:
+async def test_withdrawn_request_is_not_routed(channels: Channels) -> None:
     """Nobody is asked about a request that was withdrawn meanwhile."""
     approval = await channels.open()
     await channels.decider.withdraw(approval.id, by="riley", reason="changed my mind")
@@ -100,7 +100,7 @@ async def test_what_ended_before_it_was_routed_is_left_alone(channels: Channels)
     assert (await channels.ledger.backlog())["route"] == 0
 
 
-async def test_a_race_with_somebody_else_is_decided_anew(
+async def test_approval_withdrawn_before_the_commit_is_not_asked(
     channels: Channels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An approval that is withdrawn between reading and commit is not asked about."""
@@ -125,7 +125,7 @@ async def test_a_race_with_somebody_else_is_decided_anew(
     assert (await channels.ledger.backlog())["route"] == 0
 
 
-async def test_nobody_can_be_asked(channels: Channels) -> None:
+async def test_approval_without_approvers_waits_for_its_deadline(channels: Channels) -> None:
     """The approval says so, keeps its deadline and waits for it."""
     channels.policies, channels.fallback = (), Fallback(within=timedelta(hours=1))
     opened = await channels.open()
@@ -150,7 +150,7 @@ async def test_the_requester_is_never_asked(channels: Channels) -> None:
     assert [one.person for one in asked] == ["cleo"]
 
 
-async def test_one_that_cannot_be_routed_stops_nobody(
+async def test_failed_routing_does_not_block_the_batch(
     channels: Channels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An approval whose routing fails is put back; the rest of its batch is asked about."""
@@ -177,7 +177,7 @@ async def test_one_that_cannot_be_routed_stops_nobody(
     assert (await channels.ledger.backlog())["route"] == 1
 
 
-async def test_after_the_last_attempt_it_is_a_dead_letter(
+async def test_last_failed_attempt_leaves_a_dead_letter(
     still_channels: Channels, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ends as a record and an event that people can inspect."""
@@ -202,7 +202,7 @@ async def test_after_the_last_attempt_it_is_a_dead_letter(
     assert record["body"] == {"work": "route_approval", "approval": approval.id}
 
 
-async def test_an_approval_that_is_not_there_is_a_dead_letter_at_once(channels: Channels) -> None:
+async def test_item_of_a_missing_approval_becomes_a_dead_letter_at_once(channels: Channels) -> None:
     """Such an item is not retried, and does not stop the others."""
     change = Change().send(RouteApproval(approval="ap_ghost"))
     await channels.ledger.commit(change)
@@ -214,7 +214,7 @@ async def test_an_approval_that_is_not_there_is_a_dead_letter_at_once(channels: 
     assert (await channels.ledger.backlog())["route"] == 0
 
 
-async def test_what_reaches_nobody_goes_to_the_default(channels: Channels) -> None:
+async def test_refused_only_card_asks_the_default(channels: Channels) -> None:
     """If the only card is refused, the default is asked with its own deadline."""
 
     def respond(message: Message) -> Result:
@@ -243,7 +243,7 @@ async def test_what_reaches_nobody_goes_to_the_default(channels: Channels) -> No
     ]
 
 
-async def test_when_the_default_is_not_reached_either_it_is_said_once(channels: Channels) -> None:
+async def test_unreachable_default_is_recorded_once(channels: Channels) -> None:
     """It is noted, and the deadline ends the request; nobody is asked in circles."""
     channels.channel = FakeChannel(respond=lambda _: Refused("no such mailbox"))
     approval = await channels.open()
@@ -259,7 +259,7 @@ async def test_when_the_default_is_not_reached_either_it_is_said_once(channels: 
 
 
 @pytest.mark.parametrize("count", [120])
-async def test_a_drain_takes_all_batches(channels: Channels, count: int) -> None:
+async def test_one_drain_routes_all_batches(channels: Channels, count: int) -> None:
     """One drain routes more requests than a batch has."""
     for _ in range(count):
         await channels.open()

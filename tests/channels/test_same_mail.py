@@ -32,7 +32,7 @@ def crlf(raw: bytes) -> bytes:
     return raw.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
 
 
-async def test_the_same_bytes_are_processed_once(channels: Channels) -> None:
+async def test_identical_mail_bytes_are_processed_once(channels: Channels) -> None:
     """A mail that arrives twice is recognised by its bytes, even after it was processed."""
     approval, token = await channels.ask()
     raw = reply(token, "banana")
@@ -45,7 +45,9 @@ async def test_the_same_bytes_are_processed_once(channels: Channels) -> None:
 
 
 @given(first=st.sets(st.sampled_from(TRACE)), second=st.sets(st.sampled_from(TRACE)))
-def test_what_a_path_puts_on_top_makes_no_other_mail(first: set[bytes], second: set[bytes]) -> None:
+def test_trace_fields_and_line_ends_do_not_change_mail_identity(
+    first: set[bytes], second: set[bytes]
+) -> None:
     """Copies that differ only in trace fields and line ends are the same mail."""
     raw = reply("a" * 26, "approve\n\n> quoted\n", Date=DATE)
     one, two = (
@@ -70,7 +72,7 @@ def test_what_a_path_puts_on_top_makes_no_other_mail(first: set[bytes], second: 
     ],
     ids=str,
 )
-def test_whatever_a_mail_does_is_part_of_what_it_is(
+def test_mail_identity_covers_every_part_with_an_effect(
     other: dict[str, str] | dict[str, list[str]],
 ) -> None:
     """No part that can make a mail count or not can change unnoticed."""
@@ -81,7 +83,7 @@ def test_whatever_a_mail_does_is_part_of_what_it_is(
     assert before != identity(read_mail(changed), judged=judged, copy="1")
 
 
-def test_without_message_id_and_date_only_the_copy_itself_is_known() -> None:
+def test_mail_without_message_id_and_date_is_known_by_its_copy_only() -> None:
     """Without Message-ID and Date, two mails with the same text are different mails."""
     bare = read_mail(b"From: mara@example.com\r\n\r\nbanana\r\n")
     assert identity(bare, judged=[], copy="1") != identity(bare, judged=[], copy="2")
@@ -100,7 +102,7 @@ async def test_copies_by_several_paths_are_processed_once(channels: Channels) ->
     assert (await channels.whats(approval)).count(What.NOT_UNDERSTOOD) == 1
 
 
-async def test_copies_that_are_processed_at_once_count_once(channels: Channels) -> None:
+async def test_concurrent_copies_are_processed_once(channels: Channels) -> None:
     """If two processes take two copies at the same time, one copy is processed."""
     approval, token = await channels.ask()
     for top in TRACE[:4]:
@@ -133,7 +135,7 @@ async def test_a_mail_sent_ahead_does_not_suppress_the_answer(channels: Channels
     assert (await channels.ledger.approval(other.id)).state is State.PENDING
 
 
-async def test_two_answers_of_one_person_are_two(channels: Channels) -> None:
+async def test_two_mails_with_the_same_text_are_different_mails(channels: Channels) -> None:
     """A second mail with the same text is a mail of its own."""
     approval, token = await channels.ask()
     for n in range(2):

@@ -46,7 +46,7 @@ async def take(office: Channels, token: str, text: str) -> list[Message]:
     return list(office.channel.delivered)
 
 
-async def test_a_yes_is_noted_and_decides_nothing(office: Channels) -> None:
+async def test_approval_by_mail_needs_confirmation_and_decides_nothing(office: Channels) -> None:
     """The run waits; the person reads where and until when to confirm."""
     approval, token = await office.ask()
 
@@ -65,7 +65,7 @@ async def test_a_yes_is_noted_and_decides_nothing(office: Channels) -> None:
     assert (await office.whats(approval))[-1] is What.FIRST_STEP
 
 
-async def test_each_answer_is_told_once_and_the_last_counts(office: Channels) -> None:
+async def test_last_answer_before_the_second_step_counts(office: Channels) -> None:
     """A later answer replaces the first with its values, and the reply says so."""
     approval, token = await office.ask(template={"days": 0}, amount=500)
     await take(office, token, "approve 3")
@@ -78,7 +78,7 @@ async def test_each_answer_is_told_once_and_the_last_counts(office: Channels) ->
     assert [step.payload for step in after.steps] == [{"days": 5}]
 
 
-async def test_other_values_are_noted_too(office: Channels) -> None:
+async def test_proposed_values_need_the_second_step(office: Channels) -> None:
     """They would be a rejection with a proposal, and need the second step too."""
     approval, token = await office.ask(amount=500)
     (told,) = await take(office, token, "approve with amount=300")
@@ -86,7 +86,7 @@ async def test_other_values_are_noted_too(office: Channels) -> None:
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_a_no_counts_at_once_also_after_a_yes(office: Channels) -> None:
+async def test_rejection_counts_at_once_even_after_an_approval(office: Channels) -> None:
     """A person who sees a forged approval can stop it by mail."""
     approval, token = await office.ask()
     await take(office, token, "approve")
@@ -95,7 +95,7 @@ async def test_a_no_counts_at_once_also_after_a_yes(office: Channels) -> None:
     assert (await office.ledger.approval(approval.id)).state is State.REJECTED
 
 
-async def test_a_confirmed_yes_resumes_and_is_told(office: Channels) -> None:
+async def test_confirmed_approval_resumes_the_run_and_informs_everybody(office: Channels) -> None:
     """The second step decides as the first one said, and everybody is told."""
     approval, token = await office.ask()
     await take(office, token, "approve\nnote: fine")
@@ -138,7 +138,7 @@ async def test_a_mail_that_bounces_does_not_lower_the_bar(office: Channels) -> N
     assert after.in_two_steps
 
 
-async def test_what_was_proposed_by_mail_is_asked_about(office: Channels) -> None:
+async def test_proposal_by_mail_creates_a_new_request(office: Channels) -> None:
     """With `edits = "approve"`, a proposal by mail would be an approval of one step."""
     free = Policy(name="p", ask=("mara",), within="4h", edits=Edits.APPROVE)
     office.policies = (free,)
@@ -176,7 +176,7 @@ async def test_what_was_proposed_by_mail_is_asked_about(office: Channels) -> Non
 
 
 @pytest.mark.parametrize("amount", [50, 500])
-async def test_the_card_says_beforehand_what_it_takes(office: Channels, amount: int) -> None:
+async def test_card_states_that_two_steps_are_needed(office: Channels, amount: int) -> None:
     """Every card links to its page; with two steps it says that a mail is not enough."""
     await office.ask(amount=amount)
     (card,) = office.channel.delivered

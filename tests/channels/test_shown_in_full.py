@@ -78,7 +78,7 @@ def parts(mail: EmailMessage) -> tuple[str, str]:
     return plain.get_content(), html.get_content()
 
 
-async def test_the_mail_says_that_it_is_cut_and_offers_no_yes(office: Office) -> None:
+async def test_shortened_mail_links_to_the_whole_call_without_approve(office: Office) -> None:
     """Both parts say where the whole call is, and that a rejection counts."""
     approval, mail = await office.ask(purpose=LONG)
     assert [one.shown for one in approval.asked] == [Shown.CUT]
@@ -131,7 +131,7 @@ async def test_a_no_to_a_cut_mail_counts(office: Office) -> None:
     assert (after.state, present(after.decision).reason) == (State.REJECTED, "far too long")
 
 
-async def test_a_yes_to_the_same_call_on_the_page_counts(office: Office) -> None:
+async def test_approval_of_the_whole_call_on_the_page_counts(office: Office) -> None:
     """The page shows the whole call, so it can be approved there."""
     approval, mail = await office.ask(purpose=LONG)
     await office.reply(mail, "approve")

@@ -206,7 +206,7 @@ def worlds(draw: st.DrawFn) -> Case:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(world=worlds())
-def test_what_is_simulated_is_what_the_router_does(
+def test_simulator_and_router_agree_on_events_and_end(
     redis_url: str, prefix: str, world: Case
 ) -> None:
     """The same events happen in the same order, with the same end at the same time."""

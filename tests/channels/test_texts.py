@@ -18,7 +18,7 @@ def sent() -> Message:
     return Message("card:1", Kind.CARD, shown, "mara", MARA.shown, MARA.email, NOON)
 
 
-def test_a_card_says_all_that_a_decision_needs(sent: Message) -> None:
+def test_card_text_has_all_facts_for_a_decision(sent: Message) -> None:
     """Call, values, requester, deadline, fields and digest are in it."""
     assert text_of(sent).splitlines() == [
         "reimbursement_agent asks to run reimburse: amount 2500, purpose conference",
@@ -32,7 +32,7 @@ def test_a_card_says_all_that_a_decision_needs(sent: Message) -> None:
     ]
 
 
-def test_an_outcome_says_also_what_was_asked(sent: Message) -> None:
+def test_outcome_text_includes_the_request(sent: Message) -> None:
     """The outcome replaces the card."""
     over = replace(sent, kind=Kind.OUTCOME, headline="Recorded: you rejected it", text="Too much.")
     said = text_of(over)
@@ -47,7 +47,7 @@ def test_a_notice_ends_in_an_example(sent: Message) -> None:
     assert text_of(notice) == "Not clear\nWhy?\nFor instance: approve 3"
 
 
-def test_a_text_that_is_too_long_says_where_the_rest_is(sent: Message) -> None:
+def test_shortened_text_links_to_the_whole_call_and_cannot_approve(sent: Message) -> None:
     """All arguments begin, the length is kept, and an approval there does not count."""
     call = make_call("wire", memo="x" * 50_000, to="ACME", why="y" * 9_000)
     shape = card(ask(make_approval(call=call)), people())
@@ -65,7 +65,7 @@ def test_a_text_that_is_too_long_says_where_the_rest_is(sent: Message) -> None:
     assert text_of(long, most=100_000) == text_of(long)
 
 
-def test_what_a_field_starts_as_is_said(sent: Message) -> None:
+def test_card_text_shows_the_default_of_each_field(sent: Message) -> None:
     """An approval without a value accepts it."""
     shape = card(asked_approval(template={"days": 0, "paid": True, "to": "ACME"}), people())
     assert "To be filled in: days, paid (it starts as true), to (it starts as ACME)" in text_of(

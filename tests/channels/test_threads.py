@@ -127,7 +127,7 @@ FOREIGN = {
         *(pytest.param(one, marks=pytest.mark.soak) for one in ("no", "claim", "comment: hello")),
     ],
 )
-async def test_nothing_is_done_by_an_answer_to_something_else(
+async def test_answer_to_another_mail_makes_no_move(
     office: Channels, says: Says, headers: dict[str, str], text: str
 ) -> None:
     """It does not approve, reject or make any other move."""
@@ -163,7 +163,7 @@ OURS = {
 
 
 @pytest.mark.parametrize("headers", OURS.values(), ids=OURS)
-async def test_mail_programs_answer_as_they_do(
+async def test_replies_of_common_mail_programs_are_matched(
     office: Channels, says: Says, headers: dict[str, str]
 ) -> None:
     """They keep the thread or drop it, and change the subject a little."""
@@ -183,7 +183,7 @@ async def test_a_button_in_the_mail_has_the_tag(office: Channels, says: Says) ->
     assert f"%23{approval.id[-4:]}" in page
 
 
-async def test_the_requester_does_nothing_by_an_answer_to_something_else(office: Channels) -> None:
+async def test_requester_answer_to_another_mail_makes_no_move(office: Channels) -> None:
     """Their token can withdraw, so an answer to a question about lunch must not."""
     approval, _ = await office.ask()
     await office.decider.made(approval.id, moves.AskBack(text="Which team?"), MARA)
@@ -232,7 +232,7 @@ async def test_mails_of_the_last_version_are_answered_too(office: Channels, caus
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_a_forged_bounce_asks_nobody(office: Channels) -> None:
+async def test_forged_bounce_cannot_compute_a_message_id(office: Channels) -> None:
     """A person who knows approval, person and level cannot compute a card's Message-ID."""
     key = MessageKey(office.ledger)
     secret = await key.get()
@@ -276,7 +276,7 @@ async def test_a_bounce_that_is_faster_than_the_note_of_its_card_is_known(office
     assert "cleo" in (await office.ledger.approval(approval.id)).approvers
 
 
-async def test_a_card_of_the_last_version_bounces_all_the_same(office: Channels) -> None:
+async def test_bounce_of_a_card_of_the_last_version_is_matched(office: Channels) -> None:
     """Its Message-ID has no code; it is found as the receipt of its card."""
     office.channel.respond = lambda message: Delivered(old_id(message.id, message.card.approval))
     approval, _ = await office.ask()
@@ -288,7 +288,7 @@ async def test_a_card_of_the_last_version_bounces_all_the_same(office: Channels)
     assert "cleo" in (await office.ledger.approval(approval.id)).approvers
 
 
-async def test_all_processes_have_one_key(ledger: Ledger) -> None:
+async def test_concurrent_processes_share_one_key(ledger: Ledger) -> None:
     """The first message makes the key, even if two come at the same moment."""
     keys = await asyncio.gather(*(MessageKey(ledger).get() for _ in range(8)))
     assert len(set(keys)) == 1
@@ -296,7 +296,7 @@ async def test_all_processes_have_one_key(ledger: Ledger) -> None:
     assert await MessageKey(ledger).get() == keys[0]
 
 
-def test_the_code_is_made_by_the_key_alone() -> None:
+def test_code_depends_only_on_key_approval_and_cause() -> None:
     """It is the same each time, and differs for another key, approval or cause."""
     mine = message_id("card:ap_x:mara", "ap_x", "signoff.example", key=b"one")
     assert mine == message_id("card:ap_x:mara", "ap_x", "signoff.example", key=b"one")

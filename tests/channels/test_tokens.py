@@ -26,7 +26,7 @@ def test_tokens_are_random_and_fit_a_local_part() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a" * 25, "a" * 27, "0" * 26, "A" * 26, "ä" * 26])
-def test_what_is_no_token(text: str) -> None:
+def test_malformed_token_is_not_looked_up(text: str) -> None:
     """Other text is not looked up."""
     assert not is_token(text)
 
@@ -43,7 +43,7 @@ async def test_a_token_is_found_whatever_its_case(ledger: Ledger) -> None:
     assert token not in token_key(token)
 
 
-def test_tokens_are_taken_out_of_text() -> None:
+def test_tokens_are_removed_from_text() -> None:
     """A server's message about an address can then be logged."""
     token = new_token()
     text = f"<approvals+{token}@x.example> and APPROVALS+{token.upper()}@x.example: a+b@x.example"

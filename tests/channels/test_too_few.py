@@ -54,7 +54,7 @@ async def both_channels(channels: Channels, *gone: str) -> tuple[Approval, FakeC
     return await channels.ledger.approval(approval.id), mail
 
 
-async def test_whom_one_channel_refuses_is_asked_by_mail(still_channels: Channels) -> None:
+async def test_approver_refused_by_one_channel_is_asked_by_mail(still_channels: Channels) -> None:
     """The other approver keeps their card and time, and both decide together."""
     approval, mail = await both_channels(still_channels)
     assert [(one.person, one.kind) for one in mail.delivered] == [("cleo", Kind.CARD)]
@@ -69,7 +69,7 @@ async def test_whom_one_channel_refuses_is_asked_by_mail(still_channels: Channel
     assert done.state is State.APPROVED
 
 
-async def test_when_too_few_are_left_an_alarm_says_so_at_once(still_channels: Channels) -> None:
+async def test_impossible_quorum_raises_an_alarm_at_once(still_channels: Channels) -> None:
     """Nobody else can be asked: the alarm names the missing people before the deadline."""
     approval, _ = await both_channels(still_channels, "cleo")
     assert (deliveries.unreached(approval), deliveries.can_be_met(approval)) == (("cleo",), False)
@@ -78,7 +78,7 @@ async def test_when_too_few_are_left_an_alarm_says_so_at_once(still_channels: Ch
     assert "2 have to, and no card reaches Cleo Park" in alarm.why
 
 
-async def test_when_too_few_are_left_the_next_level_is_asked(
+async def test_impossible_quorum_escalates_at_once(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
     """This happens without waiting, although one person of this level was reached."""
@@ -95,7 +95,7 @@ async def test_when_too_few_are_left_the_next_level_is_asked(
     assert whats.index(What.UNROUTABLE) < whats.index(What.ESCALATED)
 
 
-async def test_a_refusal_that_leaves_enough_changes_nothing(
+async def test_refused_card_changes_nothing_while_the_quorum_is_possible(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
     """One approval is needed, and one of two people was reached."""

@@ -28,7 +28,9 @@ def directory() -> Directory:
 
 
 @pytest.mark.parametrize("user", UNKNOWN)
-async def test_where_they_may_not_ask_the_call_is_refused(channels: Channels, user: str) -> None:
+async def test_call_of_a_forbidden_unknown_requester_is_rejected(
+    channels: Channels, user: str
+) -> None:
     """Nobody is asked; the run gets a rejection with the reason, as does the audit."""
     approval = await channels.open(user=user)
     await channels.router.drain()
@@ -55,7 +57,7 @@ async def test_known_people_ask_as_ever(channels: Channels, user: str) -> None:
     ("strangers", "whats"),
     [(True, [What.ASKED, What.TIMED_OUT]), (False, [What.REJECTED])],
 )
-def test_it_is_foreseen(strangers: bool, whats: list[What]) -> None:
+def test_policy_explain_predicts_the_rejection(strangers: bool, whats: list[What]) -> None:
     """`policy explain` shows what the router does."""
     line = simulate(
         [Policy(name="p", ask=("mara",))],

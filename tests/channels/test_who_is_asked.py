@@ -54,7 +54,7 @@ async def asked(channels: Channels, **parts: Any) -> Approval:
     return await channels.ledger.approval(approval.id)
 
 
-async def test_a_delegate_decides_from_the_moment_on_at_which_it_was_said(
+async def test_router_asks_the_delegate_only_during_the_absence(
     channels: Channels,
 ) -> None:
     """The same router asks the manager, then the delegate, then the manager again."""
@@ -73,7 +73,7 @@ async def test_a_delegate_decides_from_the_moment_on_at_which_it_was_said(
     assert (await asked(channels)).approvers == {"mara"}
 
 
-async def test_the_requester_never_stands_in(channels: Channels) -> None:
+async def test_requester_is_never_asked_as_a_delegate(channels: Channels) -> None:
     """The manager is away, and the requester is the delegate: the default is asked."""
     office(channels, "requester.manager")
     await leave(channels, MARA, "riley")
@@ -100,7 +100,7 @@ async def test_turns_are_fair_among_processes(channels: Channels, pick: Pick) ->
     assert set(turns) == set(queue.members)
 
 
-async def test_a_turn_passes_over_who_is_away_and_comes_back(channels: Channels) -> None:
+async def test_queue_rotation_skips_absent_members_until_they_return(channels: Channels) -> None:
     """With least-recent, a person who returns is asked first."""
     queue = Queue(name="q", members=("ann", "ben"), pick=Pick.LEAST_RECENT)
     office(channels, "queue:q", queues=[queue])
@@ -110,9 +110,7 @@ async def test_a_turn_passes_over_who_is_away_and_comes_back(channels: Channels)
     assert [(await asked(channels)).approvers for _ in range(2)] == [{"ann"}, {"ben"}]
 
 
-async def test_who_is_on_call_at_that_moment_is_asked(
-    still_channels: Channels, clock: VirtualClock
-) -> None:
+async def test_rota_asks_the_person_on_call(still_channels: Channels, clock: VirtualClock) -> None:
     """By the ledger's clock, one person is asked this week and another the next."""
     start = datetime(2026, 3, 2, 9)  # noqa: DTZ001 -- local time there
     rota = Schedule(name="r", people=("ann", "ben"), start=start, time_zone="Europe/Berlin")
@@ -123,7 +121,7 @@ async def test_who_is_on_call_at_that_moment_is_asked(
     assert (await asked(channels)).approvers == {"ben"}
 
 
-async def test_a_deadline_in_working_time_is_of_who_is_asked(
+async def test_working_time_deadline_uses_the_delegate_calendar(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
     """Four working hours of a delegate in New York, from a Friday evening before the change."""

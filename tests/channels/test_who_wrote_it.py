@@ -109,7 +109,7 @@ def intake_of(
         "mara@example.com (stranger@evil.example) <stranger@evil.example>",
     ],
 )
-async def test_somebody_else_with_the_token_decides_nothing(
+async def test_mail_from_another_sender_decides_nothing_and_is_reported(
     channels: Channels, sender: str
 ) -> None:
     """The approver and the requester are told; people whom the mail names are not."""
@@ -126,7 +126,7 @@ async def test_somebody_else_with_the_token_decides_nothing(
     assert (event.what, event.by) == (What.REFUSED_ANSWER, "")
 
 
-async def test_two_from_headers_are_nobody(channels: Channels) -> None:
+async def test_mail_with_two_authors_is_refused(channels: Channels) -> None:
     """A mail with two authors, one of them correct, is refused."""
     approval, token = await channels.ask()
     told = await take(channels, b"From: stranger@evil.example\n" + answer(token))
@@ -143,7 +143,9 @@ async def test_a_strangers_address_is_shown_plainly(channels: Channels) -> None:
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_a_token_that_was_handed_on_is_told_to_both(channels: Channels, zone: Zone) -> None:
+async def test_proven_user_of_a_forwarded_token_gets_a_message(
+    channels: Channels, zone: Zone
+) -> None:
     """The user of the token is told too if their mail is proven, without the call."""
     approval, token = await channels.ask(amount=2500)
     raw = answer(token, sender="cleo@example.com")
@@ -161,13 +163,13 @@ async def test_a_token_that_was_handed_on_is_told_to_both(channels: Channels, zo
     assert proof_of(event)["domain"] == "example.com"
 
 
-async def test_who_is_not_proven_is_not_answered(channels: Channels) -> None:
+async def test_unproven_sender_gets_no_answer(channels: Channels) -> None:
     """A mail in a colleague's name sends the colleague no mail."""
     _approval, token = await channels.ask()
     assert set(await take(channels, answer(token, sender="cleo@example.com"))) == {"mara", "riley"}
 
 
-async def test_a_signed_answer_decides_and_its_proof_is_kept(
+async def test_signed_answer_decides_and_its_proof_is_recorded(
     channels: Channels, zone: Zone
 ) -> None:
     """The event of the decision has the proof."""
@@ -183,9 +185,7 @@ async def test_a_signed_answer_decides_and_its_proof_is_kept(
     }
 
 
-async def test_an_unsigned_answer_is_told_to_the_person_once_a_day(
-    channels: Channels, zone: Zone
-) -> None:
+async def test_unsigned_answer_gets_one_notice_a_day(channels: Channels, zone: Zone) -> None:
     """Nothing is decided; the notice goes to the known address and can be answered."""
     approval, token = await channels.ask()
     intake = intake_of(channels, zone)
@@ -203,9 +203,7 @@ async def test_an_unsigned_answer_is_told_to_the_person_once_a_day(
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_a_signed_mail_that_is_sent_on_to_a_token_decides_nothing(
-    channels: Channels, zone: Zone
-) -> None:
+async def test_forwarded_signed_mail_decides_nothing(channels: Channels, zone: Zone) -> None:
     """A signed mail to somebody else, or to another card, does not answer this one."""
     intake = intake_of(channels, zone)
     first, other = await channels.ask()
@@ -225,9 +223,7 @@ async def test_a_signed_mail_that_is_sent_on_to_a_token_decides_nothing(
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_a_forged_copy_that_comes_first_does_not_shut_the_real_one_out(
-    channels: Channels, zone: Zone
-) -> None:
+async def test_forged_copy_does_not_block_the_real_mail(channels: Channels, zone: Zone) -> None:
     """Two mails with the same text differ if only one of them is proven."""
     approval, token = await channels.ask()
     intake = intake_of(channels, zone)
@@ -261,7 +257,7 @@ async def test_while_the_dns_is_away_the_mail_waits(
         await asyncio.sleep(0.01)
 
 
-async def test_a_dns_that_stays_away_leaves_the_answer_unproven(
+async def test_unavailable_dns_leaves_the_answer_unproven(
     channels: Channels, zone: Zone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After some minutes the person is told; nothing is lost or decided."""
@@ -305,7 +301,7 @@ async def test_a_policy_may_be_content_with_the_token(channels: Channels, sender
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_with_the_token_alone_an_unknown_requester_does_not_decide(
+async def test_unknown_requester_with_a_token_cannot_decide(
     channels: Channels,
 ) -> None:
     """The requester is recognised by the agent's user address, in the directory or not."""
@@ -326,7 +322,7 @@ async def test_a_policy_may_ask_for_more_than_the_default(channels: Channels, zo
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_a_decided_card_is_decided_once_and_an_old_one_too_late(
+async def test_proof_decides_once_and_never_after_the_deadline(
     channels: Channels, zone: Zone
 ) -> None:
     """The same proof does not decide twice, and nothing decides after the deadline."""
@@ -360,7 +356,7 @@ def _networks(*names: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network
     return [ipaddress.ip_network(name) for name in names]
 
 
-async def test_two_texts_that_differ_decide_nothing(channels: Channels) -> None:
+async def test_contradicting_text_and_html_decide_nothing(channels: Channels) -> None:
     """If a plain "approve" differs from the page, the person is asked again."""
     approval, token = await channels.ask()
     mail = EmailMessage()

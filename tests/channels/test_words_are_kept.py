@@ -72,7 +72,7 @@ def words_of(page: str) -> str:
 
 
 @pytest.mark.parametrize("text", WRITTEN)
-def test_a_remark_is_shown_as_it_was_written(text: str) -> None:
+def test_remark_is_shown_completely_in_every_channel(text: str) -> None:
     """Mail, Slack and plain text show all of it; invisible characters appear as escapes."""
     approval = remarked(text)
     assert approval.comments[0].text == text
@@ -91,7 +91,7 @@ def test_a_remark_is_shown_as_it_was_written(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", WRITTEN)
-def test_a_reason_is_shown_as_it_was_written(text: str) -> None:
+def test_reason_is_escaped_for_people_and_unchanged_for_the_model(text: str) -> None:
     """People read it with escapes, and the model reads it unchanged."""
     approval = rejected(text)
     assert approval.decision is not None
@@ -104,7 +104,7 @@ def test_a_reason_is_shown_as_it_was_written(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", WRITTEN)
-def test_no_page_is_broken_by_words(text: str) -> None:
+def test_foreign_text_does_not_change_the_html_elements(text: str) -> None:
     """The HTML has the same elements whatever the text is."""
 
     def shape(page: str) -> list[str]:
@@ -116,7 +116,7 @@ def test_no_page_is_broken_by_words(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ANSWERS)
-def test_no_words_of_others_begin_a_line_like_an_answer(text: str) -> None:
+def test_quoted_line_is_never_read_as_an_answer(text: str) -> None:
     """A quoted line of ours is never read as an answer."""
     approval = remarked(text)
     words = phrases.outcome(rejected(text), "cleo", people())
@@ -140,7 +140,7 @@ def _lines_of(page: str) -> str:
     return unescape("\n".join(one.strip() for one in lines if "mailto:" not in one))
 
 
-async def test_the_same_words_come_by_every_door(channels: Channels) -> None:
+async def test_every_channel_stores_the_same_text(channels: Channels) -> None:
     """A comment and a reason are kept the same; control characters are dropped."""
     approval, _ = await channels.ask()
     await channels.decider.made(approval.id, moves.Comment(text="a<b>\x1b[31m\r\nc\x00"), MARA)

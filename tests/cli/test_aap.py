@@ -36,7 +36,9 @@ def test_an_instance_is_added_rotated_and_removed(invoke: Invoke, settings_file:
     assert json.loads(invoke("tokens", "list", "--json").stdout) == []
 
 
-def test_no_token_is_an_instances_by_another_way(invoke: Invoke, settings_file: Path) -> None:
+def test_tokens_create_refuses_instance_tokens_and_names_the_command(
+    invoke: Invoke, settings_file: Path
+) -> None:
     """`signoff tokens` names the command that makes one."""
     refused = invoke("tokens", "create", "--scope", "requests:submit", "--user", "x")
     assert refused.exit_code == 1
@@ -44,7 +46,7 @@ def test_no_token_is_an_instances_by_another_way(invoke: Invoke, settings_file: 
 
 
 @pytest.mark.parametrize(("after", "fine"), [("7d", False), ("8d", True)])
-def test_requests_are_kept_as_long_as_the_protocol_wants(after: str, fine: bool) -> None:
+def test_requests_are_kept_for_eight_days(after: str, fine: bool) -> None:
     """Eight days: seven after the decision, and one after its notification."""
     settings = Settings.model_validate({"aap": {"enabled": True}, "retention": {"after": after}})
     faults = [one for one in check(settings) if "retention" in one.key]

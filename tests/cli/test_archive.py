@@ -34,7 +34,7 @@ def runs(settings_file: Path, on_ledger: Callable[..., Any]) -> list[str]:
     return list(on_ledger(partial(seeded, count=3, waiting=1)))
 
 
-def test_the_way_into_the_archive_and_out_of_it(
+def test_archived_runs_are_listed_shown_exported_and_verified(
     invoke: Invoke, runs: list[str], tmp_path: Path
 ) -> None:
     """Ended runs are listed, shown, exported and verified; Redis has the other one."""
@@ -70,7 +70,7 @@ def test_the_way_into_the_archive_and_out_of_it(
     assert "signoff archive show" in said(gone)
 
 
-def test_what_is_hidden_stays_hidden_in_the_archive(
+def test_archive_show_hides_the_hidden_values(
     invoke: Invoke, settings_file: Path, on_ledger: Callable[..., Any]
 ) -> None:
     """`archive show` hides what `approvals show` hid; the digest is that of the whole call."""
@@ -91,7 +91,9 @@ def test_what_is_hidden_stays_hidden_in_the_archive(
         assert "sha256:" in shown
 
 
-def test_it_says_what_is_missing(invoke: Invoke, runs: list[str], tmp_path: Path) -> None:
+def test_archive_errors_name_the_missing_part(
+    invoke: Invoke, runs: list[str], tmp_path: Path
+) -> None:
     """A missing age, an unknown id and a changed file each have their own message."""
     assert "--after" in invoke("archive", "run").output
     assert "not a duration" in invoke("archive", "run", "--after", "soon").output
@@ -120,7 +122,7 @@ def test_a_person_is_not_erased_while_something_waits(invoke: Invoke, runs: list
     assert invoke("runs", "show", runs[0]).exit_code == 0
 
 
-def test_who_has_left_is_erased_by_every_name(
+def test_erasure_covers_every_name_of_a_person_who_left(
     invoke: Invoke, settings_file: Path, on_ledger: Callable[..., Any]
 ) -> None:
     """The settings still have the address and the name of an inactive person."""
@@ -135,7 +137,7 @@ def test_who_has_left_is_erased_by_every_name(
         assert name not in printed
 
 
-def test_instances_that_ask_for_a_person_go_with_them(
+def test_erasure_revokes_instance_tokens_of_the_person(
     invoke: Invoke, settings_file: Path, on_ledger: Callable[..., Any]
 ) -> None:
     """Their tokens become invalid, and those of other people stay valid."""

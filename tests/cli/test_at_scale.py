@@ -54,7 +54,7 @@ def test_a_queue_names_a_few_people(
 
 
 @pytest.mark.usefixtures("settings_file")
-def test_a_list_says_what_it_leaves_out_and_goes_on(invoke: Invoke, on_ledger: OnLedger) -> None:
+def test_list_pages_show_every_request_once(invoke: Invoke, on_ledger: OnLedger) -> None:
     """The pages show everything once, and the last page has no hint of more."""
     _, made = on_ledger(lambda ledger: paused(ledger, siblings=5))
     seen, more = list[str](), list[str]()
@@ -83,7 +83,7 @@ async def _escalated(ledger: Ledger) -> Approval:
 
 
 @pytest.mark.usefixtures("settings_file")
-def test_a_list_names_those_who_are_asked_now(invoke: Invoke, on_ledger: OnLedger) -> None:
+def test_list_names_only_the_current_approvers(invoke: Invoke, on_ledger: OnLedger) -> None:
     """Earlier approvers are not in the list."""
     on_ledger(_escalated)
     listed = invoke("approvals", "list").stdout
@@ -92,7 +92,7 @@ def test_a_list_names_those_who_are_asked_now(invoke: Invoke, on_ledger: OnLedge
 
 
 @pytest.mark.usefixtures("settings_file")
-def test_a_place_that_is_none(invoke: Invoke) -> None:
+def test_invalid_page_cursor_is_an_error(invoke: Invoke) -> None:
     """The error says where to find one."""
     done = invoke("approvals", "list", "--after", "nowhere!")
     assert done.exit_code == 2
@@ -100,7 +100,9 @@ def test_a_place_that_is_none(invoke: Invoke) -> None:
 
 
 @pytest.mark.usefixtures("settings_file")
-def test_a_diff_stands_together(invoke: Invoke, on_ledger: OnLedger) -> None:
+def test_policy_diff_groups_approvals_with_the_same_change(
+    invoke: Invoke, on_ledger: OnLedger
+) -> None:
     """Approvals with the same change are one block, however many there are."""
     on_ledger(lambda ledger: paused(ledger, siblings=40, asked=[MARA]))
     done = invoke("policy", "diff")
@@ -120,7 +122,7 @@ async def _harmless(ledger: Ledger) -> list[Approval]:
 
 
 @pytest.mark.usefixtures("settings_file")
-def test_exactly_what_is_shown_is_approved(invoke: Invoke, on_ledger: OnLedger) -> None:
+def test_review_approves_exactly_the_shown_requests(invoke: Invoke, on_ledger: OnLedger) -> None:
     """Each is shown with arguments and digest; the others do not change."""
     made = on_ledger(_harmless)
     done = invoke("approvals", "review", "--as", "mara", input="3\n")
@@ -135,7 +137,9 @@ def test_exactly_what_is_shown_is_approved(invoke: Invoke, on_ledger: OnLedger) 
 
 @pytest.mark.usefixtures("settings_file")
 @pytest.mark.parametrize("said", ["", "y", "yes", "2", "33"])
-def test_anything_else_approves_nothing(invoke: Invoke, on_ledger: OnLedger, said: str) -> None:
+def test_review_needs_the_exact_number_as_confirmation(
+    invoke: Invoke, on_ledger: OnLedger, said: str
+) -> None:
     """Only the number of the shown approvals confirms all of them."""
     made = on_ledger(_harmless)
     done = invoke("approvals", "review", "--as", "mara", input=f"{said}\n")
@@ -150,7 +154,9 @@ async def _reject(approval: Approval, ledger: Ledger) -> None:
 
 
 @pytest.mark.usefixtures("settings_file")
-def test_what_is_decided_is_not_shown(invoke: Invoke, on_ledger: OnLedger) -> None:
+def test_review_leaves_out_decided_and_unbatchable_requests(
+    invoke: Invoke, on_ledger: OnLedger
+) -> None:
     """Approvals that are decided, or that may not be approved together, are left out."""
     made = on_ledger(_harmless)
     for one in made[:3]:
@@ -160,7 +166,7 @@ def test_what_is_decided_is_not_shown(invoke: Invoke, on_ledger: OnLedger) -> No
 
 
 @pytest.mark.usefixtures("settings_file")
-def test_a_review_says_what_it_leaves_out(invoke: Invoke, on_ledger: OnLedger) -> None:
+def test_review_reports_the_requests_it_leaves_out(invoke: Invoke, on_ledger: OnLedger) -> None:
     """Two are shown and approved, and one is left for the next review."""
     made = on_ledger(_harmless)
     done = invoke("approvals", "review", "--as", "mara", "--limit", "2", input="2\n")

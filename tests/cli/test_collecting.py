@@ -26,7 +26,7 @@ class _Circle:
         self.itself = self
 
 
-def test_what_is_loaded_is_not_visited_again() -> None:
+def test_startup_objects_are_exempt_from_garbage_collection() -> None:
     """Objects of the start are exempt, and garbage of the start is not kept for ever."""
     loaded: list[list[object]] = [[] for _ in range(1_000)]
     garbage = weakref.ref(_Circle())
@@ -36,7 +36,7 @@ def test_what_is_loaded_is_not_visited_again() -> None:
     assert garbage() is None
 
 
-def test_garbage_that_is_made_later_is_collected() -> None:
+def test_later_garbage_is_collected_automatically() -> None:
     """Circles of later work do not fill the memory: the collector runs without being asked."""
     collect_less()
     collected = gc.get_stats()[0]["collected"]

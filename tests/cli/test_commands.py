@@ -220,7 +220,7 @@ def test_every_command_answers_to_help(invoke: Invoke, words: str) -> None:
     assert "Usage" in result.output
 
 
-def test_help_imports_nothing_that_is_slow() -> None:
+def test_help_and_completion_import_no_frameworks() -> None:
     """Help and completion have to be fast, so they import no frameworks."""
     slow = ("celery", "google", "fastapi", "pydantic", "redis", "structlog", "uvicorn")
     program = f"import signoff.cli.main, sys; print([m for m in {slow} if m in sys.modules])"
@@ -240,7 +240,7 @@ def test_the_version_is_the_packages(invoke: Invoke) -> None:
 # -- approvals ------------------------------------------------------------------------------------
 
 
-def test_what_waits_is_listed(invoke: Invoke, waiting: Approval) -> None:
+def test_pending_requests_are_listed(invoke: Invoke, waiting: Approval) -> None:
     """The list has the call, the requester and the awaited people."""
     result = invoke("approvals", "list")
     assert result.exit_code == 0
@@ -256,7 +256,9 @@ def test_what_waits_is_listed(invoke: Invoke, waiting: Approval) -> None:
     assert data["call"]["args"] == {"amount": 2500, "purpose": "conference"}
 
 
-def test_one_persons_list_is_what_waits_for_that_person(invoke: Invoke, waiting: Approval) -> None:
+def test_list_for_a_person_shows_only_their_pending_requests(
+    invoke: Invoke, waiting: Approval
+) -> None:
     """By id or by address; Riley, the requester, has no approvals to decide."""
     for who in ("mara", "Mara@example.com"):
         assert waiting.id in invoke("approvals", "list", "--mine", who).output
@@ -274,7 +276,7 @@ def test_an_empty_list_is_a_list(invoke: Invoke) -> None:
         assert "No approvals match" in invoke("approvals", "list", *filters).output
 
 
-def test_a_question_is_listed_in_its_own_words(waiting: Approval) -> None:
+def test_input_request_is_listed_with_its_own_text(waiting: Approval) -> None:
     """ADK's name for every request for input is not useful to a person."""
     from signoff.cli.commands.approvals import show
 
@@ -285,9 +287,7 @@ def test_a_question_is_listed_in_its_own_words(waiting: Approval) -> None:
     assert cell == "finance: Which account? Say."
 
 
-def test_one_approval_is_shown_with_card_people_and_timeline(
-    invoke: Invoke, waiting: Approval
-) -> None:
+def test_show_prints_card_people_and_timeline(invoke: Invoke, waiting: Approval) -> None:
     """All its facts are on one page."""
     result = invoke("approvals", "show", waiting.id)
     assert result.exit_code == 0
@@ -297,7 +297,7 @@ def test_one_approval_is_shown_with_card_people_and_timeline(
     assert data["history"][0]["what"] == "opened"
 
 
-def test_the_words_of_an_agent_are_shown_as_text(waiting: Approval) -> None:
+def test_agent_text_is_escaped(waiting: Approval) -> None:
     """Hidden and direction-changing characters are escaped."""
     from rich.console import Console
 
@@ -329,7 +329,7 @@ def test_approving_is_recorded_as_done_by_that_person_through_the_command_line(
 
 
 @pytest.mark.usefixtures("settings_file")
-def test_rejecting_and_withdrawing_keep_their_reasons(invoke: Invoke, on_ledger: OnLedger) -> None:
+def test_reject_and_withdraw_keep_their_reasons(invoke: Invoke, on_ledger: OnLedger) -> None:
     """The agent reads the reason."""
     _, (first, second) = on_ledger(lambda ledger: paused(ledger, siblings=2))
     done = invoke("approvals", "reject", first.id, "--as", "cleo", "--reason", "over budget")
@@ -340,7 +340,7 @@ def test_rejecting_and_withdrawing_keep_their_reasons(invoke: Invoke, on_ledger:
 
 
 @pytest.mark.parametrize("case", [("riley", 1, "cannot decide"), ("zoe", 2, "There is no person")])
-def test_nobody_else_decides(
+def test_requester_and_unknown_people_cannot_decide(
     invoke: Invoke, waiting: Approval, on_ledger: OnLedger, case: tuple[str, int, str]
 ) -> None:
     """The requester is refused, a stranger is unknown, and nothing is decided."""
@@ -352,7 +352,7 @@ def test_nobody_else_decides(
     assert on_ledger(lambda ledger: ledger.approval(waiting.id)).state is State.PENDING
 
 
-def test_a_second_answer_is_refused_and_says_who_was_first(
+def test_second_answer_is_refused_and_names_the_first_decider(
     invoke: Invoke, waiting: Approval
 ) -> None:
     """Two people decide the same thing once."""
@@ -378,7 +378,7 @@ def test_values_are_read_by_the_template(invoke: Invoke, on_ledger: OnLedger) ->
 
 
 @pytest.mark.usefixtures("settings_file")
-def test_an_approval_that_is_not_there_is_one_line(invoke: Invoke) -> None:
+def test_missing_approval_is_a_one_line_error(invoke: Invoke) -> None:
     """It is refused with a suggestion and without a traceback."""
     result = invoke("approvals", "show", "ap_none")
     assert result.exit_code == 1
@@ -421,7 +421,7 @@ def test_a_run_is_submitted_listed_and_shown(invoke: Invoke, on_ledger: OnLedger
 
 
 @pytest.mark.usefixtures("settings_file")
-def test_an_agent_that_is_not_there_is_told_with_those_that_are(invoke: Invoke) -> None:
+def test_unknown_agent_error_lists_the_known_agents(invoke: Invoke) -> None:
     """A typing error does not put a run into a queue without a worker."""
     result = invoke("run", "finanse", "hello")
     assert result.exit_code == 1
@@ -437,7 +437,7 @@ def test_a_run_of_a_remote_agent_is_submitted(invoke: Invoke) -> None:
 
 
 @pytest.mark.usefixtures("settings_file")
-def test_waiting_for_a_run_that_nobody_works_on_ends(invoke: Invoke) -> None:
+def test_wait_for_a_run_ends_at_the_timeout(invoke: Invoke) -> None:
     """`--timeout` ends the wait, and not the run."""
     result = invoke("run", "finance", "hello", "--wait", "--timeout", "0.1")
     assert result.exit_code == 1
@@ -488,7 +488,7 @@ def test_bad_settings_fail_the_check(invoke: Invoke, tmp_path: Path, text: str) 
     assert data["faults"][0]["remedy"]
 
 
-def test_every_command_refuses_settings_it_cannot_read(invoke: Invoke, tmp_path: Path) -> None:
+def test_every_command_reports_unreadable_settings(invoke: Invoke, tmp_path: Path) -> None:
     """All errors are printed, one per line, with exit code 2."""
     (tmp_path / "signoff.toml").write_text("[redis]\nur = 1\nprefx = 2\n")
     result = invoke("approvals", "list")
@@ -558,7 +558,7 @@ def test_settings_that_are_shown_can_be_read(invoke: Invoke, settings_file: Path
 # -- errors ---------------------------------------------------------------------------------------
 
 
-def test_a_redis_that_is_away_is_one_line(invoke: Invoke, settings_file: Path) -> None:
+def test_unavailable_redis_is_a_one_line_error(invoke: Invoke, settings_file: Path) -> None:
     """Exit code 1, with a hint where to look."""
     settings_file.write_text('[redis]\nurl = "redis://127.0.0.1:1/0"\n')
     result = invoke("approvals", "list")
@@ -568,7 +568,9 @@ def test_a_redis_that_is_away_is_one_line(invoke: Invoke, settings_file: Path) -
 
 
 @pytest.mark.usefixtures("settings_file")
-def test_a_fault_of_ours_is_one_line_too(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_is_one_line_without_a_traceback(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The message says that it is Signoff's error; an option shows the traceback."""
 
     def broken(*_: object) -> None:
@@ -634,7 +636,7 @@ def test_mail_of_the_development_mailbox_is_listed_shown_and_answered(
     assert asyncio.run(answered()) == ("mara@example.com", "approvals+token@example.com")
 
 
-def test_each_command_has_examples_that_it_takes(tmp_path: Path) -> None:
+def test_each_command_accepts_its_help_examples(tmp_path: Path) -> None:
     """Each command accepts the examples in its help."""
     (tmp_path / "ledger.gz").touch()  # the only file that has to exist
     root = typer.main.get_command(app)
@@ -666,7 +668,7 @@ def test_examples_that_need_no_records_succeed(
         assert done.exit_code == 0, line
 
 
-def test_the_help_is_grouped_and_says_no_type_of_a_flag(invoke: Invoke) -> None:
+def test_help_groups_commands_and_shows_no_value_for_flags(invoke: Invoke) -> None:
     """Each command is in a group; flags have no value; examples come last."""
     shown = invoke("--help").stdout
     places = [shown.index(f" {group} ") for group in GROUPS]

@@ -46,7 +46,7 @@ def written(folder: Path, table: str) -> Path:
     return file
 
 
-def test_they_come_behind_those_of_the_file(tmp_path: Path) -> None:
+def test_computed_policies_follow_the_file_policies_in_order(tmp_path: Path) -> None:
     """They keep their order, as models or as tables, and are valid."""
     table = f'factory = "{__name__}:by_tool"\noptions.owners = {{ deploy = "mara" }}'
 
@@ -57,7 +57,7 @@ def test_they_come_behind_those_of_the_file(tmp_path: Path) -> None:
     assert check(settings) == []
 
 
-def test_they_are_checked_like_the_others(tmp_path: Path) -> None:
+def test_computed_policies_are_validated(tmp_path: Path) -> None:
     """An unknown person is reported with the position in the list."""
     table = f'factory = "{__name__}:by_tool"\noptions.owners = {{ deploy = "nobody" }}'
 
@@ -76,7 +76,7 @@ def test_they_are_checked_like_the_others(tmp_path: Path) -> None:
         ("builtins:str", "returned no policies: ValidationError"),
     ],
 )
-def test_what_computes_none_is_named(tmp_path: Path, factory: str, said: str) -> None:
+def test_invalid_policy_function_is_an_error(tmp_path: Path, factory: str, said: str) -> None:
     """The error has the setting, the line and a suggestion; no process starts."""
     with pytest.raises(ConfigErrors) as raised:
         load_settings(written(tmp_path, f'factory = "{factory}"'))
@@ -111,7 +111,7 @@ def counted(options: Mapping[str, object]) -> list[Policy]:
     return []
 
 
-def test_a_command_computes_them_once(tmp_path: Path, invoke: Invoke) -> None:
+def test_command_computes_policies_once(tmp_path: Path, invoke: Invoke) -> None:
     """Computing may be slow, so a command that reads its settings repeatedly does it once."""
     asked.clear()
     file = written(tmp_path, f'factory = "{__name__}:counted"')

@@ -334,7 +334,7 @@ def test_good_settings_have_no_faults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_each_mistake_is_told_with_file_key_and_remedy(tmp_path: Path, case: str) -> None:
+def test_each_config_error_has_file_key_and_suggestion(tmp_path: Path, case: str) -> None:
     """Each mistake has one error, at the right place and with the right severity."""
     text, key, words, severity = BAD[case]
     file = load(tmp_path, text)
@@ -345,7 +345,7 @@ def test_each_mistake_is_told_with_file_key_and_remedy(tmp_path: Path, case: str
     assert found[0].source in {"", str(file)} or found[0].source.startswith(f"{file}:")
 
 
-def test_all_mistakes_are_told_at_once_errors_first(tmp_path: Path) -> None:
+def test_all_config_errors_are_listed_errors_first(tmp_path: Path) -> None:
     """The list is complete, with the errors that prevent a start on top."""
     text = GOOD.replace('ask = ["cleo", "mara"]', "").replace('ask = ["mara"]', 'ask = ["x", "y"]')
     settings = load_settings(load(tmp_path, text))

@@ -158,7 +158,7 @@ def faults(folder: Path, policy: str) -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize(
     "policy", [TWO, 'ask = ["mara", "cleo"]\nquorum = "all"\norder = "sequence"\nwithin = "1d"\n']
 )
-def test_what_is_right_has_no_fault(tmp_path: Path, policy: str) -> None:
+def test_valid_levels_cause_no_warning(tmp_path: Path, policy: str) -> None:
     """Intended settings cause no warning."""
     assert faults(tmp_path, policy) == []
 

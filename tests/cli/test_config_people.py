@@ -163,7 +163,7 @@ def load(folder: Path, text: str, name: str = "signoff.toml") -> Path:
     return folder / name
 
 
-def test_what_is_right_has_no_faults(tmp_path: Path) -> None:
+def test_valid_people_cause_no_finding(tmp_path: Path) -> None:
     """Managers by address, absences, a queue, a rotation, and levels that ask all of them."""
     settings = load_settings(load(tmp_path, GOOD))
     assert check(settings) == []
@@ -172,7 +172,9 @@ def test_what_is_right_has_no_faults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "key", "message"), BAD.values(), ids=BAD)
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, key: str, message: str) -> None:
+def test_invalid_person_error_has_key_line_and_suggestion(
+    tmp_path: Path, text: str, key: str, message: str
+) -> None:
     """The error has the key, the line and a suggestion."""
     found = [one for one in check(load_settings(load(tmp_path, text))) if one.key == key]
     assert found, [str(one) for one in check(load_settings(load(tmp_path, text)))]
@@ -182,7 +184,9 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, key: str, message: st
 
 
 @pytest.mark.parametrize(("text", "message"), UNREADABLE.values(), ids=UNREADABLE)
-def test_what_cannot_be_read_is_named(tmp_path: Path, text: str, message: str) -> None:
+def test_unreadable_people_source_is_reported_first(
+    tmp_path: Path, text: str, message: str
+) -> None:
     """It is reported before any other check."""
     with pytest.raises(ConfigErrors, match=message.replace(".", r"\.")):
         load_settings(load(tmp_path, text))
@@ -197,7 +201,7 @@ ben,Ben,ben@example.com
 """
 
 
-def test_people_come_from_a_csv_file(tmp_path: Path) -> None:
+def test_people_are_read_from_a_csv_file(tmp_path: Path) -> None:
     """They are added to those of the settings; lists, absences and quoted fields are read."""
     load(tmp_path, "\ufeff" + CSV, "people.csv")
     settings = load_settings(load(tmp_path, GOOD + '[directory]\ncsv = "people.csv"\n'))
@@ -218,7 +222,7 @@ def test_people_come_from_a_csv_file(tmp_path: Path) -> None:
     assert [one.id for one in settings.everybody] == ["riley", "mara", "tom", "ann", "ben"]
 
 
-def test_people_who_have_left_are_no_fault(tmp_path: Path) -> None:
+def test_references_to_people_who_left_are_valid(tmp_path: Path) -> None:
     """A manager, a delegate or an approver of a policy may have left."""
     rows = "id,email,manager,away_from,away_to,delegate,active\nann,ann@x.org,,,,,false\n"
     rows += "ben,ben@x.org,ann,2026-12-24,2026-12-31,ann,true\n"
@@ -256,7 +260,7 @@ def test_faults_of_meaning_name_the_line_of_the_csv_file(tmp_path: Path) -> None
         ("", 0, "no header"),
     ],
 )
-def test_bad_rows_are_named_with_their_line(
+def test_invalid_csv_rows_are_reported_with_their_line(
     tmp_path: Path, text: str, line: int, message: str
 ) -> None:
     """All errors appear together, each with a suggestion."""
@@ -280,7 +284,7 @@ class Source:
         return [Person(id=one, email=f"{one}@{self.domain}") for one in ("ann", "ben")]
 
 
-def test_people_come_from_a_source_of_ones_own(tmp_path: Path) -> None:
+def test_people_are_read_from_a_custom_source(tmp_path: Path) -> None:
     """Its factory gets its options, and its people are checked as usual."""
     text = f'[directory]\nfactory = "{__name__}:Source"\noptions = {{ domain = "x.org" }}\n'
     settings = load_settings(load(tmp_path, GOOD + text))
@@ -290,7 +294,7 @@ def test_people_come_from_a_source_of_ones_own(tmp_path: Path) -> None:
     assert check(clash) == []
 
 
-def test_an_ics_file_is_read_beside_the_settings(tmp_path: Path) -> None:
+def test_ics_file_is_read_beside_the_settings(tmp_path: Path) -> None:
     """It is not a part of the settings file."""
     load(tmp_path, "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nEND:VCALENDAR\r\n", "rota.ics")
     text = GOOD + '[[schedules]]\nname = "ics"\nics = "rota.ics"\n'

@@ -45,7 +45,7 @@ def test_a_fault_names_the_policy_and_the_placeholder(
     assert "signoff.toml:" in fault.source
 
 
-def test_what_a_policy_hides_is_never_logged(tmp_path: Path) -> None:
+def test_values_hidden_by_a_policy_are_never_logged(tmp_path: Path) -> None:
     """This holds for every policy and the default, in addition to the usual redaction."""
     settings = loaded(
         tmp_path,
@@ -60,7 +60,7 @@ def test_what_a_policy_hides_is_never_logged(tmp_path: Path) -> None:
     assert "hunter22" not in str(clean)
 
 
-def test_the_zone_of_the_default_is_that_of_people_without_one(tmp_path: Path) -> None:
+def test_default_time_zone_applies_to_people_without_one(tmp_path: Path) -> None:
     """People without a time zone get the default's zone."""
     settings = loaded(tmp_path, '[default]\nask = ["mara"]\ntime_zone = "Europe/Berlin"\n')
     assert settings.everybody.zone_of("mara").key == "Europe/Berlin"

@@ -86,7 +86,7 @@ def test_every_secret_of_the_settings_has_its_processes() -> None:
     assert set(WITHHELD) == {*KINDS, "mailbox", "rules"}
 
 
-def test_the_documentation_says_the_same() -> None:
+def test_documentation_lists_the_variables_of_each_service() -> None:
     """Operators who set separate variables for each service find them there."""
     rows = re.findall(r"^\| `(SIGNOFF_[^|]*)\| ([^|]*)\|", HOW_TO.read_text(), re.MULTILINE)
     told = {
@@ -265,7 +265,7 @@ async def test_no_process_has_a_secret_of_another_in_its_memory(file: Path, tmp_
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_stands_in_the_file_is_left_out_too(
+def test_secrets_in_the_file_are_withheld_from_other_processes(
     file: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process does not get a secret that is in the file."""
@@ -298,7 +298,7 @@ def test_what_stands_in_the_file_is_left_out_too(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_process_can_do_with_its_own_secrets_alone(
+def test_each_process_accepts_settings_with_only_its_own_secrets(
     file: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A service with only its own secrets accepts the shared settings."""
@@ -308,7 +308,7 @@ def test_each_process_can_do_with_its_own_secrets_alone(
 
 
 @pytest.mark.parametrize("kind", ["", *KINDS])
-def test_what_a_process_needs_is_missed(
+def test_each_process_reports_its_missing_secrets(
     file: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The gateway needs the page's key and a way for clicks; the others do not."""

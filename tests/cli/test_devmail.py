@@ -40,7 +40,7 @@ async def deliver(mailbox: DevMailbox, message: EmailMessage = CARD) -> None:
     await send(message, host=mailbox.host, port=mailbox.port, recipients=["mara@example.com"])
 
 
-async def test_mail_is_kept_and_can_be_waited_for(tmp_path: Path) -> None:
+async def test_mailbox_wait_ends_when_a_mail_arrives(tmp_path: Path) -> None:
     """A wait that began before the mail ends with it; a later one returns immediately."""
     async with DevMailbox(tmp_path / "mail") as mailbox:
         waiting = asyncio.create_task(mailbox.wait_for(lambda one: True, within=60))
@@ -57,7 +57,7 @@ async def test_mail_is_kept_and_can_be_waited_for(tmp_path: Path) -> None:
     assert on_disk["Message-ID"] == "<card.1@example.com>"
 
 
-async def test_a_wait_passes_over_what_does_not_match(tmp_path: Path) -> None:
+async def test_mailbox_wait_ignores_other_mails_and_times_out(tmp_path: Path) -> None:
     """Only a matching mail ends the wait, and the wait has a limit."""
     other = parse(CARD.as_bytes())
     other.replace_header("Subject", "other")
@@ -85,14 +85,14 @@ async def test_mail_that_was_there_stays_and_is_numbered_in_its_order(tmp_path: 
 
 
 @pytest.mark.parametrize("number", ["1", "last", "x"])
-def test_a_mail_that_is_not_there_is_told(tmp_path: Path, number: str) -> None:
+def test_missing_mail_is_a_plain_error(tmp_path: Path, number: str) -> None:
     """An empty or missing folder is not a program error."""
     assert stored(tmp_path / "none") == []
     with pytest.raises(MailNotFound, match="mailbox list"):
         find(tmp_path / "none", number)
 
 
-def test_a_reply_is_what_a_mail_client_would_write() -> None:
+def test_reply_keeps_the_thread_and_quotes_the_original() -> None:
     """It goes to the Reply-To in the thread, with one "Re:" and the quoted original."""
     made = build_reply(CARD, "approve", "Mara Lind <mara@example.com>")
     assert made["To"] == "approvals+token@example.com"
@@ -112,7 +112,7 @@ def test_a_reply_is_what_a_mail_client_would_write() -> None:
     assert "> Grüße" in lines
 
 
-def test_a_reply_to_a_reply_has_one_re() -> None:
+def test_second_reply_has_one_re_and_its_own_message_id() -> None:
     """Each reply has its own Message-ID."""
     first = build_reply(CARD, "approve", "mara@example.com")
     second = build_reply(first, "sorry, reject", "mara@example.com")
@@ -139,7 +139,7 @@ async def test_a_reply_goes_to_the_server_by_smtp(tmp_path: Path) -> None:
     assert recipients_of(received) == ("approvals+token@example.com",)
 
 
-async def test_a_server_that_is_away_or_refuses_is_told() -> None:
+async def test_unavailable_server_is_retried_and_refusal_is_final() -> None:
     """An unavailable server means a retry, and a refusal is final."""
     async with DevMailbox(Path("mail")) as mailbox:
         port = mailbox.port

@@ -83,7 +83,7 @@ def file(tmp_path: Path, redis_url: str, prefix: str, mail: DevMailbox) -> Path:
     return made
 
 
-async def test_workers_on_two_machines_need_one_key_for_code(
+async def test_doctor_reports_different_signing_keys_on_two_machines(
     file: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If each machine has its own signing key, this is a finding; a shared key resolves it."""
@@ -136,7 +136,7 @@ def change(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new, 1))
 
 
-async def test_what_answers_prove_is_said(file: Path, zone: Zone) -> None:
+async def test_doctor_reports_the_required_proof_of_answers(file: Path, zone: Zone) -> None:
     """A real domain requires the strictest proof; its sources are named and the DNS is checked."""
     coffee = '[[policies]]\nname = "coffee"\nask = ["mara"]\nemail = "token"\n'
     change(file, "[email.smtp]", coffee + PROOF.replace("NAMESERVER", zone.server))
@@ -157,7 +157,7 @@ async def test_what_answers_prove_is_said(file: Path, zone: Zone) -> None:
     assert "dns" not in found
 
 
-async def test_processes_that_are_missing_are_told_with_how_to_start_them(file: Path) -> None:
+async def test_doctor_warns_about_missing_processes(file: Path) -> None:
     """Each is a warning, because it may be stopped on purpose."""
     found = await look(file)
     for kind in ("worker", "channels", "gateway"):
@@ -176,7 +176,9 @@ async def test_work_that_waits_is_counted_by_stage(file: Path, ledger: Ledger) -
     assert "run.finance 3" in (await look(file))["backlog"][0].text
 
 
-async def test_what_nobody_works_on_any_more_is_told(file: Path, ledger: Ledger) -> None:
+async def test_doctor_reports_dead_letters_and_unreachable_approvers(
+    file: Path, ledger: Ledger
+) -> None:
     """Dead letters, unreadable mail, and approvals that reach nobody."""
     await ledger.commit(Change().put_dead("route", "x", {}))
     for mail in ("abc", "def"):
@@ -259,7 +261,9 @@ async def test_the_login_is_tried(
     assert "wrong" not in finding.text
 
 
-def test_faulty_settings_are_all_there_is_to_say(invoke: Invoke, tmp_path: Path) -> None:
+def test_doctor_reports_only_settings_errors_if_there_are_any(
+    invoke: Invoke, tmp_path: Path
+) -> None:
     """Without settings, nothing else can be checked; exit code 1."""
     (tmp_path / "signoff.toml").write_text("[redis]\nur = 1\n")
     result = invoke("doctor")

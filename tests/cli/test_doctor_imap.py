@@ -77,7 +77,7 @@ async def test_a_mailbox_that_can_be_read(
         ("CA_FILE", "/nowhere.pem", "email.imap.ca_file"),
     ],
 )
-async def test_what_is_wrong_with_it(
+async def test_doctor_reports_imap_problems_with_the_reason(
     file: Path, monkeypatch: pytest.MonkeyPatch, *, variable: str, value: str, text: str
 ) -> None:
     """It is an error, with the place and the reason."""
@@ -106,7 +106,7 @@ async def test_a_token_is_asked_for(file: Path, monkeypatch: pytest.MonkeyPatch)
         assert "400 invalid_grant" in finding.text
 
 
-def test_where_answers_come() -> None:
+def test_doctor_names_each_active_way_for_answers() -> None:
     """Each active way is named."""
     imap = {"host": "imap.example.com", "username": "a@example.com", "password": "x"}
     ways: dict[str, dict[str, Any]] = {

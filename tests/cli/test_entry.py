@@ -35,7 +35,7 @@ HEAVY = {"asyncio", "celery", "pydantic", "redis", "structlog", "typer"}
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
-async def test_it_says_the_same_as_the_command(
+async def test_quick_health_matches_the_full_command(
     options: list[str],
     ledger: Ledger,
     settings_file: Path,
@@ -53,7 +53,7 @@ async def test_it_says_the_same_as_the_command(
         assert (name() in said) == (kind == "worker")
 
 
-async def test_it_imports_next_to_nothing(ledger: Ledger, settings_file: Path) -> None:
+async def test_quick_health_imports_few_modules(ledger: Ledger, settings_file: Path) -> None:
     """Imports made up most of the cost of a health check."""
     await beat(ledger, "worker", name())
     code = (
@@ -79,7 +79,7 @@ async def test_it_imports_next_to_nothing(ledger: Ledger, settings_file: Path) -
         ["--config", "nowhere.toml", "health", "worker"],
     ],
 )
-def test_other_words_are_left_to_the_command(
+def test_quick_health_leaves_other_arguments_to_the_command(
     words: list[str], settings_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The full command has the error messages."""
@@ -97,7 +97,7 @@ def test_other_words_are_left_to_the_command(
         ("SIGNOFF_REDIS__URL_FILE", "/run/secrets/redis"),
     ],
 )
-def test_unusual_settings_are_left_to_the_command(
+def test_quick_health_leaves_unusual_settings_to_the_command(
     variable: str, value: str, settings_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An unreachable Redis, URLs with options, and values from other places."""
@@ -121,7 +121,7 @@ async def test_the_environment_goes_before_the_file(
     assert quick_health(["health", "worker"]) == 0
 
 
-def test_a_faulty_file_is_left_to_the_command(settings_file: Path) -> None:
+def test_quick_health_leaves_an_invalid_file_to_the_command(settings_file: Path) -> None:
     """The full command names the line."""
     settings_file.write_text("[redis\n")
     assert quick_health(["health", "worker"]) is None

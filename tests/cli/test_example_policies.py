@@ -35,14 +35,14 @@ def every_case() -> Iterator[object]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda one: one.stem)
-def test_the_cases_hold(file: Path) -> None:
+def test_example_policy_cases_pass(file: Path) -> None:
     """They run as `signoff policy test` runs them."""
     found = results_of(cases_of(file), load_settings(file))
     assert [(one.case.name, one.failures) for one in found if one.failures] == []
 
 
 @pytest.mark.parametrize(("file", "cases", "case"), [*every_case()])
-def test_the_router_does_the_same(
+def test_router_matches_the_simulated_timeline(
     file: Path, cases: Cases, case: Case, redis_url: str, prefix: str
 ) -> None:
     """The same events happen in the same order, with the same end at the same time."""

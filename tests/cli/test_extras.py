@@ -41,13 +41,13 @@ def run(code: str, folder: Path, *, without: tuple[str, ...] = AGENTS) -> tuple[
     return done.returncode, done.stdout + done.stderr
 
 
-def test_what_routes_and_asks_needs_no_agent_framework(tmp_path: Path) -> None:
+def test_all_modules_but_the_worker_import_without_an_agent_framework(tmp_path: Path) -> None:
     """Core, broker, channels, gateway and command line import without it."""
     code, said = run(f"import {', '.join(WITHOUT_AGENTS)}", tmp_path)
     assert code == 0, said
 
 
-def test_the_command_that_installs_what_is_missing_is_named(tmp_path: Path) -> None:
+def test_worker_without_a_framework_names_the_install_command(tmp_path: Path) -> None:
     """A worker without the framework prints one line."""
     (tmp_path / "agents" / "one").mkdir(parents=True)
     (tmp_path / "agents" / "one" / "agent.py").write_text("")

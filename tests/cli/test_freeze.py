@@ -27,7 +27,7 @@ def test_a_freeze_is_listed_shown_and_ended(invoke: Invoke, waiting: Approval) -
     assert invoke("freeze").output == "Nothing is frozen.\n"
 
 
-def test_what_cannot_be_frozen_or_thawed_is_said(invoke: Invoke, settings_file: Path) -> None:
+def test_invalid_freeze_or_thaw_is_refused(invoke: Invoke, settings_file: Path) -> None:
     """A freeze without reason or scope is refused, and so is the end of a missing freeze."""
     assert settings_file.exists()
     for wrong in (("--tool", "pay"), ("--why", "x"), ("--all", "--app", "finance", "--why", "x")):
@@ -40,7 +40,7 @@ def test_what_cannot_be_frozen_or_thawed_is_said(invoke: Invoke, settings_file: 
     assert (refused.exit_code, "the app finance is not frozen" in refused.stderr) == (1, True)
 
 
-def test_the_glass_is_broken_only_by_those_whom_the_policy_names(
+def test_only_people_named_by_the_policy_can_override_a_freeze(
     invoke: Invoke, waiting: Approval, on_ledger: OnLedger
 ) -> None:
     """Mara is asked but not named, so she can only approve as usual."""

@@ -19,7 +19,7 @@ secret_key = "a key of thirty-two characters.."
 
 
 @pytest.mark.parametrize(("more", "status"), [("", 404), (INBOX, 200)])
-async def test_the_inbox_page_is_served_where_it_is_set(
+async def test_inbox_page_is_served_only_when_configured(
     tmp_path: Path, redis_url: str, prefix: str, more: str, status: int
 ) -> None:
     """Without [inbox] there is no page; with it, there is a sign-in form."""

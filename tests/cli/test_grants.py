@@ -57,7 +57,7 @@ def run(tmp_path: Path, redis_url: str, prefix: str) -> Command:
     return call
 
 
-async def test_the_whole_way_at_the_command_line(ledger: Ledger, run: Command) -> None:
+async def test_grant_is_given_used_shown_and_revoked(ledger: Ledger, run: Command) -> None:
     """A grant is given, used, shown and revoked; the next call waits for a person."""
     first = await asked(ledger, "first")
     words = ("grants", "give", first.id, "--for", "4h")
@@ -81,7 +81,7 @@ async def test_the_whole_way_at_the_command_line(ledger: Ledger, run: Command) -
     assert "revoked already" in await run("grants", "revoke", grant, "--reason", "again", code=1)
 
 
-async def test_what_cannot_be_given_is_said(ledger: Ledger, run: Command) -> None:
+async def test_invalid_grant_error_has_the_policy_limit(ledger: Ledger, run: Command) -> None:
     """The error has the policy's limit, and nothing changes."""
     first = await asked(ledger, "first")
     words = ("grants", "give", first.id, "--as", "mara")

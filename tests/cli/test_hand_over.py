@@ -24,7 +24,9 @@ AWAY = ("people", "away", "mara", "--until", "9999-12-31")
 
 
 @pytest.mark.usefixtures("settings_file")
-def test_it_says_what_waits_and_keeps_it(invoke: Invoke, on_ledger: OnLedger) -> None:
+def test_command_without_a_terminal_delegates_nothing_by_default(
+    invoke: Invoke, on_ledger: OnLedger
+) -> None:
     """Without a terminal, nothing is handed over unless an option says so."""
     _, made = on_ledger(lambda ledger: paused(ledger, siblings=7, asked=[MARA]))
     said = " ".join(invoke(*AWAY, "--delegate", "cleo").stdout.split())
@@ -36,7 +38,7 @@ def test_it_says_what_waits_and_keeps_it(invoke: Invoke, on_ledger: OnLedger) ->
 
 
 @pytest.mark.usefixtures("settings_file")
-def test_it_hands_over_what_waits(invoke: Invoke, on_ledger: OnLedger) -> None:
+def test_pending_requests_are_delegated_and_audited(invoke: Invoke, on_ledger: OnLedger) -> None:
     """The delegate has it alone, and the audit names the operator."""
     _, made = on_ledger(lambda ledger: paused(ledger, siblings=2, asked=[MARA]))
     said = json.loads(invoke(*AWAY, "--delegate", "cleo", "--hand-over", "--json").stdout)
@@ -59,7 +61,9 @@ def test_the_channels_hear_of_it_at_once(
 
 
 @pytest.mark.usefixtures("settings_file")
-def test_what_cannot_be_handed_over_stays(invoke: Invoke, on_ledger: OnLedger) -> None:
+def test_request_stays_when_the_delegate_is_already_asked(
+    invoke: Invoke, on_ledger: OnLedger
+) -> None:
     """The delegate is asked already; the output has the reason."""
     on_ledger(lambda ledger: paused(ledger, asked=[MARA, CLEO]))
     said = invoke(*AWAY, "--delegate", "cleo", "--hand-over").stdout
@@ -67,7 +71,7 @@ def test_what_cannot_be_handed_over_stays(invoke: Invoke, on_ledger: OnLedger) -
 
 
 @pytest.mark.usefixtures("settings_file")
-def test_nobody_to_hand_over_to(invoke: Invoke) -> None:
+def test_missing_delegate_error_names_the_flag(invoke: Invoke) -> None:
     """The error says what the flag needs."""
     done = invoke(*AWAY, "--hand-over")
     assert done.exit_code == 2
@@ -86,7 +90,7 @@ def test_seats_without_a_person_are_named(invoke: Invoke) -> None:
     assert "cleo: Cleo Park is away" in seats["text"]
 
 
-def test_somebody_who_has_left_is_named(invoke: Invoke, settings_file: Path) -> None:
+def test_vacant_seat_of_a_person_who_left_is_named(invoke: Invoke, settings_file: Path) -> None:
     """The settings are valid; the vacant seat is named, and the list of people shows it."""
     text = settings_file.read_text()
     settings_file.write_text(text.replace('id = "cleo"\n', 'id = "cleo"\nactive = false\n'))
@@ -101,7 +105,7 @@ def test_somebody_who_has_left_is_named(invoke: Invoke, settings_file: Path) -> 
 
 @pytest.mark.usefixtures("settings_file")
 @pytest.mark.parametrize(("said", "own"), [(b"y\n", "cleo"), (b"n\n", "mara")])
-def test_at_a_terminal_it_is_asked(on_ledger: OnLedger, said: bytes, own: str) -> None:
+def test_terminal_asks_for_confirmation(on_ledger: OnLedger, said: bytes, own: str) -> None:
     """The waiting requests are counted, and only a yes hands them over."""
     _, (made,) = on_ledger(lambda ledger: paused(ledger, asked=[MARA]))
     ours, theirs = os.openpty()

@@ -86,7 +86,7 @@ def test_no_link_leads_to_another_machine(
     assert "no person" in run(write(), "inbox", "link", "nobody", code=2)
 
 
-def test_an_operator_signs_somebody_out(
+def test_operator_ends_all_sessions_of_a_person(
     write: Callable[..., Path], redis_url: str, prefix: str
 ) -> None:
     """All sessions end immediately, even for a person who has left the directory."""
@@ -111,7 +111,7 @@ def test_an_operator_signs_somebody_out(
     run(file, "people", "sign-out", "long-gone")
 
 
-def test_links_that_no_mail_carries_are_told(write: Callable[..., Path]) -> None:
+def test_doctor_reports_a_public_page_with_local_mail(write: Callable[..., Path]) -> None:
     """A page for other people with mail that does not leave this machine is a finding."""
     page = "https://approvals.example.com"
     (found,) = check(load_settings(write(page)))

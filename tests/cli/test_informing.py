@@ -73,7 +73,7 @@ def test_each_mistake_is_found(tmp_path: Path, name: str) -> None:
     assert [one for one in found if one[0] == key and words in one[1]], found
 
 
-def test_what_a_person_wants_is_checked_too(settings_file: Path) -> None:
+def test_unknown_channel_of_a_person_is_an_error(settings_file: Path) -> None:
     """A channel that does not exist is an error."""
     text = settings_file.read_text(encoding="utf-8")
     settings_file.write_text(text.replace("notify_requester = []", 'notify_by = ["pager"]'))
@@ -89,7 +89,7 @@ def test_what_a_person_wants_is_checked_too(settings_file: Path) -> None:
         ("kim@example.org", "the requester is not in the directory: told only at"),
     ],
 )
-def test_explain_says_who_is_told(invoke: Invoke, user: str, line: str) -> None:
+def test_explain_lists_informed_people(invoke: Invoke, user: str, line: str) -> None:
     """Informed people are listed beside the approvers, after the requester."""
     done = invoke("policy", "explain", "--tool", "trip", "--user", user)
     assert done.exit_code == 0, done.output
@@ -97,7 +97,9 @@ def test_explain_says_who_is_told(invoke: Invoke, user: str, line: str) -> None:
     assert line in done.stdout
 
 
-def test_show_says_who_is_told(invoke: Invoke, redis_url: str, prefix: str) -> None:
+def test_show_lists_informed_people_and_deliveries(
+    invoke: Invoke, redis_url: str, prefix: str
+) -> None:
     """They are among the facts, and each delivery is in the timeline."""
     approval = asyncio.run(_informed(redis_url, prefix))
     shown = [

@@ -15,7 +15,7 @@ from signoff.cli.config.started import alone, provide, provided
 from signoff.core.base.errors import ConfigError
 
 
-def test_what_it_writes_is_good_and_its_cases_pass(invoke: Invoke, tmp_path: Path) -> None:
+def test_init_writes_valid_settings_and_passing_cases(invoke: Invoke, tmp_path: Path) -> None:
     """It writes settings, an agent and cases, and prints the next commands."""
     done = invoke("init", "--yes")
     assert done.exit_code == 0, done.output
@@ -39,7 +39,7 @@ def test_what_it_writes_is_good_and_its_cases_pass(invoke: Invoke, tmp_path: Pat
         ("Ünal", "ünal@firm.example", "approver"),
     ],
 )
-def test_the_approver_is_who_was_named(
+def test_init_writes_the_given_approver_name(
     invoke: Invoke, tmp_path: Path, name: str, email: str, person: str
 ) -> None:
     """The name is in the settings and in the cases, whatever characters it has."""
@@ -50,7 +50,7 @@ def test_the_approver_is_who_was_named(
     assert "3 passed" in invoke("policy", "test").stdout
 
 
-def test_agents_that_are_there_are_taken(invoke: Invoke, tmp_path: Path) -> None:
+def test_init_uses_existing_agents(invoke: Invoke, tmp_path: Path) -> None:
     """No example is added to existing agents, and the printed run uses one of them."""
     (tmp_path / "mine" / "helper").mkdir(parents=True)
     (tmp_path / "mine" / "helper" / "agent.py").touch()
@@ -68,7 +68,7 @@ def test_agents_that_are_there_are_taken(invoke: Invoke, tmp_path: Path) -> None
         (["--agents", "none"], "none is not a folder"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_written(
+def test_init_refuses_invalid_input_before_writing(
     invoke: Invoke, tmp_path: Path, arguments: list[str], words: str
 ) -> None:
     """The folder stays empty."""
@@ -86,7 +86,7 @@ def test_no_file_is_changed(invoke: Invoke, tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["signoff.toml"]
 
 
-def test_what_up_provides_counts_while_it_runs(tmp_path: Path) -> None:
+def test_settings_provided_by_up_apply_while_it_runs(tmp_path: Path) -> None:
     """They override the file and the environment, until `up` ends."""
     (tmp_path / "signoff.toml").write_text("[gateway]\nport = 0\n[email.smtp]\nport = 7\n")
     state = tmp_path / ".signoff"
@@ -108,7 +108,7 @@ def test_what_up_provides_counts_while_it_runs(tmp_path: Path) -> None:
     assert load_settings().gateway.port == 0
 
 
-def test_what_a_killed_up_has_left_counts_for_nothing(tmp_path: Path) -> None:
+def test_file_left_by_a_killed_up_is_ignored(tmp_path: Path) -> None:
     """Its file still exists, but nobody locks the folder."""
     state = tmp_path / ".signoff"
     script = (
@@ -124,7 +124,7 @@ def test_what_a_killed_up_has_left_counts_for_nothing(tmp_path: Path) -> None:
     assert provided(state) == {}
 
 
-def test_without_up_the_way_to_a_redis_is_named(invoke: Invoke, tmp_path: Path) -> None:
+def test_missing_redis_error_suggests_up(invoke: Invoke, tmp_path: Path) -> None:
     """If nothing listens at Redis's usual port, the error suggests `signoff up`."""
     done = invoke("runs", "list", env={"SIGNOFF_REDIS__PREFIX": "x:"})
     if done.exit_code == 0:

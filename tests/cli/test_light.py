@@ -95,7 +95,7 @@ async def test_each_process_imports_its_own(with_page: Path) -> None:
 
 
 @pytest.mark.soak
-async def test_a_worker_imports_what_a_run_needs(with_page: Path) -> None:
+async def test_worker_imports_only_what_a_run_needs(with_page: Path) -> None:
     """It imports the agent framework, but no databases and no command line."""
     worker = (await imported_by(with_page, "worker"))["worker"]
     assert "google.adk.runners" in worker
@@ -165,7 +165,7 @@ def test_a_command_imports_no_server(words: str, settings_file: Path) -> None:
     assert (AGENTS | UNASKED | MAIL_READ | SERVERS | SEALED | MADE_ELSEWHERE) & found == set()
 
 
-def test_doctor_imports_what_is_set_up(settings_file: Path) -> None:
+def test_doctor_imports_only_configured_parts(settings_file: Path) -> None:
     """Without OpenID Connect and a mailbox in the settings, their modules are not imported."""
     found = imported_by_module("signoff.cli", "doctor", folder=settings_file.parent)
     assert "celery" in found
@@ -173,7 +173,7 @@ def test_doctor_imports_what_is_set_up(settings_file: Path) -> None:
     assert (AGENTS | UNASKED | looked_at | {"httpx", "yaml.loader"}) & found == set()
 
 
-def test_loading_an_agent_imports_no_more_than_it_needs(tmp_path: Path) -> None:
+def test_loading_an_agent_imports_few_modules(tmp_path: Path) -> None:
     """It imports no credentials, no workflows and no Redis client."""
     (tmp_path / "clerk").mkdir()
     code = (
@@ -218,7 +218,7 @@ def test_agents_keep_the_plugins_of_pydantic(options: list[str], settings_file: 
         ("audit nonsense", ["export", "verify"]),
     ],
 )
-def test_a_call_gets_its_own_command_alone(line: str, left: list[str]) -> None:
+def test_command_line_loads_only_the_called_command(line: str, left: list[str]) -> None:
     """An unknown command gets the whole group, so that it can suggest one."""
     made = get_command(assemble(*commands_of(line.split())))
     assert isinstance(made, TyperGroup)

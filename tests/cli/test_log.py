@@ -33,7 +33,7 @@ def events(stream: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def test_an_event_is_one_line_with_the_ids_of_its_context(lines: io.StringIO) -> None:
+def test_log_event_is_one_line_with_its_context_ids(lines: io.StringIO) -> None:
     """Each line has the bound context: approval, run, trace."""
     with structlog.contextvars.bound_contextvars(approval="ap_1", run="run_1", trace="t1"):
         structlog.get_logger("x").info("card.sent", to="mara", text="a\nb")
@@ -77,7 +77,7 @@ def test_no_secret_reaches_either_format(lines: io.StringIO) -> None:
     assert "amount" in text
 
 
-def test_a_redactor_leaves_the_rest_as_it_is() -> None:
+def test_redactor_keeps_other_names_and_values() -> None:
     """Names that only contain a configured name, and all other values, stay."""
     redactor = Redactor(("pin",))
     event = {"spinning": "yes", "n": 1, "none": None, "flag": True, "list": [1.5], "t": "pinned: x"}
@@ -129,7 +129,7 @@ def test_the_level_is_the_least_severe_that_is_written() -> None:
     assert [event["event"] for event in events(stream)] == ["e"]
 
 
-def test_a_flood_is_kept_out(lines: io.StringIO) -> None:
+def test_log_flood_is_limited(lines: io.StringIO) -> None:
     """Of ten thousand events at a time, a thousand are written; of tracebacks, fifty."""
     for number in range(10_000):
         structlog.get_logger("x").warning("door.refused", number=number)
@@ -142,7 +142,7 @@ def test_a_flood_is_kept_out(lines: io.StringIO) -> None:
     assert events(lines)[-1]["event"] == "something.else"
 
 
-def test_what_was_held_back_is_counted() -> None:
+def test_next_log_event_counts_the_dropped_events() -> None:
     """The first later event has the number of dropped ones."""
     now = 0.0
     bounds = Bounds(lambda: now)

@@ -45,7 +45,7 @@ def lines(output: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in output.splitlines()]
 
 
-def test_a_reply_is_told_in_one_object(invoke: Invoke, saved: Any) -> None:
+def test_explained_reply_is_one_json_object(invoke: Invoke, saved: Any) -> None:
     """Its line has everything that was read in the message."""
     file = saved("Genehmigt, danke\ndays: 3\n\n-- \nMara")
     result = invoke("mail", "explain", file, "--json", "--template", '{"days": 0}')
@@ -78,7 +78,7 @@ def test_a_reply_is_told_in_one_object(invoke: Invoke, saved: Any) -> None:
     }
 
 
-def test_what_a_mail_server_has_found_is_told(invoke: Invoke, saved: Any) -> None:
+def test_only_results_of_the_given_authserv_id_are_trusted(invoke: Invoke, saved: Any) -> None:
     """With --authserv-id, only this server's results on top of the mail are believed."""
     results = "Authentication-Results: mx.example.org; dmarc=pass header.from=example.com\n"
     file = saved("approve", head=results)
@@ -104,7 +104,7 @@ def test_a_bare_text_has_no_sender(invoke: Invoke, tmp_path: Path) -> None:
     assert "sender" not in told
 
 
-def test_an_automatic_mail_answers_nothing(invoke: Invoke, saved: Any) -> None:
+def test_automatic_mail_is_unclear_with_its_reason(invoke: Invoke, saved: Any) -> None:
     """It is unclear, and its sign is named."""
     file = saved("approve", head="Auto-Submitted: auto-replied\n")
     (told,) = lines(invoke("mail", "explain", file, "--json").output)
@@ -125,14 +125,16 @@ def test_a_template_gives_the_values_a_kind(invoke: Invoke, saved: Any) -> None:
     assert told["example"] == "approve\ndays: 3"
 
 
-def test_a_template_that_is_no_json_is_wrong_usage(invoke: Invoke, saved: Any) -> None:
+def test_invalid_json_template_is_a_usage_error(invoke: Invoke, saved: Any) -> None:
     """The error says what the option accepts."""
     result = invoke("mail", "explain", saved("approve"), "--template", "days")
     assert result.exit_code == 2
     assert "--template is not JSON" in result.output
 
 
-def test_what_cannot_be_read_stops_nothing(invoke: Invoke, saved: Any, tmp_path: Path) -> None:
+def test_unreadable_file_does_not_stop_the_others(
+    invoke: Invoke, saved: Any, tmp_path: Path
+) -> None:
     """The other files are reported, the bad ones with reasons, and the exit code is 1."""
     bomb = tmp_path / "bomb.eml"
     bomb.write_bytes(b"X: y\n" * 200_000 + b"\n" * 200_000)
@@ -150,7 +152,7 @@ def test_what_cannot_be_read_stops_nothing(invoke: Invoke, saved: Any, tmp_path:
 
 
 @pytest.mark.soak
-def test_a_reading_that_takes_too_long_is_broken_off(
+def test_slow_reading_is_stopped_at_the_limit(
     invoke: Invoke, saved: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The intake's limits apply, and the other messages are still reported."""
@@ -166,14 +168,14 @@ def test_a_reading_that_takes_too_long_is_broken_off(
     assert told[-1]["reply"] == "ok"
 
 
-def test_what_is_in_doubt_is_told(invoke: Invoke, saved: Any) -> None:
+def test_possibly_quoted_text_is_reported_and_gives_no_verdict(invoke: Invoke, saved: Any) -> None:
     """Text that may be quoted makes no verdict, and the report says so."""
     (told,) = lines(invoke("mail", "explain", saved("approve\n\n| only half"), "--json").output)
     assert (told["verdict"], told["reply"]) == ("unclear", "approve")
     assert "cannot tell which part of your mail you wrote" in told["problem"]
 
 
-def test_people_are_told_the_problem_and_an_example(invoke: Invoke, saved: Any) -> None:
+def test_text_report_has_the_reason_and_an_example(invoke: Invoke, saved: Any) -> None:
     """Without --json, the report has the reason and an answer that would work."""
     result = invoke("mail", "explain", saved("yes, but only half"))
     assert result.exit_code == 0
@@ -188,7 +190,7 @@ def test_hostile_text_does_not_reach_the_terminal(invoke: Invoke, saved: Any) ->
     assert "\x07" not in result.output
 
 
-def test_it_reads_standard_input_without_settings(tmp_path: Path) -> None:
+def test_standard_input_is_read_without_settings(tmp_path: Path) -> None:
     """A dash means standard input; no settings, Redis or encoding is needed."""
     done = subprocess.run(
         [sys.executable, "-m", "signoff.cli", "mail", "explain", "-", "--json"],

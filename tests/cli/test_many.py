@@ -16,7 +16,9 @@ __all__ = ["on_ledger"]
 
 
 @pytest.mark.usefixtures("settings_file")
-def test_each_is_decided_by_itself(invoke: Invoke, on_ledger: OnLedger) -> None:
+def test_each_of_several_requests_is_decided_separately(
+    invoke: Invoke, on_ledger: OnLedger
+) -> None:
     """Each has a line; one that is already decided does not block the others."""
     _, (first, second, third) = on_ledger(lambda ledger: paused(ledger, siblings=3))
     on_ledger(lambda ledger: Decider(ledger, people()).reject(second.id, MARA, channel="email"))
@@ -45,7 +47,7 @@ def test_for_machines(invoke: Invoke, on_ledger: OnLedger) -> None:
 
 
 @pytest.mark.usefixtures("settings_file")
-def test_values_are_for_one(invoke: Invoke) -> None:
+def test_values_are_refused_for_several_requests(invoke: Invoke) -> None:
     """With several approvals, it is not clear which one the values belong to."""
     result = invoke("approvals", "approve", "ap_1", "ap_2", "--as", "mara", "--value", "days=3")
     assert result.exit_code == 2

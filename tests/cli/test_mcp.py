@@ -42,7 +42,7 @@ def test_a_wait_is_counted_by_the_clock(invoke: Invoke) -> None:
         assert done.stderr.startswith("signoff: --wait: ")
 
 
-def test_a_header_takes_its_secret_from_a_variable() -> None:
+def test_header_reads_its_secret_from_a_variable() -> None:
     """An unset variable is an error, so no header is sent without its secret."""
     found = header_of("Authorization: Bearer ${T}", {"T": "hidden"})
     assert found == ("authorization", "Bearer hidden")
@@ -94,7 +94,7 @@ async def test_without_tokens_only_programs_here_are_served(
         (["--name", "bank", "--url", "localhost:3000/mcp"], "--url"),
     ],
 )
-def test_what_the_gate_cannot_do_is_refused(
+def test_unsupported_gate_option_is_refused(
     invoke: Invoke, settings_file: Path, given: list[str], words: str
 ) -> None:
     """The error names the option."""

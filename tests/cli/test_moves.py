@@ -15,7 +15,7 @@ from signoff.core.base.errors import SignoffError
 __all__ = ["on_ledger", "waiting"]
 
 
-def test_a_claim_is_made_shown_and_released(
+def test_claim_is_made_shown_and_released(
     invoke: Invoke, waiting: Approval, on_ledger: OnLedger
 ) -> None:
     """Others are refused by name; an administrator may release it, and then the other decides."""
@@ -32,7 +32,7 @@ def test_a_claim_is_made_shown_and_released(
     assert [one.by.endswith("(cli)") for one in history if one.what == "released"] == [True]
 
 
-def test_a_question_and_its_answer_stand_on_the_card(invoke: Invoke, waiting: Approval) -> None:
+def test_question_and_answer_appear_on_the_card(invoke: Invoke, waiting: Approval) -> None:
     """The requester's text is the answer; other people's texts are comments."""
     done = invoke("approvals", "ask", waiting.id, "Which team?", "--as", "mara")
     assert "Riley Voss is asked" in done.output
@@ -70,7 +70,7 @@ def test_only_the_requester_withdraws_under_a_name(
     assert (after.state, after.decision.by) == (State.WITHDRAWN, "riley")
 
 
-def test_a_place_is_given_away_and_those_awaited_reminded(
+def test_request_is_delegated_and_approvers_are_reminded(
     invoke: Invoke, waiting: Approval, on_ledger: OnLedger
 ) -> None:
     """By its holder or the operator, with a reason; a second reminder has to wait."""
@@ -86,7 +86,7 @@ def test_a_place_is_given_away_and_those_awaited_reminded(
     assert on_ledger(lambda ledger: ledger.approval(waiting.id)).approvers == {"mara", "cleo"}
 
 
-def test_a_place_that_takes_a_second_factor_goes_at_the_terminal_alone(
+def test_operator_can_delegate_a_second_factor_seat_only_at_the_terminal(
     invoke: Invoke, waiting: Approval, on_ledger: OnLedger
 ) -> None:
     """In the name of another person, a terminal is an account like any other."""

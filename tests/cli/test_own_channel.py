@@ -161,7 +161,7 @@ async def test_from_the_card_to_the_outcome(
     assert "amount: 2500" in card
 
 
-async def test_what_is_unclear_is_asked_about_below_the_card(firm: Firm) -> None:
+async def test_unclear_answer_gets_an_example_in_the_thread(firm: Firm) -> None:
     """An unclear answer decides nothing, and the thread has an example."""
     approval = await firm.open()
     await firm.say(f"{approval.id} banana")
@@ -171,7 +171,7 @@ async def test_what_is_unclear_is_asked_about_below_the_card(firm: Firm) -> None
     assert "approve" in notice["message"]
 
 
-async def test_who_is_not_asked_decides_nothing(firm: Firm) -> None:
+async def test_unasked_and_unknown_people_cannot_decide(firm: Firm) -> None:
     """Other people, a stranger and a forged command get a message, and nothing is decided."""
     approval = await firm.open()
     forged = await firm.say(f"{approval.id} approve", token="guessed")
@@ -194,7 +194,7 @@ async def test_an_agents_text_is_literal(firm: Firm) -> None:
     assert not re.search(r"^(?!    ).*(@all|evil|@here)", text, re.MULTILINE)
 
 
-async def test_whom_it_does_not_reach_is_asked_by_mail(firm: Firm) -> None:
+async def test_card_refused_by_the_channel_is_sent_by_mail(firm: Firm) -> None:
     """A card that the channel refuses goes to the same person by mail."""
     firm.town.users.clear()
     approval = await firm.open()
@@ -206,7 +206,9 @@ async def test_whom_it_does_not_reach_is_asked_by_mail(firm: Firm) -> None:
     ]
 
 
-async def test_the_doctor_finds_it(firm: Firm, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_doctor_reports_whether_the_channel_can_be_built(
+    firm: Firm, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`signoff doctor` reports whether a channel can be built, or why not."""
     (good,) = own_channels(firm.parts.settings)
     assert (good.level, good.text) == (
@@ -230,7 +232,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_channel_that_cannot_be_made_is_an_error_of_the_settings(
+def test_invalid_channel_is_a_settings_error(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error has the table, the problem and a suggestion."""
@@ -288,7 +290,7 @@ def test_channels_and_addresses_fit_together(case: str, tmp_path: Path) -> None:
     assert any(key == one and said in words for one, words in found), found
 
 
-def test_the_page_has_the_example_as_it_is() -> None:
+def test_documentation_shows_the_tested_example() -> None:
     """docs/how-to/add-a-channel.md shows the tested file, which is short."""
     code = FILE.read_text(encoding="utf-8")
     assert f"```python\n{code}```" in PAGE.read_text(encoding="utf-8")

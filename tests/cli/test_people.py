@@ -48,7 +48,7 @@ def run(tmp_path: Path, redis_url: str, prefix: str) -> Callable[..., str]:
     return call
 
 
-def test_enrolling_shows_a_secret_once(run: Callable[..., str]) -> None:
+def test_enrollment_shows_a_secret_once(run: Callable[..., str]) -> None:
     """It is shown as a QR code and as a URL; the list shows it, and a second time is refused."""
     shown = run("people", "enroll", "Mara@Example.com")
     (uri,) = [line for line in shown.splitlines() if line.startswith("otpauth://")]
@@ -84,9 +84,7 @@ def test_secrets_are_sealed_with_a_new_key(run: Callable[..., str], tmp_path: Pa
     assert json.loads(run("people", "reseal", "--json")) == {"resealed": [], "lost": []}
 
 
-def test_without_a_page_there_is_nothing_to_enroll_for(
-    tmp_path: Path, redis_url: str, prefix: str
-) -> None:
+def test_enrollment_without_a_page_is_refused(tmp_path: Path, redis_url: str, prefix: str) -> None:
     """The message names the settings."""
     file = tmp_path / "signoff.toml"
     text = SETTINGS.format(url=redis_url, prefix=prefix)
@@ -97,7 +95,7 @@ def test_without_a_page_there_is_nothing_to_enroll_for(
     assert "[inbox]" in result.output
 
 
-async def test_the_doctor_says_who_cannot_take_a_second_step(
+async def test_doctor_names_approvers_without_a_second_factor(
     tmp_path: Path, redis_url: str, prefix: str
 ) -> None:
     """The doctor names such approvers of the policy and of the default."""

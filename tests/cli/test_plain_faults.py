@@ -70,7 +70,7 @@ def faults(model: type[BaseModel], name: str, value: object) -> list[Fault]:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.__name__))
-def test_no_setting_is_refused_in_the_words_of_python(model: type[BaseModel]) -> None:
+def test_invalid_setting_is_not_reported_in_python_terms(model: type[BaseModel]) -> None:
     """This holds for any invalid value."""
     for name, value in itertools.product(model.model_fields, BAD):
         for fault in faults(model, name, value):
@@ -92,7 +92,7 @@ def test_every_pattern_is_explained() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.__name__))
-def test_a_bound_is_said(model: type[BaseModel]) -> None:
+def test_error_for_a_value_below_the_bound_names_the_bound(model: type[BaseModel]) -> None:
     """The error of a value below the bound has the bound."""
     for name, field in model.model_fields.items():
         if any(isinstance(one, Ge | Gt) for one in metadata_of(field)):
@@ -121,7 +121,9 @@ def test_a_bound_is_said(model: type[BaseModel]) -> None:
         ('[channels.chat]\nfactory = "a.b"', "a function like package.module:function, not 'a.b'"),
     ],
 )
-def test_what_people_read(tmp_path: Path, text: str, said: str) -> None:
+def test_error_has_the_setting_the_bound_and_the_value(
+    tmp_path: Path, text: str, said: str
+) -> None:
     """The message has the setting, the bound and the value."""
     file = tmp_path / "signoff.toml"
     file.write_text(text)

@@ -142,14 +142,16 @@ def test_explain_as_json(invoke: Invoke) -> None:
         (["--zone", "Europe/Berln"], "Europe/Berlin"),
     ],
 )
-def test_what_cannot_be_read_is_named(invoke: Invoke, arguments: list[str], named: str) -> None:
+def test_unreadable_option_is_named_with_its_form(
+    invoke: Invoke, arguments: list[str], named: str
+) -> None:
     """The error names the option and its form."""
     done = invoke(*CALL, *arguments)
     assert done.exit_code == 2
     assert named in " ".join(done.output.replace("│", " ").split())
 
 
-def test_cases_that_hold(invoke: Invoke) -> None:
+def test_cases_beside_the_settings_are_used_by_default(invoke: Invoke) -> None:
     """Without a name, the file beside the settings is used."""
     cases()
     done = invoke("policy", "test")
@@ -185,7 +187,9 @@ def test_levels_of_a_policy(invoke: Invoke, settings_file: Path) -> None:
     ]
 
 
-def test_explain_with_what_people_have_set(invoke: Invoke, settings_file: Path) -> None:
+def test_live_explain_uses_absences_and_excludes_owners(
+    invoke: Invoke, settings_file: Path
+) -> None:
     """With --live, absences count; owners never decide."""
     text = settings_file.read_text(encoding="utf-8")
     settings_file.write_text(text.replace("[redis]", 'owners = { finance = "cleo" }\n[redis]'))
@@ -203,14 +207,14 @@ def test_explain_with_what_people_have_set(invoke: Invoke, settings_file: Path) 
 
 
 @pytest.mark.parametrize("folder", [EXAMPLES, EXAMPLES / "escalation"])
-def test_the_cases_of_the_examples_hold(invoke: Invoke, folder: Path) -> None:
+def test_example_settings_cases_pass(invoke: Invoke, folder: Path) -> None:
     """The cases beside the example settings pass."""
     done = invoke("--config", str(folder / "signoff.toml"), "policy", "test")
     assert done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize("name", ["pagerduty", "servicenow", "github", "quiet_hours", "payments"])
-def test_policies_in_the_words_of_others_hold(invoke: Invoke, name: str) -> None:
+def test_policies_of_other_systems_pass_their_cases(invoke: Invoke, name: str) -> None:
     """Rules of other systems can be written without warnings, and their cases pass."""
     folder = EXAMPLES / "policies"
     config = ("--config", str(folder / f"{name}.toml"))
@@ -273,7 +277,7 @@ def test_answers_in_cases(invoke: Invoke, by: str, says: str, expect: str, failu
         ("21:30:00+01:00", "21:30:00Z", "expected Fri 2026-11-20 22:30, is Fri 2026-11-20 21:30"),
     ],
 )
-def test_a_case_that_fails_says_what_is_otherwise(
+def test_failing_case_shows_expected_and_actual_values(
     invoke: Invoke, without: str, instead: str, failure: str
 ) -> None:
     """The output has the expected and the actual value with the line; the exit code is 1."""
@@ -311,7 +315,7 @@ def test_a_case_that_cannot_be_run_is_named(
     assert fault in done.stderr
 
 
-def test_two_cases_of_one_name_and_a_file_that_is_not_there(invoke: Invoke) -> None:
+def test_duplicate_case_names_and_missing_file_are_errors(invoke: Invoke) -> None:
     """Case names identify results; a missing file is named."""
     cases(CASES[CASES.index("[[cases]]") :])
     done = invoke("policy", "test")
@@ -346,7 +350,7 @@ def wait(redis_url: str, prefix: str) -> str:
     return asyncio.run(work())
 
 
-def test_diff_says_what_would_be_otherwise(
+def test_diff_compares_each_field_and_sets_the_exit_code(
     invoke: Invoke, settings_file: Path, redis_url: str, prefix: str
 ) -> None:
     """Each field is compared; the exit code is 1 with a difference and 0 without."""
@@ -438,7 +442,7 @@ ask = ["mara"]
         ("scan", "2026-11-20 06:00", "now.hour is 6"),
     ],
 )
-def test_explain_what_is_allowed_or_denied(
+def test_explain_shows_allowed_and_denied_calls(
     invoke: Invoke, settings_file: Path, tool: str, at: str, said: str
 ) -> None:
     """Nobody is asked, and the policy's clock is used."""
@@ -448,7 +452,9 @@ def test_explain_what_is_allowed_or_denied(
     assert said in " ".join(done.stdout.split())
 
 
-def test_explain_says_that_other_calls_are_held(invoke: Invoke, settings_file: Path) -> None:
+def test_explain_reports_held_calls_only_if_the_policy_holds_them(
+    invoke: Invoke, settings_file: Path
+) -> None:
     """It says so only if the matching policy does."""
     assert "holds:" not in invoke(*CALL).stdout
     written = settings_file.read_text()
@@ -501,7 +507,7 @@ ask = ["requester.manager"]
 """
 
 
-def test_explain_shows_who_approves_how_much(invoke: Invoke, settings_file: Path) -> None:
+def test_explain_shows_approvers_for_each_amount(invoke: Invoke, settings_file: Path) -> None:
     """One row for each amount; above all limits the default is asked."""
     settings_file.write_text(settings_file.read_text() + LIMITS)
     call = ("policy", "explain", "--tool", "trip", "--user", "nora")

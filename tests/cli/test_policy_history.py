@@ -15,7 +15,7 @@ from signoff.cli.config.settings import load_settings
 __all__ = ["on_ledger"]
 
 
-def test_versions_are_listed_with_what_changed(
+def test_policy_versions_are_listed_with_their_changes(
     invoke: Invoke, on_ledger: OnLedger, settings_file: Path
 ) -> None:
     """Each load with a change has lines, here and in the audit; other loads have none."""

@@ -108,7 +108,7 @@ async def health(kind: str, file: Path) -> int:
         ("worker", signal.SIGTERM),
     ],
 )
-async def test_a_consumer_says_that_it_is_ready_and_stops_when_told_to(
+async def test_consumer_reports_ready_and_stops_on_a_signal(
     kind: str, number: signal.Signals, file: Path, supervisor: Supervisor
 ) -> None:
     """Every line is an event, the exit code is 0, and the heartbeat was seen."""
@@ -125,7 +125,7 @@ async def test_a_consumer_says_that_it_is_ready_and_stops_when_told_to(
     assert events[-1] == "stopped"
 
 
-async def test_the_gateway_serves_and_stops_when_told_to(
+async def test_gateway_serves_and_stops_on_a_signal(
     file: Path, supervisor: Supervisor, parts: Parts
 ) -> None:
     """It answers HTTP and SMTP on the printed ports, and stops on a signal."""
@@ -155,7 +155,7 @@ async def test_the_gateway_serves_and_stops_when_told_to(
     "kind",
     ["channels", *(pytest.param(one, marks=pytest.mark.soak) for one in ("gateway", "worker"))],
 )
-async def test_without_redis_a_process_ends_with_one_line(
+async def test_process_without_redis_exits_with_one_line(
     kind: str, file: Path, supervisor: Supervisor
 ) -> None:
     """Exit code 1, the problem and a hint; the service manager restarts it."""
@@ -189,7 +189,7 @@ async def test_with_faulty_settings_a_process_does_not_start(
         pytest.param("SIGNOFF_EMAIL__INBOUND__PORT", marks=pytest.mark.soak),
     ],
 )
-async def test_a_gateway_whose_port_is_taken_ends_with_one_line(
+async def test_gateway_with_a_taken_port_exits_with_one_line(
     variable: str, file: Path, mailbox: DevMailbox, supervisor: Supervisor
 ) -> None:
     """The error names the port, for HTTP and for mail."""
@@ -215,7 +215,7 @@ async def test_a_worker_for_agents_that_are_not_there_does_not_start(
 
 
 @pytest.mark.soak
-async def test_a_run_goes_the_whole_way_through_the_processes(
+async def test_run_passes_through_separate_processes(
     file: Path, supervisor: Supervisor, parts: Parts, mailbox: DevMailbox, tmp_path: Path
 ) -> None:
     """Agent, pause, mail, reply and resume each run in a separate process."""
@@ -242,7 +242,7 @@ async def test_a_run_goes_the_whole_way_through_the_processes(
     assert history.count(What.STARTED) == history.count(What.FINISHED) == 1
 
 
-async def test_up_runs_everything_and_leaves_nothing_behind(tmp_path: Path) -> None:
+async def test_up_starts_and_stops_everything(tmp_path: Path) -> None:
     """Without settings it starts Redis and a mailbox, and one signal stops everything."""
     settings = tmp_path / "signoff.toml"
     _write(settings, UP)
@@ -269,7 +269,7 @@ async def test_up_runs_everything_and_leaves_nothing_behind(tmp_path: Path) -> N
 
 
 @pytest.mark.soak
-def test_an_up_that_fails_ends_in_one_message(tmp_path: Path) -> None:
+def test_failed_up_prints_one_message(tmp_path: Path) -> None:
     """The failed process prints the reason, `up` names it, and no more output follows."""
     (tmp_path / "agents").mkdir()
     done = subprocess.run(
@@ -288,7 +288,7 @@ def test_an_up_that_fails_ends_in_one_message(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-async def test_up_runs_once_in_a_folder_and_leaves_nothing_behind_when_it_is_killed(
+async def test_up_runs_once_per_folder_and_a_kill_ends_its_processes(
     file: Path, supervisor: Supervisor
 ) -> None:
     """A second one would break the first one's Redis; `kill -9` also ends its processes."""
@@ -320,7 +320,7 @@ async def test_up_stops_everything_when_a_process_dies(tmp_path: Path) -> None:
         assert not left
 
 
-def test_a_broker_that_is_away_is_told_without_its_password() -> None:
+def test_unavailable_broker_error_hides_the_password() -> None:
     """After the last attempt, one sentence is printed."""
     with pytest.raises(BrokerUnavailable, match="cannot be reached") as caught:
         require_broker(make_celery(f"amqp://me:hunter2@127.0.0.1:{free_port()}//"), tries=1)

@@ -77,7 +77,7 @@ def test_the_list_names_sender_and_problem_and_no_token(invoke: Invoke, mail: st
     assert one["subject"].isascii()
 
 
-def test_one_mail_is_shown_with_its_header(invoke: Invoke, mail: str) -> None:
+def test_quarantined_mail_is_shown_with_its_header(invoke: Invoke, mail: str) -> None:
     """Its text is only shown with --raw."""
     for arguments in ((), ("--json",)):
         done = invoke("mail", "quarantine", "show", mail[:10], *arguments)
@@ -88,7 +88,7 @@ def test_one_mail_is_shown_with_its_header(invoke: Invoke, mail: str) -> None:
     assert invoke("mail", "quarantine", "show", mail, "--raw").stdout_bytes == RAW
 
 
-def test_retry_puts_it_before_the_intake(
+def test_retry_returns_the_mail_to_the_intake(
     invoke: Invoke, mail: str, on_ledger: Callable[..., Any]
 ) -> None:
     """The mail is unchanged, and leaves the quarantine."""
@@ -102,7 +102,7 @@ def test_retry_puts_it_before_the_intake(
     assert "No mail" in invoke("mail", "quarantine", "list").output
 
 
-def test_drop_deletes_it(invoke: Invoke, mail: str) -> None:
+def test_drop_deletes_the_mail_and_needs_a_reason(invoke: Invoke, mail: str) -> None:
     """It needs a reason; a missing mail is an error that says so."""
     assert invoke("mail", "quarantine", "drop", mail).exit_code != 0
     done = invoke("mail", "quarantine", "drop", mail, "--reason", "a bomb", "--json")

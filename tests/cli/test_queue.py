@@ -64,7 +64,9 @@ def test_a_queue_is_listed_and_shown(invoke: Invoke, queued: Approval) -> None:
         ] == [queued.id]
 
 
-def test_what_is_decided_waits_no_more(invoke: Invoke, queued: Approval) -> None:
+def test_queue_without_pending_requests_is_listed_as_empty(
+    invoke: Invoke, queued: Approval
+) -> None:
     """The queue is still listed as empty, and the people are not."""
     assert invoke("approvals", "approve", queued.id, "--as", "cleo").exit_code == 0
     rows = json.loads(invoke("queue", "list", "--json").output)
@@ -72,9 +74,7 @@ def test_what_is_decided_waits_no_more(invoke: Invoke, queued: Approval) -> None
     assert json.loads(invoke("queue", "show", "finance", "--json").output) == []
 
 
-def test_the_figures_say_how_long_it_took_and_what_came_of_it(
-    invoke: Invoke, queued: Approval
-) -> None:
+def test_metrics_show_durations_and_outcomes(invoke: Invoke, queued: Approval) -> None:
     """By queue, and by tool and week; before any request has ended it says so."""
     assert "Nothing has ended" in invoke("queue", "figures").output
     assert invoke("approvals", "approve", queued.id, "--as", "cleo").exit_code == 0
@@ -97,7 +97,7 @@ def test_an_unknown_name_is_refused(invoke: Invoke, queued: Approval) -> None:
         assert "Queues: finance" in result.stderr
 
 
-def test_watching_looks_until_it_is_interrupted(
+def test_watch_prints_json_until_interrupted(
     invoke: Invoke, queued: Approval, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each look prints one line of JSON; Ctrl-C ends it."""
@@ -114,7 +114,7 @@ def test_watching_looks_until_it_is_interrupted(
     assert [[one["id"] for one in line] for line in lines] == [[queued.id], [queued.id]]
 
 
-def test_the_index_is_made_anew(
+def test_queue_index_can_be_rebuilt(
     on_ledger: Callable[[Callable[[Ledger], Awaitable[object]]], object], queued: Approval
 ) -> None:
     """Missing entries return, and wrong ones are removed."""

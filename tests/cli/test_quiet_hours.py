@@ -37,7 +37,7 @@ def night(settings_file: Path) -> None:
 
 
 @pytest.mark.usefixtures("night")
-def test_what_a_card_waits_for_is_shown(invoke: Invoke, on_ledger: OnLedger) -> None:
+def test_lists_show_why_a_card_waits(invoke: Invoke, on_ledger: OnLedger) -> None:
     """The approval and the lists show it; nobody else's card waits."""
     approval = on_ledger(_asked)
     assert isinstance(approval, Approval)
@@ -49,7 +49,7 @@ def test_what_a_card_waits_for_is_shown(invoke: Invoke, on_ledger: OnLedger) -> 
     assert morning in invoke("queue", "list").output
 
 
-def test_the_simulator_says_what_waits(invoke: Invoke) -> None:
+def test_policy_explain_shows_waiting_cards(invoke: Invoke) -> None:
     """`policy explain` shows it beside the card."""
     shown = invoke(
         *("--config", str(EXAMPLES / "quiet_hours.toml"), "policy", "explain", "--tool", "refund"),
@@ -76,7 +76,7 @@ URGENT = (
         (INBOX + URGENT, "urgent, so each is sent at once and on its own"),
     ],
 )
-def test_the_simulator_says_when_cards_are_bundled(
+def test_policy_explain_shows_bundled_cards(
     invoke: Invoke, settings_file: Path, more: str, words: str
 ) -> None:
     """It depends on the number of other cards, the settings and the policy."""
@@ -96,7 +96,7 @@ def test_the_simulator_says_when_cards_are_bundled(
         ("quiet_hours = false", "quiet_hours = true", True),
     ],
 )
-def test_people_override_what_holds_for_all(
+def test_personal_delivery_settings_override_the_general_ones(
     tmp_path: Path, *, delivery: str, own: str, quiet: bool | None
 ) -> None:
     """A person's own value counts, and otherwise [delivery]."""

@@ -55,7 +55,7 @@ def test_a_receipt_is_shown_and_verified(
     assert (refused.exit_code, "its by is not what was signed" in refused.stderr) == (1, True)
 
 
-def test_what_is_not_decided_has_no_receipt(invoke: Invoke, waiting: Approval) -> None:
+def test_pending_request_has_no_receipt(invoke: Invoke, waiting: Approval) -> None:
     """The message says so."""
     refused = invoke("receipt", "show", waiting.id)
     assert (refused.exit_code, "without a receipt" in refused.stderr) == (1, True)
@@ -82,7 +82,7 @@ def test_the_program_of_the_documentation_verifies_a_receipt(
         jwt.PyJWS().decode(f"{receipt[:-4]}AAAA", jwt.PyJWK(key), algorithms=["EdDSA"])
 
 
-def test_the_keys_are_made_once_and_only_for_this_user(
+def test_keys_are_created_once_and_only_for_this_user(
     invoke: Invoke, approved: Approval, settings_file: Path
 ) -> None:
     """The private key is in a folder that workers do not need; a rotation keeps the old key."""
@@ -99,7 +99,7 @@ def test_the_keys_are_made_once_and_only_for_this_user(
     assert "is valid" in invoke("receipt", "verify", approved.id).stdout
 
 
-def test_keys_may_come_from_the_settings(
+def test_keys_can_come_from_the_settings(
     invoke: Invoke, waiting: Approval, settings_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The output of `new-key` is accepted; an invalid key gets a plain error."""

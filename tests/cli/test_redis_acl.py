@@ -12,7 +12,7 @@ from services import plain_redis
 from signoff.broker.server.acl import ROLES
 
 
-def test_the_written_urls_are_those_of_the_written_users(
+def test_each_written_url_works_with_its_user(
     settings_file: Path, invoke: Invoke, tmp_path: Path
 ) -> None:
     """A server with the file accepts each URL; existing files do not change."""
@@ -52,7 +52,7 @@ def test_the_users_of_containers_can_read_the_files(
     assert out.stat().st_mode & 0o777 == 0o700
 
 
-def test_without_a_folder_it_prints_the_file(settings_file: Path, invoke: Invoke) -> None:
+def test_command_without_a_folder_prints_the_file(settings_file: Path, invoke: Invoke) -> None:
     """It has a user for each role, with the prefix of the settings, and none without a password."""
     printed = invoke("--config", str(settings_file), "redis", "acl").stdout
     assert printed.startswith("user default off")

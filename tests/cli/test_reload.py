@@ -78,7 +78,7 @@ async def parts(file: File) -> AsyncIterator[Parts]:
     await made.ledger.close()
 
 
-async def test_a_worker_holds_calls_by_the_new_policies(
+async def test_reloaded_policies_apply_to_the_worker_guard(
     file: File, parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its guard knows the policies of the settings, and the new ones after a reload."""
@@ -101,7 +101,7 @@ async def test_a_worker_holds_calls_by_the_new_policies(
         await close()
 
 
-async def test_everybody_sees_all_of_the_new_people_at_once(file: File, parts: Parts) -> None:
+async def test_reload_updates_people_for_all_holders_or_none(file: File, parts: Parts) -> None:
     """Every holder of the directory gets the change with the absences; otherwise nobody does."""
     seen: list[Settings] = []
     reloader = Reloader(parts.settings, "channels", renewing(parts), seen.append)
@@ -137,7 +137,7 @@ async def test_metrics_have_the_queues_of_a_reload(file: File, parts: Parts) -> 
         assert 'queue="claims"' in (await client.get("/metrics")).text
 
 
-async def test_who_has_left_is_noticed_after_a_reload(file: File, parts: Parts) -> None:
+async def test_departure_is_noticed_after_a_reload(file: File, parts: Parts) -> None:
     """The process uses the people of its last reload, as if it had just started."""
     file.write(PERSON.format("tom"))
     reloader = Reloader(parts.settings, "channels", renewing(parts))
@@ -161,7 +161,7 @@ async def test_who_has_left_is_noticed_after_a_reload(file: File, parts: Parts) 
         ('[[schedules]]\nname = "duty"\nics = "gone.ics"\n', "gone.ics"),
     ],
 )
-async def test_a_bad_file_leaves_everything_as_it_was(
+async def test_invalid_file_changes_nothing_until_corrected(
     file: File, parts: Parts, wrong: str, why: str
 ) -> None:
     """Its correct entries do not count either, the error is logged, and a correct file ends it."""
@@ -244,7 +244,7 @@ async def test_processes_read_again_on_a_signal(file: File, parts: Parts) -> Non
         assert all("stay in force" in text for text in told)
 
 
-def test_diff_says_what_would_change(file: File, invoke: Invoke, tmp_path: Path) -> None:
+def test_diff_lists_the_changes_of_a_reload(file: File, invoke: Invoke, tmp_path: Path) -> None:
     """Each entry, those that need a restart, and no output if nothing changes."""
     file.write(PERSON.format("tom"), POLICY.format("all", "tom"))
     other = tmp_path / "other.toml"
@@ -264,7 +264,7 @@ def test_diff_says_what_would_change(file: File, invoke: Invoke, tmp_path: Path)
     assert (same.exit_code, "0 pending" in same.stdout) == (0, True)
 
 
-def test_a_command_that_runs_on_keeps_the_last_good_settings(file: File) -> None:
+def test_running_command_keeps_the_last_valid_settings(file: File) -> None:
     """A changed file is reloaded; while it has errors, nothing changes."""
     current = CurrentSettings(load_settings(file.path))
     assert current.read().queues == ()

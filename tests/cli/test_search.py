@@ -34,7 +34,7 @@ __all__ = ["on_ledger", "waiting"]
         ("--due day", [1, 0]),
     ],
 )
-def test_what_is_wanted_is_listed(
+def test_filters_list_the_matching_requests(
     invoke: Invoke, waiting: Approval, on_ledger: OnLedger, words: str, places: list[int]
 ) -> None:
     """The filters match the inbox page and the API; the end of a claim is due first."""

@@ -48,7 +48,7 @@ def test_a_file_gives_the_value(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         ("x" * 70_000, "more than"),
     ],
 )
-def test_a_file_that_gives_none_is_an_error(
+def test_secret_file_without_a_secret_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str | bytes | None, why: str
 ) -> None:
     """A missing secret must not look like an unset one."""
@@ -60,7 +60,9 @@ def test_a_file_that_gives_none_is_an_error(
         load_settings()
 
 
-def test_both_at_once_are_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_secret_and_secret_file_together_are_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """It would be unclear which one is meant."""
     (tmp_path / "key").write_text(GOOD)
     monkeypatch.setenv(KEY, GOOD)

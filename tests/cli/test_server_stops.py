@@ -17,7 +17,7 @@ from signoff.cli.composition.http import Protocol, Server
 from signoff.cli.composition.supervisor import Supervisor
 
 
-async def test_a_stream_that_begins_while_it_stops_is_ended() -> None:
+async def test_stream_started_during_shutdown_is_closed() -> None:
     """A request that starts its stream during the stop gets it closed too."""
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     under_way, stops, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -47,7 +47,7 @@ async def test_a_stream_that_begins_while_it_stops_is_ended() -> None:
     assert answer.endswith(b"ended")
 
 
-async def test_a_gateway_that_is_told_to_stop_while_it_starts_does_not_serve(
+async def test_gateway_stopped_during_startup_does_not_serve(
     settings_file: Path, redis_url: str
 ) -> None:
     """The signal arrives while the gateway waits for Redis, and counts when Redis answers."""

@@ -78,7 +78,7 @@ async def paused(office: Office) -> Run:
     return run
 
 
-def test_a_run_that_the_last_release_has_paused_goes_on(older: Path) -> None:
+def test_run_paused_by_the_last_release_resumes(older: Path) -> None:
     """Its session file stays in use, and the log says so and what to do."""
     run, kind, _ = asyncio.run(worked(paused))
     assert kind is PatientSqliteSessionService
@@ -91,7 +91,7 @@ def test_a_run_that_the_last_release_has_paused_goes_on(older: Path) -> None:
     assert "signoff sessions move" in line["problem"]
 
 
-def test_a_run_goes_on_in_redis_after_its_session_was_moved(older: Path, invoke: Invoke) -> None:
+def test_run_resumes_in_redis_after_its_session_is_moved(older: Path, invoke: Invoke) -> None:
     """It has all its events; the file is renamed, and nothing else has to be done."""
     run, *_ = asyncio.run(worked(paused))
     moved = older.with_name("sessions.db.moved")
@@ -137,9 +137,7 @@ def test_all_that_a_file_has_is_moved(older: Path, invoke: Invoke, on_ledger: On
     }
 
 
-def test_nothing_is_moved_while_somebody_uses_it(
-    older: Path, invoke: Invoke, on_ledger: OnLedger
-) -> None:
+def test_session_in_use_is_not_moved(older: Path, invoke: Invoke, on_ledger: OnLedger) -> None:
     """A running worker would continue in the file."""
     on_ledger(lambda ledger: beat(ledger, "worker", "host/17"))
     assert "Stop all workers" in invoke("sessions", "move").output

@@ -52,7 +52,7 @@ def test_arguments_win_over_environment_over_file_over_defaults(
     assert direct.gateway.port == 8080
 
 
-def test_a_secret_comes_from_the_environment_and_stays_one(
+def test_secret_from_the_environment_stays_hidden_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A numeric password stays text, and its repr is hidden."""
@@ -106,12 +106,12 @@ def test_relative_paths_start_at_the_settings_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["sqlite:////var/s.db", "sqlite:///:memory:", "postgresql+x://h/d"])
-def test_other_session_urls_are_left_as_they_are(tmp_path: Path, url: str) -> None:
+def test_other_session_urls_are_unchanged(tmp_path: Path, url: str) -> None:
     """ADK's own syntax is passed on."""
     assert load_settings(write(tmp_path, f'[sessions]\nurl = "{url}"')).sessions_url == url
 
 
-def test_every_fault_is_told_at_once_with_file_line_key_and_remedy(tmp_path: Path) -> None:
+def test_all_settings_errors_have_file_line_key_and_suggestion(tmp_path: Path) -> None:
     """The message is enough to repair the whole file."""
     file = write(
         tmp_path,
@@ -175,7 +175,7 @@ def test_a_secret_is_not_quoted_in_a_fault(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("content", [b"[redis\n", b"a = b", b"\xff\xfe"])
-def test_a_file_that_is_not_toml_is_told_by_name(tmp_path: Path, content: bytes) -> None:
+def test_invalid_toml_error_names_the_file(tmp_path: Path, content: bytes) -> None:
     """The parser's error has the file's name."""
     (tmp_path / "signoff.toml").write_bytes(content)
     assert faults()[""].source == str(tmp_path / "signoff.toml")
@@ -212,9 +212,7 @@ PUBLIC = {
 
 
 @pytest.mark.parametrize("kind", PUBLIC)
-def test_what_is_public_asks_programs_on_this_machine_for_a_token(
-    tmp_path: Path, kind: str
-) -> None:
+def test_public_gateway_requires_a_token_from_local_programs(tmp_path: Path, kind: str) -> None:
     """A local proxy makes foreign requests look like local ones."""
     public = PUBLIC[kind].format(key="k" * 32)
     assert not load_settings(write(tmp_path, public)).local_programs
@@ -232,7 +230,7 @@ def test_what_is_public_asks_programs_on_this_machine_for_a_token(
         ('[gateway]\nlocal = true\n[[gateway.tokens]]\nusers = ["*"]\nsha256 = "{hash}"\n', False),
     ],
 )
-def test_what_is_for_this_machine_alone_asks_for_none_unless_it_is_set(
+def test_local_gateway_requires_no_token_unless_configured(
     tmp_path: Path, text: str, may: bool
 ) -> None:
     """Local use is for development; the tables of tokens end it."""

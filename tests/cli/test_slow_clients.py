@@ -140,7 +140,7 @@ async def is_well(port: int) -> None:
 
 
 @pytest.mark.parametrize("door", DOORS)
-async def test_a_body_that_does_not_come_is_not_waited_for(
+async def test_incomplete_body_is_answered_and_the_connection_closed(
     decider: Decider, tmp_path: Path, door: str
 ) -> None:
     """The client gets an answer in time, and the connection is closed."""
@@ -157,7 +157,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
 
 
 @pytest.mark.parametrize("door", list(DOORS)[::4])
-async def test_who_goes_away_while_sending_leaves_no_trace(
+async def test_client_that_aborts_a_post_is_not_logged(
     decider: Decider, tmp_path: Path, caplog: pytest.LogCaptureFixture, door: str
 ) -> None:
     """Three hundred aborted posts are not errors of the gateway: nothing is logged."""
@@ -195,9 +195,7 @@ async def test_many_slow_forms_are_all_ended(decider: Decider, tmp_path: Path) -
     ],
     ids=["nothing", "half a head", "half a second head", "half a body that nobody reads"],
 )
-async def test_a_request_that_does_not_come_to_its_end_is_hung_up_on(
-    decider: Decider, tmp_path: Path, sent: bytes
-) -> None:
+async def test_slow_request_is_disconnected(decider: Decider, tmp_path: Path, sent: bytes) -> None:
     """An occasional byte does not keep a connection open."""
     app, _ = await application(decider, tmp_path, patience=60)
     async with served(app, patience=0.05) as here:

@@ -23,7 +23,7 @@ def python(*statements: str) -> list[str]:
     return [sys.executable, "-c", "; ".join(statements)]
 
 
-async def test_children_start_say_that_they_are_ready_and_stop() -> None:
+async def test_children_start_report_ready_and_stop() -> None:
     """The ready event is found in the output, with its fields."""
     heard: list[tuple[str, str]] = []
     async with Supervisor(echo=lambda name, line: heard.append((name, line))) as supervisor:
@@ -50,7 +50,7 @@ async def test_the_environment_and_folder_are_added_to(tmp_path: Path) -> None:
     assert list(child.tail) == [f"yes {tmp_path} True"]
 
 
-async def test_a_child_that_dies_is_told_with_its_last_lines() -> None:
+async def test_crashed_child_is_reported_with_its_last_lines() -> None:
     """The supervisor has its name, exit code and output; the other children are stopped."""
     async with Supervisor() as supervisor:
         other = await supervisor.start("one", python(READY, WAIT))
@@ -62,7 +62,7 @@ async def test_a_child_that_dies_is_told_with_its_last_lines() -> None:
     assert other.code == -signal.SIGTERM
 
 
-async def test_a_child_that_dies_before_it_is_ready_ends_the_wait() -> None:
+async def test_child_that_dies_before_ready_ends_the_wait() -> None:
     """The wait does not last a minute for a dead process."""
     async with Supervisor() as supervisor:
         await supervisor.start("one", python("import os", "os.kill(os.getpid(), 9)"))
@@ -70,7 +70,7 @@ async def test_a_child_that_dies_before_it_is_ready_ends_the_wait() -> None:
             await supervisor.ready(within=300)
 
 
-async def test_a_child_that_never_gets_ready_is_told() -> None:
+async def test_child_that_never_gets_ready_is_reported() -> None:
     """The message has its name and its last lines."""
     async with Supervisor() as supervisor:
         await supervisor.start("one", python("print('thinking', flush=True)", WAIT))
@@ -102,7 +102,7 @@ async def test_a_child_that_does_not_stop_is_killed() -> None:
     await until_gone(grandchild)
 
 
-async def test_one_child_can_be_stopped_alone() -> None:
+async def test_single_child_can_be_stopped_and_restarted() -> None:
     """It can be started again under the same name."""
     async with Supervisor() as supervisor:
         first = await supervisor.start("one", python(READY, WAIT))

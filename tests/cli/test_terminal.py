@@ -75,7 +75,7 @@ def test_a_terminal_without_utf_8_shows_escapes(
     assert raw.getvalue().endswith(b" \\u2026 \\U0001f642\n")
 
 
-def test_commands_write_through_one_module_alone() -> None:
+def test_commands_write_only_through_one_module() -> None:
     """Commands do not write to the terminal directly."""
     found = []
     for file in CLI.rglob("*.py"):
@@ -99,7 +99,7 @@ def test_commands_write_through_one_module_alone() -> None:
 
 
 @given(st.text())
-def test_what_is_said_only_prints(text: str) -> None:
+def test_say_and_rich_consoles_escape_control_characters(text: str) -> None:
     """This holds for `say`, and for a rich console in a table or beside styles."""
     out = io.StringIO()
     console = make_console(file=out, width=40, force_terminal=False)
@@ -122,7 +122,7 @@ def test_styles_of_our_own_stay() -> None:
 
 
 @given(st.dictionaries(st.text(), st.text()))
-def test_json_stays_what_it_is(value: dict[str, str]) -> None:
+def test_json_keeps_the_original_text(value: dict[str, str]) -> None:
     """A program reads the original text; a terminal only prints it."""
     capture = pytest.MonkeyPatch()
     written: list[str] = []
@@ -136,7 +136,7 @@ def test_json_stays_what_it_is(value: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_an_export_is_exact_unless_a_terminal_gets_it(
+def test_export_is_exact_in_a_file_and_escaped_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, terminal: bool
 ) -> None:
     """Hashed lines go into a file byte by byte; a terminal shows equivalent JSON."""
@@ -215,7 +215,7 @@ def evil(settings_file: Path, on_ledger: OnLedger) -> Approval:
     ],
 )
 @pytest.mark.parametrize("as_json", [False, True])
-def test_no_command_lets_it_through(
+def test_commands_print_harmful_text_without_effect(
     invoke: Invoke, evil: Approval, command: tuple[str, ...], as_json: bool
 ) -> None:
     """Harmful text of a model, a requester or a mail is printed without effect."""
@@ -225,13 +225,13 @@ def test_no_command_lets_it_through(
     assert does_nothing(result.output)
 
 
-def test_a_run_shows_what_was_asked_as_it_is(invoke: Invoke, evil: Approval) -> None:
+def test_run_shows_unprintable_characters_as_escapes(invoke: Invoke, evil: Approval) -> None:
     """No character is lost: unprintable ones appear as escapes."""
     shown = "".join(invoke("runs", "show", evil.origin.run).output.split())
     assert shown.count("".join(ESCAPED.split())) >= 3
 
 
-def test_letters_that_look_like_others_are_marked(
+def test_lookalike_letters_are_marked(
     invoke: Invoke, settings_file: Path, on_ledger: OnLedger
 ) -> None:
     """The card on the terminal has the reason, and the list has the mark."""
@@ -261,7 +261,7 @@ def test_all_of_a_long_call_is_shown(
     assert told["call"]["args"]["memo"] == text
 
 
-def test_a_list_waits_on_whom_an_answer_is_taken_from(
+def test_list_shows_only_current_approvers_after_an_escalation(
     invoke: Invoke, settings_file: Path, on_ledger: OnLedger
 ) -> None:
     """After an escalation, the list no longer has the people of the first level.
@@ -305,7 +305,7 @@ def test_a_refusal_at_the_terminal_is_audited(
 
 
 @pytest.mark.parametrize("form", ["console", "json"])
-def test_the_log_does_nothing_to_the_terminal_it_is_read_at(form: Any) -> None:
+def test_log_contains_no_raw_foreign_text(form: Any) -> None:
     """Neither Signoff's events nor those of libraries contain raw foreign text."""
     out = io.StringIO()
     log.configure(LogSettings(level="info", format=form), stream=out)

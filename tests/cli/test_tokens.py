@@ -10,7 +10,9 @@ import pytest
 from cli.conftest import Invoke
 
 
-def test_a_token_is_made_shown_once_listed_and_revoked(invoke: Invoke, settings_file: Path) -> None:
+def test_token_is_created_shown_once_listed_and_revoked(
+    invoke: Invoke, settings_file: Path
+) -> None:
     """Only its creation prints the secret."""
     scopes = ("--scope", "approvals:read", "--scope", "approvals:decide")
     made = invoke("tokens", "create", "--person", "mara@example.com", *scopes, "--expires", "90d")
@@ -40,7 +42,7 @@ def test_a_token_is_made_shown_once_listed_and_revoked(invoke: Invoke, settings_
         (("--person", "mara", "--user", "x", "--scope", "runs:read"), "Make two"),
     ],
 )
-def test_a_token_that_nobody_may_have_is_not_made(
+def test_invalid_token_is_not_created(
     invoke: Invoke, settings_file: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     """The error says what is wrong, and nothing is stored."""

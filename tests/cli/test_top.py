@@ -13,7 +13,7 @@ from pathlib import Path
 from cli.conftest import Invoke
 
 
-def test_it_shows_what_waits_once(invoke: Invoke, settings_file: Path) -> None:
+def test_top_prints_one_snapshot_into_a_pipe(invoke: Invoke, settings_file: Path) -> None:
     """Into a pipe it writes one look: stages, missing processes and rates."""
     assert invoke("run", "finance", "Reimburse me", "--user", "riley").exit_code == 0
     lines = [" ".join(line.split()) for line in invoke("top").stdout.splitlines()]
@@ -28,7 +28,7 @@ def test_it_shows_what_waits_once(invoke: Invoke, settings_file: Path) -> None:
     assert found["lag_seconds"] == 0
 
 
-def test_on_a_terminal_it_looks_until_it_is_interrupted(settings_file: Path) -> None:
+def test_top_refreshes_a_terminal_until_interrupted(settings_file: Path) -> None:
     """It refreshes the screen, shows a queue that is added meanwhile, and restores the screen."""
     leader, follower = pty.openpty()
     process = subprocess.Popen(

@@ -9,7 +9,7 @@ from signoff.core.policies.levels import Seat, Start
 from signoff.core.policies.policy import Terms
 
 
-def test_a_vote_is_one_table() -> None:
+def test_vote_is_one_flat_json_object() -> None:
     """Person, channel and reason are beside the verdict, as before votes held decisions."""
     start = Start(0, 0, (Seat(person="mara"), Seat(person="cleo")), NOON.replace(hour=18))
     cards = tuple(

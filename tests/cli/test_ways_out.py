@@ -61,7 +61,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-def test_a_secret_that_is_missing_is_told_as_people_type_it(name: str, folder: Path) -> None:
+def test_missing_secret_error_suggests_a_shell_command(name: str, folder: Path) -> None:
     """The suggestion is a shell command; commands that do not need the secret still work."""
     text, line = EXPORTS[name]
     faults = [one for one in check(load_settings(write(folder, text))) if one.severity == "error"]
@@ -103,7 +103,9 @@ def test_a_policy_is_called_by_its_name(folder: Path) -> None:
         ("marra", "mara"),
     ],
 )
-def test_who_is_meant_is_suggested(asked: str, suggested: str, folder: Path) -> None:
+def test_unknown_approver_error_suggests_a_known_name(
+    asked: str, suggested: str, folder: Path
+) -> None:
     """People, queues and managers are searched."""
     text = f'{POLICY}ask = ["{asked}"]\n[[queues]]\nname = "finance"\nmembers = ["mara"]\n'
     fault = check(load_settings(write(folder, text)))[0]

@@ -77,7 +77,9 @@ async def person(ledger: Ledger, name: str, **more: Any) -> str:
     return (await create(ledger, by="test", person=name, scopes=ALL, **more))[0]
 
 
-async def test_the_whole_way(ledger: Ledger, holding: Holding) -> None:
+async def test_client_submits_a_run_decides_and_reads_the_audit(
+    ledger: Ledger, holding: Holding
+) -> None:
     """A submitted run is found, a waiting request is decided, and the audit has everything."""
     riley, mara = holding(await person(ledger, "riley")), holding(await person(ledger, "mara"))
     assert (await mara.me()).person == "mara"
@@ -151,7 +153,7 @@ async def test_queues_grants_and_absences(ledger: Ledger, holding: Holding) -> N
         await anext(mara.queue("sales team?"))
 
 
-async def test_a_reason_with_other_ends_of_lines_is_one_line_of_the_audit(
+async def test_reason_with_unicode_line_separators_is_one_audit_line(
     ledger: Ledger, holding: Holding
 ) -> None:
     """A line separator that JSON does not escape does not break an audit line."""
@@ -162,7 +164,7 @@ async def test_a_reason_with_other_ends_of_lines_is_one_line_of_the_audit(
     assert line.entry.why == "no\u2028really\nno"
 
 
-async def test_what_is_refused_is_an_error_with_the_problem(
+async def test_refused_request_raises_an_error_with_the_problem(
     ledger: Ledger, holding: Holding
 ) -> None:
     """The error has the kind, the status and the text of the problem document."""
@@ -176,7 +178,7 @@ async def test_what_is_refused_is_an_error_with_the_problem(
         await anext(holding("wrong").audit())
 
 
-async def test_more_than_a_page_comes_as_one_list(ledger: Ledger, holding: Holding) -> None:
+async def test_paged_results_are_one_list(ledger: Ledger, holding: Holding) -> None:
     """The pages are fetched while they are read."""
     await paused(ledger, siblings=230)
     riley = holding(await person(ledger, "riley"))
@@ -201,7 +203,7 @@ class Lossy(httpx.AsyncHTTPTransport):
         return answer
 
 
-async def test_a_lost_answer_is_asked_for_again_and_done_once(ledger: Ledger, url: str) -> None:
+async def test_retry_after_a_lost_response_submits_once(ledger: Ledger, url: str) -> None:
     """Each attempt has the same key, so the run is submitted once."""
     token = await person(ledger, "riley")
     async with AsyncClient(url, token, transport=Lossy(2)) as client:
@@ -210,7 +212,7 @@ async def test_a_lost_answer_is_asked_for_again_and_done_once(ledger: Ledger, ur
     assert [one.id for one in await ledger.recent_runs()] == [run.id]
 
 
-async def test_a_gateway_that_is_not_there_is_said_so() -> None:
+async def test_unavailable_gateway_error_names_what_to_check() -> None:
     """After the last attempt, the error names what to check."""
     async with AsyncClient("http://127.0.0.1:9", "x", tries=1) as client:
         with pytest.raises(ApiUnreachable, match="cannot be reached"):
@@ -219,7 +221,7 @@ async def test_a_gateway_that_is_not_there_is_said_so() -> None:
             await anext(client.audit())
 
 
-def test_an_operation_keeps_its_signature_and_description_in_both_clients() -> None:
+def test_both_clients_keep_signature_and_description() -> None:
     """Help and editors show the signature and description of an operation."""
     for client in (AsyncClient, Client):
         assert list(inspect.signature(client.withdraw).parameters)[1:] == [

@@ -46,7 +46,7 @@ def settings() -> Any:
     return tomllib.loads((ROOT / "core" / "client" / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-def test_its_files_need_httpx_and_pydantic_alone(settings: Any, tmp_path: Path) -> None:
+def test_wheel_needs_only_httpx_and_pydantic(settings: Any, tmp_path: Path) -> None:
     """The files of the wheel can be imported and used without other packages."""
     included = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     for source, target in included.items():
@@ -67,7 +67,7 @@ def test_its_files_need_httpx_and_pydantic_alone(settings: Any, tmp_path: Path) 
     assert (done.returncode, done.stdout.strip()) == (0, "imported and used"), done.stderr
 
 
-def test_its_version_and_bounds_are_those_of_signoff(settings: Any) -> None:
+def test_wheel_has_the_version_and_bounds_of_signoff(settings: Any) -> None:
     """Both distributions are released together."""
     project = settings["project"]
     whole = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

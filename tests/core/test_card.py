@@ -37,7 +37,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_nothing_is_shown_that_hides_or_turns_text(value: JsonValue) -> None:
+def test_card_contains_no_control_or_format_characters(value: JsonValue) -> None:
     """No control, format or private character gets onto a card, at any depth of nesting.
 
     Joiners and direction marks stay where ordinary text needs them: see test_showing.
@@ -48,7 +48,7 @@ def test_nothing_is_shown_that_hides_or_turns_text(value: JsonValue) -> None:
 
 
 @given(NASTY)
-def test_one_line_is_one_line(text: str) -> None:
+def test_subject_and_title_are_one_line(text: str) -> None:
     """No character breaks a subject or a title into two lines."""
     line = one_line(text)
     assert line.splitlines() in ([], [line])
@@ -63,19 +63,19 @@ def test_different_text_with_invisible_parts_looks_different(one: str, other: st
         assert shown(one) != shown(other)
 
 
-def test_a_right_to_left_override_is_written_out() -> None:
+def test_direction_override_is_written_as_an_escape() -> None:
     """A direction override cannot make a file name look like another."""
     assert shown("photo\u202egpj.exe") == "photo\\u202egpj.exe"
     assert shown("\U000e0041") == "\\U000e0041"
 
 
-def test_nothing_is_left_out_however_long_it_is() -> None:
+def test_card_keeps_long_text_complete() -> None:
     """The end of a long text stays on the card; a channel with less room says so."""
     assert shown("x" * 100_500) == "x" * 100_500
     assert shortened("x" * 10_500, 10_000).endswith("x … and 500 more characters")
 
 
-def test_rows_are_the_arguments_in_their_order() -> None:
+def test_card_rows_are_the_arguments_in_order() -> None:
     """Each argument has a row; a value that is not text is shown as JSON."""
     approval = make_approval(
         call=make_call("pay", to="ACME", lines=[1, {"a": None}], ok=True, big=2**63)
@@ -105,7 +105,7 @@ def test_the_card_names_people_and_the_policy() -> None:
     assert card(stranger, people()).call == "finance asks to run reimburse"
 
 
-def test_the_words_for_programmers_are_left_out() -> None:
+def test_adk_hint_is_left_out_of_the_card() -> None:
     """The standard hint of ADK is left out, because it does not help a manager."""
     hint = "Please approve … with an expected ToolConfirmation payload."
     assert card(make_approval(hint=hint), people()).hint == ""

@@ -57,7 +57,7 @@ def approve(approval: Approval, person: Person, now: datetime = NOON) -> Approva
     return approval.approve(person, DIRECTORY, channel="email", now=now)[0]
 
 
-def test_a_claim_keeps_the_others_from_deciding_until_it_ends() -> None:
+def test_claim_blocks_other_approvers_until_it_ends() -> None:
     """The others learn who holds the claim and until when; after its end everybody may decide."""
     approval, (event,) = collaboration.claim(
         asked_approval(), MARA, DIRECTORY, now=NOON, length=HOUR
@@ -85,7 +85,7 @@ def test_a_claim_ends_at_the_deadline_and_after_a_day_at_the_latest() -> None:
         collaboration.claim(asked_approval(), MARA, DIRECTORY, now=NOON, length=-HOUR)
 
 
-def test_a_claim_is_renewed_by_its_holder_and_by_nobody_else() -> None:
+def test_claim_is_renewed_only_by_its_holder() -> None:
     """A second claim of the holder starts again from now; other people wait for its end."""
     again, _ = collaboration.claim(claimed(), MARA, DIRECTORY, now=NOON + timedelta(minutes=20))
     assert again.claimed is not None
@@ -112,7 +112,7 @@ def test_a_claim_is_given_back_by_its_owner_or_the_operator() -> None:
         collaboration.release(claimed(), MARA, DIRECTORY, now=NOON + HOUR)
 
 
-def test_a_claim_that_ran_out_is_taken_away_once() -> None:
+def test_expired_claim_is_removed_once() -> None:
     """Nothing changes while the claim holds; its end is recorded in exactly one event."""
     approval = claimed()
     assert collaboration.end_claim(approval, now=NOON) == (approval, ())
@@ -121,7 +121,7 @@ def test_a_claim_that_ran_out_is_taken_away_once() -> None:
     assert collaboration.end_claim(free, now=NOON + HOUR) == (free, ())
 
 
-def test_who_may_not_decide_may_not_claim_or_ask_back() -> None:
+def test_only_current_approvers_can_claim_or_ask_back() -> None:
     """The requester and strangers may not, and nobody may after the deadline or the end."""
     late, over = NOON + 4 * HOUR, approve(asked_approval(), MARA)
     for approval, person, now, error in (
@@ -137,7 +137,7 @@ def test_who_may_not_decide_may_not_claim_or_ask_back() -> None:
             collaboration.ask_back(approval, person, DIRECTORY, text="why?", now=now)
 
 
-def test_a_question_goes_to_the_requester_whose_answer_joins_the_card() -> None:
+def test_question_and_the_requester_answer_join_the_card() -> None:
     """Question and answer keep their order; an answer without a question is a comment."""
     asked, (event,) = collaboration.ask_back(
         asked_approval(), MARA, DIRECTORY, text="Which team?", now=NOON
@@ -175,14 +175,14 @@ def test_only_the_requester_answers_and_withdraws() -> None:
     asked_approval().may_withdraw(RILEY, DIRECTORY)
 
 
-def test_a_requester_nobody_knows_cannot_be_asked() -> None:
+def test_unknown_requester_cannot_be_asked() -> None:
     """The approver is told immediately that no answer can come, and what to do instead."""
     approval = ask(make_approval(origin=make_origin(user="u-17")))
     with pytest.raises(MoveRefused, match="'u-17' is not in"):
         collaboration.ask_back(approval, MARA, DIRECTORY, text="why?", now=NOON)
 
 
-def test_comments_are_of_those_concerned_and_bounded() -> None:
+def test_comments_are_limited_to_involved_people_and_a_size() -> None:
     """A stranger cannot comment; each text is cut, and the number of comments is limited."""
     approval = asked_approval()
     with pytest.raises(MoveRefused, match="nothing to do with"):
@@ -198,7 +198,7 @@ def test_comments_are_of_those_concerned_and_bounded() -> None:
         collaboration.comment(approval, MARA, DIRECTORY, text="more", now=NOON)
 
 
-def test_a_deadline_moves_for_a_reason_and_at_most_by_what_the_policy_gave() -> None:
+def test_deadline_extension_needs_a_reason_and_has_a_limit() -> None:
     """Approvers and administrators extend it with a reason; the requester cannot."""
     approval, (event,) = collaboration.extend(
         asked_approval(), MARA, DIRECTORY, more=3 * HOUR, reason="vendor is slow", now=NOON
@@ -254,7 +254,7 @@ MOVES: dict[str, Callable[[Approval, Person, datetime], tuple[Approval, object]]
     st.sampled_from(EVERYBODY),
     st.sampled_from([OnTimeout.REJECT, OnTimeout.STAY]),
 )
-def test_no_sequence_of_moves_decides_or_lets_anybody_decide_who_might_not(
+def test_no_sequence_of_moves_decides_or_adds_an_approver(
     steps: list[tuple[str, Person, int]], decider: Person, on_timeout: OnTimeout
 ) -> None:
     """It stays pending with the same call, and nobody else becomes able to decide."""
@@ -303,7 +303,7 @@ def test_no_renewal_passes_the_end_of_a_claim() -> None:
 
 
 @given(st.lists(st.integers(0, 30), max_size=12), st.integers(1, 40))
-def test_nobody_keeps_a_decision_for_more_than_a_day(pauses: list[int], length: int) -> None:
+def test_claims_hold_a_request_for_a_day_at_most(pauses: list[int], length: int) -> None:
     """However often a person claims a request, they hold it for a day at most."""
     approval = ask(make_approval(), on_timeout=OnTimeout.STAY, within=timedelta(days=90))
     now, first = NOON, NOON
@@ -326,7 +326,7 @@ def paused() -> Approval:
     return approval.model_copy(update={"terms": terms, "reminders": reminders, "reminded": 1})
 
 
-def test_a_question_stops_the_clock_where_the_policy_says_so() -> None:
+def test_question_pauses_the_deadline_when_the_policy_sets_it() -> None:
     """The clock stops until the answer; later reminders move, a sent reminder does not."""
     asked, _ = collaboration.ask_back(paused(), MARA, DIRECTORY, text="Which?", now=NOON + 2 * HOUR)
     assert asked.deadline == NOON + 8 * HOUR
@@ -342,7 +342,7 @@ def test_a_question_stops_the_clock_where_the_policy_says_so() -> None:
 
 
 @given(st.integers(0, 239), st.integers(0, 2000))
-def test_a_pause_gives_back_what_it_took_and_no_more(at: int, waited: int) -> None:
+def test_pause_preserves_the_time_to_decide(at: int, waited: int) -> None:
     """The time to decide stays the same; without an answer the pause is as long as the level."""
     minute = timedelta(minutes=1)
     asked, _ = collaboration.ask_back(
@@ -371,7 +371,7 @@ def test_a_pause_gives_back_what_it_took_and_no_more(at: int, waited: int) -> No
         ("06T17:00", "08T20:00", "09T12:00"),
     ],
 )
-def test_a_question_stops_working_time_and_no_other(
+def test_question_pauses_only_working_time(
     asked_at: str, answered_at: str | None, deadline: str
 ) -> None:
     """A level in working time counts only working time, before and after the pause."""

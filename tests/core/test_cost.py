@@ -56,7 +56,7 @@ DEAR: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("source", FINE)
-def test_what_policies_say_is_judged_on_large_calls(source: str) -> None:
+def test_cheap_condition_is_evaluated_on_a_large_call(source: str) -> None:
     """A large call is fine as long as the condition on it is cheap."""
     facts = {"args": FINE[source]}
     assert cost(source, facts) <= MOST
@@ -65,14 +65,14 @@ def test_what_policies_say_is_judged_on_large_calls(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", DEAR)
-def test_what_would_take_long_is_not_judged(source: str) -> None:
+def test_expensive_condition_is_an_error(source: str) -> None:
     """An expensive condition is an error on this call, like a value of a wrong type."""
     conditions.check(source)
     with pytest.raises(ConditionError, match="too long"):
         conditions.value(source, {"args": DEAR[source]})
 
 
-def test_who_is_asked_then() -> None:
+def test_expensive_condition_asks_the_default_with_a_second_step() -> None:
     """The default is asked, as for any error, and a second step is needed."""
     policy = Policy(name="all", when=TRIPLE, ask=("mara",))
     verdict, problem = weigh(policy, NUMBERS)
@@ -165,7 +165,7 @@ REST = st.sampled_from(
 
 
 @given(first=FIRST, rest=REST, tool=st.sampled_from(["pay", "look", "", 5]))
-def test_what_is_not_evaluated_gives_what_it_would_give(first: str, rest: str, tool: Any) -> None:
+def test_skipped_condition_gives_the_result_of_cel(first: str, rest: str, tool: Any) -> None:
     """A condition about another tool is false, whatever follows it, as in CEL itself."""
     facts: dict[str, Any] = {"tool": tool, "agent": "pay", "user": "", "args": {"amount": 9}}
     found: list[Any] = []

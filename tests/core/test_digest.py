@@ -51,15 +51,13 @@ def same(one: JsonValue, other: JsonValue) -> bool:
 
 
 @given(VALUES, VALUES)
-def test_two_values_have_one_digest_only_if_they_are_the_same(
-    one: JsonValue, other: JsonValue
-) -> None:
+def test_digests_are_equal_only_for_equal_values(one: JsonValue, other: JsonValue) -> None:
     """Two JSON values have the same digest if and only if they are the same value."""
     assert (digest("t", {"a": one}) == digest("t", {"a": other})) is same(one, other)
 
 
 @given(VALUES)
-def test_a_value_keeps_its_digest_through_json(value: JsonValue) -> None:
+def test_value_keeps_its_digest_through_json(value: JsonValue) -> None:
     """A session store that writes JSON and reads it back does not change the digest."""
     read = json.loads(json.dumps(value))
     assert digest("t", {"a": read}) == digest("t", {"a": value})
@@ -92,7 +90,7 @@ def test_the_order_of_keys_does_not_matter(args: dict[str, JsonValue], random: R
         (2**53 + 1, "\x00int:9007199254740993"),
     ],
 )
-def test_what_must_not_be_mistaken_for_each_other(one: JsonValue, other: JsonValue) -> None:
+def test_confusable_values_have_different_digests(one: JsonValue, other: JsonValue) -> None:
     """These pairs have broken other canonical forms."""
     assert digest("t", {"a": one}) != digest("t", {"a": other})
 
@@ -103,7 +101,7 @@ def test_a_number_is_its_value() -> None:
     assert digest("t", {"a": 10**20}) == digest("t", {"a": 1e20})
 
 
-def test_the_tool_is_part_of_it() -> None:
+def test_digest_includes_the_tool() -> None:
     """The same arguments for another tool make another digest."""
     assert digest("pay", {"a": 1}) != digest("refund", {"a": 1})
 
@@ -141,7 +139,7 @@ def deep(levels: int) -> JsonValue:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_is_no_json_has_no_digest(value: Any) -> None:
+def test_value_that_is_not_json_has_no_digest(value: Any) -> None:
     """Such a value is refused; leaving it out would make different calls look the same."""
     with pytest.raises(NotCanonical, match=r"arguments of pay\(\)"):
         digest("pay", {"a": value})

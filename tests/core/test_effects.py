@@ -37,7 +37,7 @@ def pick(amount: JsonValue, *policies: Policy, now: datetime = NOON, **not_allow
     return choose(rules, DEFAULT, people(), facts, now=now, not_allowed=not_allowed)
 
 
-def test_the_first_policy_that_matches_says_what_happens() -> None:
+def test_first_matching_policy_sets_the_effect() -> None:
     """The first matching policy denies, allows or asks."""
     denied, allowed, asked = pick(10_000), pick(50), pick(500)
     assert (denied.terms.effect, denied.refused, denied.people) == (
@@ -65,7 +65,7 @@ def test_above_the_ceiling_the_people_of_the_policy_are_asked_or_the_default() -
 
 
 @pytest.mark.parametrize("amount", ["50", None, [1]])
-def test_what_cannot_be_evaluated_is_neither_allowed_nor_denied(amount: JsonValue) -> None:
+def test_failing_condition_asks_the_default(amount: JsonValue) -> None:
     """If a condition cannot be evaluated, the default is asked."""
     choice = pick(amount, ALLOW, DENY)
     assert (choice.terms.policy, choice.allowed, choice.refused) == ("default", None, "")
@@ -105,7 +105,7 @@ def test_the_default_only_asks() -> None:
     st.integers(1, 10_000),
     st.integers(1, 365 * 86_400).map(lambda seconds: timedelta(seconds=seconds)),
 )
-def test_a_rate_is_read_as_it_is_written(count: int, period: timedelta) -> None:
+def test_rate_text_round_trips(count: int, period: timedelta) -> None:
     """Snapshots and settings use the same form."""
     rate = Rate(count, period)
     assert parse_rate(str(rate)) == rate
@@ -129,7 +129,7 @@ def test_no_period_ever_has_more_calls_than_the_rate_allows(count: int, moments:
             allowance = Allowance.model_validate_json(after.model_dump_json())
 
 
-def test_what_is_allowed_or_denied_is_in_the_audit_with_its_policy() -> None:
+def test_audit_names_the_policy_that_allowed_or_denied() -> None:
     """Nobody is named as the decider, and the model reads the reason."""
     allowed, (event,) = make_approval().allow(pick(50).terms, now=NOON)
     assert (allowed.state, allowed.asked, event.what) == (State.APPROVED, (), What.APPROVED)
@@ -143,7 +143,7 @@ def test_what_is_allowed_or_denied_is_in_the_audit_with_its_policy() -> None:
     )
 
 
-def test_what_needs_a_person_is_not_allowed_without_one() -> None:
+def test_request_that_needs_a_person_is_never_allowed_automatically() -> None:
     """Required values, calls in doubt and requests that people already see are never allowed."""
     terms = pick(50).terms
     needs = [
@@ -181,7 +181,7 @@ def test_the_clock_is_that_of_the_zone_of_the_policy(moment: datetime) -> None:
         ("now.hour", "gives int"),
     ],
 )
-def test_what_can_never_be_true_of_the_clock_is_refused(source: str, message: str) -> None:
+def test_impossible_clock_condition_is_refused(source: str, message: str) -> None:
     """`signoff config check` reports it before the policy is used."""
     with pytest.raises(ConditionError, match=message):
         conditions.check(source, conditions.POLICY_NAMES)
@@ -219,7 +219,7 @@ def test_what_can_never_be_true_of_the_clock_is_refused(source: str, message: st
         ),
     ],
 )
-def test_why_a_condition_cannot_be_evaluated_is_one_line_of_plain_words(
+def test_condition_problem_is_one_plain_line(
     source: str, args: dict[str, JsonValue], said: str
 ) -> None:
     """The problem does not contain the error messages of CEL."""

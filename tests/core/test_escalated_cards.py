@@ -32,7 +32,7 @@ def test_every_two_days_of_work() -> None:
 
 
 @pytest.mark.parametrize("text", ["4h", "every", "every soon", "every 0s", "every -4h"])
-def test_what_is_no_interval(text: str) -> None:
+def test_invalid_interval_error_suggests_a_valid_one(text: str) -> None:
     """The error says what to write instead."""
     with pytest.raises(ValidationError, match=r"write|every|between"):
         Policy(name="a", ask=("mara",), remind=text)

@@ -34,7 +34,7 @@ def yes(approval: Approval, person: Person) -> Approval:
     return approval.approve(person, DIRECTORY, channel="email", now=now)[0]
 
 
-def test_two_yeses_are_not_one_where_one_can_be_asked() -> None:
+def test_quorum_of_two_does_not_drop_to_one() -> None:
     """The requester cannot approve, so one approval waits for the second until the deadline."""
     policy = Policy(name="both", ask=("mara", "riley"), quorum=2)
 
@@ -49,7 +49,7 @@ def test_two_yeses_are_not_one_where_one_can_be_asked() -> None:
 
 
 @pytest.mark.parametrize("phase", ["", "second"])
-def test_an_alarm_says_so_when_a_later_level_begins(phase: str) -> None:
+def test_impossible_quorum_of_a_later_level_raises_an_alarm(phase: str) -> None:
     """Escalation and the next phase raise an alarm, and still ask the level."""
     first = Level(ask=("cleo",), phase="first" if phase else "", within="1h")
     both = Level(ask=("mara", "riley"), quorum=2, phase=phase)
@@ -67,7 +67,7 @@ def test_an_alarm_says_so_when_a_later_level_begins(phase: str) -> None:
 
 
 @pytest.mark.parametrize("veto", [True, False])
-def test_it_can_be_rejected(veto: bool) -> None:
+def test_request_with_an_impossible_quorum_can_be_rejected(veto: bool) -> None:
     """One rejection ends a request that approvals cannot end."""
     approval, _ = routed(Policy(name="both", ask=("mara", "riley"), quorum=2, veto=veto))
 
@@ -86,7 +86,9 @@ def test_it_can_be_rejected(veto: bool) -> None:
         ((Level(ask=("nobody",), quorum="all"),), 1),
     ],
 )
-def test_the_default_is_no_easier(levels: tuple[Level, ...], count: int) -> None:
+def test_default_needs_the_quorum_of_the_easiest_level(
+    levels: tuple[Level, ...], count: int
+) -> None:
     """In place of a policy without people, the default needs the quorum of its easiest level."""
     approval, _ = routed(Policy(name="gone", levels=levels))
 
@@ -103,7 +105,7 @@ def test_nor_where_the_condition_cannot_be_evaluated() -> None:
     assert yes(approval, DAN).state is State.PENDING
 
 
-def test_nor_where_mail_to_those_of_the_policy_comes_back() -> None:
+def test_default_keeps_the_quorum_when_mail_bounces() -> None:
     """If the people cannot be reached, the default needs as many approvals."""
     policy = Policy(name="both", ask=("mara", "cleo"), quorum=2)
     approval, _ = routed(policy)

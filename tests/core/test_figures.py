@@ -29,7 +29,7 @@ PERCENTS = st.integers(1, 100)
 
 
 @given(LENGTHS, PERCENTS)
-def test_a_percentile_is_what_it_says(values: list[timedelta], percent: int) -> None:
+def test_percentile_is_one_of_the_values(values: list[timedelta], percent: int) -> None:
     """The percentile is one of the values, with enough values up to it and too few below it."""
     found = percentile(values, percent)
     assert found in values
@@ -53,7 +53,7 @@ def test_percentiles_rise_and_know_no_order(
 @pytest.mark.parametrize(
     ("values", "percent"), [([], 50), ([timedelta()], 0), ([timedelta()], 101)]
 )
-def test_there_is_no_such_percentile(values: list[timedelta], percent: int) -> None:
+def test_invalid_percentile_is_refused(values: list[timedelta], percent: int) -> None:
     """Empty lists and percentages outside 1 to 100 are refused."""
     with pytest.raises(ValueError, match="percentile"):
         percentile(values, percent)
@@ -95,7 +95,7 @@ def test_how_long_people_took() -> None:
     assert found.since == NOON + timedelta(hours=1)
 
 
-def test_what_came_of_it() -> None:
+def test_outcomes_are_grouped_by_tool_and_week() -> None:
     """Outcomes are grouped by tool and week, latest first; withdrawn and timed-out ones count."""
     withdrawn, _ = asked_approval().withdraw(by="riley", reason="no", now=NOON)
     found = figures_of(

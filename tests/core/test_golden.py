@@ -57,7 +57,7 @@ def as_written_now(record: dict[str, Any]) -> dict[str, Any]:
     return {**record, "votes": votes}
 
 
-def test_a_vote_of_the_last_release_holds_its_decision() -> None:
+def test_vote_of_the_last_release_keeps_every_part() -> None:
     """Person, time, channel, reason and values of a vote stay the same; no vote loses a part."""
     stored = {
         "by": "mara",

@@ -76,7 +76,7 @@ def why_not(given: Grant, approval: Approval, rules: GrantRules | None = RULES) 
     return given.why_not(approval, terms(rules), asked, people(), now=NOON + HOUR)
 
 
-def test_a_call_like_it_is_approved_in_the_name_of_the_giver() -> None:
+def test_grant_approves_a_matching_call_in_the_name_of_its_giver() -> None:
     """The approval names its giver and the grant, and the grant counts the call."""
     after, done, events = grant().use(call(), terms(), ["mara"], people(), now=NOON + HOUR)
     assert (done.state, done.decision and done.decision.by) == (State.APPROVED, "mara")
@@ -88,7 +88,7 @@ def test_a_call_like_it_is_approved_in_the_name_of_the_giver() -> None:
 
 
 @given(ARGS, ARGS)
-def test_without_anything_that_may_vary_only_the_same_call_is_covered(
+def test_grant_without_varying_arguments_covers_only_the_same_call(
     first: dict[str, JsonValue], second: dict[str, JsonValue]
 ) -> None:
     """The displayed digest is compared: a call with another digest is another call."""
@@ -97,7 +97,7 @@ def test_without_anything_that_may_vary_only_the_same_call_is_covered(
 
 
 @given(ARGS, VALUES, VALUES)
-def test_what_may_vary_stays_of_its_type_and_within_the_limit(
+def test_varying_argument_keeps_its_type_and_limit(
     others: dict[str, JsonValue], first: JsonValue, second: JsonValue
 ) -> None:
     """Only a number within the limit may replace a number within the limit."""
@@ -141,18 +141,20 @@ def test_texts_that_look_alike_are_different(first: str, second: str) -> None:
         ("\x00int:9007199254740993", 2**53 + 1, False),
     ],
 )
-def test_equal_is_what_json_calls_equal(first: JsonValue, second: JsonValue, covered: bool) -> None:
+def test_fixed_arguments_compare_by_json_equality(
+    first: JsonValue, second: JsonValue, covered: bool
+) -> None:
     """Numbers compare by value; digits in a text and booleans are different values."""
     assert (not why_not(grant(call({"x": first})), call({"x": second}))) is covered
 
 
 @pytest.mark.parametrize("part", ["app", "agent", "user"])
-def test_it_is_for_one_app_agent_and_requester(part: str) -> None:
+def test_grant_covers_one_app_agent_and_requester(part: str) -> None:
     """The calls of other apps, agents and requesters still need an approval."""
     assert "it is for another" in why_not(grant(), call(**{part: "other"}))
 
 
-def test_it_is_for_one_tool_and_one_kind_of_question() -> None:
+def test_grant_covers_one_tool_and_one_kind_of_request() -> None:
     """A long-running call of the tool is another kind of request than its confirmation."""
     other = make_approval(call=make_call("Reimburse"))
     assert why_not(grant(), other) == "it is for another tool"
@@ -160,7 +162,7 @@ def test_it_is_for_one_tool_and_one_kind_of_question() -> None:
     assert why_not(grant(), waits) == "it is for another kind"
 
 
-def test_a_value_that_nobody_has_seen_is_no_value() -> None:
+def test_call_without_a_varying_argument_is_not_covered() -> None:
     """A call may not omit a varying argument, because the tool would use its default."""
     given_ = grant(call({"amount": 100, "to": "a"}), FREE)
     assert not why_not(given_, call({"amount": 400.5, "to": "a"}), FREE)
@@ -187,7 +189,7 @@ def test_the_policy_of_the_moment_rules_too() -> None:
 
 
 @pytest.mark.parametrize("quorum", [2, "all", "majority"])
-def test_it_stands_for_one_yes_alone(quorum: int | str) -> None:
+def test_grant_counts_only_where_each_level_needs_one_approval(quorum: int | str) -> None:
     """If any level needs more than one approval, people are asked."""
     more = terms(RULES, quorum=quorum)
     assert "more than one approval" in grant().why_not(call(), more, ["mara"], people(), now=NOON)
@@ -196,7 +198,7 @@ def test_it_stands_for_one_yes_alone(quorum: int | str) -> None:
     assert "more than one approval" in grant().why_not(call(), later, ["mara"], people(), now=NOON)
 
 
-def test_it_stands_for_its_giver_alone() -> None:
+def test_grant_decides_nothing_if_its_giver_could_not_approve() -> None:
     """It decides nothing if the giver would not be asked, or made the request."""
     given_ = grant()
     now = NOON + HOUR
@@ -208,7 +210,7 @@ def test_it_stands_for_its_giver_alone() -> None:
     assert theirs.why_not(own, terms(), ["mara"], people(), now=now) == "mara asks for it"
 
 
-def test_it_never_takes_two_steps_and_answers_nothing_that_has_to_be_looked_at() -> None:
+def test_grant_skips_calls_that_need_a_person() -> None:
     """Second steps, input requests, templates and calls in doubt need a person."""
     given_ = grant()
     two = terms(RULES, second_step=True)
@@ -222,7 +224,7 @@ def test_it_never_takes_two_steps_and_answers_nothing_that_has_to_be_looked_at()
     assert "in doubt" in why_not(given_, doubt)
 
 
-def test_it_ends_by_time_by_count_and_by_word() -> None:
+def test_grant_ends_by_time_count_or_revocation() -> None:
     """A grant covers nothing from its end on, and its count is exact."""
     given_ = grant(uses=1)
     assert given_.state(NOON + 4 * HOUR - timedelta(microseconds=1)) == "open"
@@ -250,7 +252,7 @@ def test_it_ends_by_time_by_count_and_by_word() -> None:
         (HOUR, None, "args.other == 1"),
     ],
 )
-def test_it_goes_no_further_than_the_policy_and_covers_what_it_came_from(
+def test_grant_beyond_the_policy_or_its_own_call_is_refused(
     span: timedelta, uses: int | None, limit: str
 ) -> None:
     """Too long, too many calls, or a limit that excludes the call itself: all are refused."""
@@ -260,7 +262,7 @@ def test_it_goes_no_further_than_the_policy_and_covers_what_it_came_from(
         )
 
 
-def test_only_who_has_approved_and_may_gives_one() -> None:
+def test_only_a_permitted_approver_gives_a_grant() -> None:
     """The policy has to allow it; nobody grants for another, and a grant cannot create a grant."""
     parts: dict[str, Any] = {"channel": "cli", "now": NOON, "span": HOUR}
     with pytest.raises(GrantRefused, match="lets nobody"):
@@ -283,7 +285,7 @@ def test_only_who_has_approved_and_may_gives_one() -> None:
     ],
     ids=["a later level", "for another"],
 )
-def test_what_could_never_decide_is_not_given(seats: tuple[Seat, ...]) -> None:
+def test_person_whose_grant_could_never_decide_is_not_offered_one(seats: tuple[Seat, ...]) -> None:
     """A person of a later level, or a delegate, is not offered a grant and cannot give one."""
     done = approved().model_copy(update={"seats": seats})
     assert givers(done) == ()
@@ -293,7 +295,7 @@ def test_what_could_never_decide_is_not_given(seats: tuple[Seat, ...]) -> None:
     assert givers(first) == ("mara",)
 
 
-def test_what_people_are_asked_about_takes_no_grant() -> None:
+def test_grant_never_decides_a_request_that_is_already_asked() -> None:
     """A grant decides before anybody is asked, never after."""
     asked, _ = call().ask(terms(), (), now=NOON)
     with pytest.raises(IllegalMove, match="asked already"):

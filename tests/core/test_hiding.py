@@ -48,7 +48,7 @@ def asked(
     return approval.ask(terms, CARDS, now=NOON)[0]
 
 
-def test_what_a_program_has_sent_is_hidden_in_every_copy() -> None:
+def test_values_sent_by_a_program_are_hidden_in_every_copy() -> None:
     """The sent arguments, the context, the reasoning and the report hide the values."""
     report = Report(succeeded=True, note=f"Paid to {IBAN}.", at=NOON)
     program = Program(
@@ -84,7 +84,7 @@ def test_what_a_program_has_sent_is_hidden_in_every_copy() -> None:
         ("key", ("api_key",), False),
     ],
 )
-def test_a_name_hides_at_any_depth_and_a_path_where_it_leads(
+def test_hidden_name_matches_at_any_depth_and_a_path_exactly(
     hide: str, path: tuple[str, ...], *, hidden: bool
 ) -> None:
     """Case, hyphens and underscores do not matter."""
@@ -92,13 +92,13 @@ def test_a_name_hides_at_any_depth_and_a_path_where_it_leads(
 
 
 @pytest.mark.parametrize("name", ["", "a..b", "args.iban", "."])
-def test_a_name_that_hides_nothing_is_refused(name: str) -> None:
+def test_ineffective_hide_entry_is_refused(name: str) -> None:
     """It is refused when the settings are read."""
     with pytest.raises(ValidationError):
         Policy(name="p", ask=("mara",), hide=(name,))
 
 
-def test_the_card_hides_the_values_and_says_so() -> None:
+def test_card_hides_values_and_keeps_the_digest() -> None:
     """The tool's own words hide the values too; the digest stays that of the real call."""
     shown = card(asked("iban", "password"), people())
     rows = {row.name: (row.value, row.hidden) for row in shown.rows}
@@ -162,7 +162,7 @@ def test_no_hidden_value_is_in_anything_that_is_shown(
     assert after.call.args == call
 
 
-def test_what_is_hidden_cannot_be_changed_nor_guessed() -> None:
+def test_hidden_value_cannot_be_changed_or_guessed() -> None:
     """A right guess gets the same answer as a wrong one; no error names the value."""
     approval = asked("iban", "password")
     problems = set()
@@ -214,7 +214,7 @@ def test_an_empty_hidden_field_can_be_filled() -> None:
     assert "hunter22" not in str(events[-1].more)
 
 
-def test_two_approvers_with_different_hidden_values_are_not_told_which() -> None:
+def test_error_for_different_hidden_values_does_not_reveal_them() -> None:
     """The error says that the values differ, without the values."""
     template: JsonValue = {"password": ""}
     first, _ = asked("password", template=template, quorum=2).approve(
@@ -236,7 +236,7 @@ def test_hiding_does_not_keep_a_short_call_from_being_approved() -> None:
     assert approval.approve(MARA, people(), channel="email", now=NOON)[0].state is State.APPROVED
 
 
-def test_a_question_hides_what_its_schema_starts_as() -> None:
+def test_input_request_hides_the_schema_default() -> None:
     """The form can still be filled in; the hidden default stays unchanged."""
     schema: JsonValue = {
         "type": "object",
@@ -256,7 +256,7 @@ def test_a_question_hides_what_its_schema_starts_as() -> None:
     assert after.decision.payload == {"days": 2, "iban": IBAN}
 
 
-def test_conditions_see_what_is_hidden() -> None:
+def test_conditions_can_read_hidden_values() -> None:
     """A policy may decide on a value that nobody can see."""
     policy = Policy(name="p", when="args.iban.startsWith('DE')", ask=("mara",), hide=("iban",))
     choice = choose([policy], Fallback(ask=("cleo",)), people(), facts(), now=NOON)
@@ -268,7 +268,7 @@ def facts(**args: JsonValue) -> dict[str, JsonValue]:
     return {"app": "", "agent": "", "tool": "pay", "args": {**ARGS, **args}, "user": "riley"}
 
 
-def test_the_default_hides_as_much_as_the_policy_in_whose_place_it_is_asked() -> None:
+def test_default_hides_the_values_that_the_policy_hides() -> None:
     """This holds if nobody of the policy can be asked, and if its condition has an error."""
     empty = Policy(name="empty", ask=("riley",), hide=("iban",), title="Pay {args.amount}")
     broken = Policy(name="broken", when="args.amount > 'x'", ask=("mara",))
@@ -283,14 +283,14 @@ def test_the_default_hides_as_much_as_the_policy_in_whose_place_it_is_asked() ->
     assert all_hidden([empty, mara], default) == ("password", "iban")
 
 
-def test_other_terms_never_show_what_was_hidden() -> None:
+def test_request_moved_to_the_default_keeps_values_hidden() -> None:
     """An approval that moves to the default keeps what its policy hid."""
     approval = asked("iban")
     after, _ = approval.ask(Terms(policy="default", ask=("cleo",)), CARDS, now=NOON)
     assert after.hides == ("iban",)
 
 
-def test_what_waits_for_its_policy_hides_what_any_policy_may_hide() -> None:
+def test_unrouted_request_hides_the_values_of_every_policy() -> None:
     """Nobody can read a value before the request is routed."""
     opened, _ = Approval.open(
         make_approval().origin,
@@ -304,7 +304,7 @@ def test_what_waits_for_its_policy_hides_what_any_policy_may_hide() -> None:
 
 
 @given(st.dictionaries(NAMES, NESTED))
-def test_nothing_is_hidden_where_nothing_is_named(args: dict[str, JsonValue]) -> None:
+def test_card_without_hide_shows_every_value(args: dict[str, JsonValue]) -> None:
     """Without `hide`, the card shows every value."""
     assert without_hidden(args, ()) == args
     assert having_hidden(args, ()) == frozenset()

@@ -107,7 +107,7 @@ def test_a_possible_requester_is_neither_asked_nor_decides(user: str) -> None:
 
 
 @pytest.mark.parametrize("user", OTHERS)
-def test_somebody_else_bars_nobody(user: str) -> None:
+def test_identity_of_another_person_bars_only_that_person(user: str) -> None:
     """An identity that belongs to another person of the directory bars nobody else."""
     assert not DIRECTORY.may_be(MARA, user)
     ask(make_approval(origin=make_origin(user=user or "x")), MARA).approve(
@@ -132,7 +132,7 @@ def test_a_possible_owner_of_the_agent_does_not_decide_either(owner: str) -> Non
         approval.approve(MARA, DIRECTORY, channel="email", now=NOON)
 
 
-def test_what_belongs_to_one_person_is_nobody_elses() -> None:
+def test_id_that_names_another_person_bars_only_its_owner() -> None:
     """An id that is another person's name bars only the person with that id."""
     named = Person(id="dan", name="tom", email="dan@example.com")
     directory = Directory([TOM, named])
@@ -142,13 +142,13 @@ def test_what_belongs_to_one_person_is_nobody_elses() -> None:
 
 
 @pytest.mark.parametrize("user", ["t.o.m@gmail.com", "tom+x@googlemail.com", "T.om@GMail.com"])
-def test_the_dots_of_gmail_say_nothing(user: str) -> None:
+def test_dots_do_not_count_in_gmail_addresses_only(user: str) -> None:
     """Dots do not count in Gmail addresses; elsewhere they do."""
     assert DIRECTORY.may_be(TOM, user)
     assert not DIRECTORY.may_be(MARA, "m.ara@example.com")
 
 
-def test_nobody_may_do_more_because_of_it() -> None:
+def test_possible_requester_gets_no_rights_of_the_requester() -> None:
     """A possible requester cannot see, withdraw or answer as the requester."""
     approval = ask(make_approval(origin=make_origin(user="cleo+x@example.com")), MARA)
     assert not approval.is_requester(CLEO, DIRECTORY)
@@ -167,7 +167,7 @@ TWINS = [
 
 
 @pytest.mark.parametrize("twin", TWINS, ids=str)
-def test_somebody_with_two_ids_counts_once(twin: dict[str, object]) -> None:
+def test_person_with_two_ids_votes_once(twin: dict[str, object]) -> None:
     """The person is asked once, and a second approval under the other id is refused."""
     again = Person(id="mara2", name="M. Lind", **twin)
     directory = Directory([MARA, again, CLEO])
@@ -192,7 +192,7 @@ def test_somebody_with_two_ids_counts_once(twin: dict[str, object]) -> None:
     assert once.approve(CLEO, directory, channel="email", now=NOON)[0].decision is not None
 
 
-def test_two_ids_do_not_decide_their_own_request() -> None:
+def test_person_with_two_ids_cannot_approve_their_own_request() -> None:
     """Neither id may approve a request of the other."""
     again = Person(id="mara2", email="mara+2@example.com")
     directory = Directory([MARA, again])
@@ -202,7 +202,7 @@ def test_two_ids_do_not_decide_their_own_request() -> None:
             approval.approve(person, directory, channel="email", now=NOON)
 
 
-def test_ids_are_joined_by_way_of_others() -> None:
+def test_directory_joins_ids_through_shared_addresses_in_any_order() -> None:
     """A mailbox, a Slack id and another channel link three entries, in any order."""
     people = [
         Person(id="one", email="a@example.com"),

@@ -44,7 +44,7 @@ def asked(directory: Directory, *ask: str) -> list[str]:
     return [one.person for one in found.seats]
 
 
-def test_nothing_that_identifies_them_finds_them() -> None:
+def test_no_identifier_finds_an_inactive_person() -> None:
     """An id, an address, an alias, a Slack id or an account of a custom channel finds nobody."""
     left = Person(
         id="mara",
@@ -66,7 +66,7 @@ def test_nothing_that_identifies_them_finds_them() -> None:
     assert directory.limits("mara") == {}
 
 
-def test_they_are_not_asked_in_any_role() -> None:
+def test_inactive_person_is_not_asked_in_any_role() -> None:
     """Neither by name, in a queue nor in a rotation; the notes give the reason."""
     queue = Queue(name="q", members=("mara", "cleo"), pick=Pick.ROUND_ROBIN)
     directory = Directory([gone(MARA), CLEO], queues=[queue])
@@ -98,7 +98,7 @@ def test_a_chain_of_managers_has_no_stage_of_theirs() -> None:
     assert [one.ask for one in climbed.ladder] == [("cy",)]
 
 
-def test_who_becomes_inactive_after_being_asked_is_stood_in_for() -> None:
+def test_manager_replaces_an_approver_who_becomes_inactive() -> None:
     """The manager above gets the seat, and the note names the inactive person."""
     riley = RILEY.model_copy(update={"manager": "bo"})
     people = [somebody("bo", "cy"), somebody("cy")]
@@ -117,7 +117,7 @@ def test_who_becomes_inactive_after_being_asked_is_stood_in_for() -> None:
     assert why_gone("bo", after, NOON) == "bo is not active any more"
 
 
-def test_their_request_is_still_theirs() -> None:
+def test_inactive_requester_keeps_their_request_and_cannot_approve_it() -> None:
     """They cannot approve it from another account; they get no messages, and cards name them."""
     twin = Person(id="r2", email="riley+new@example.com")
     directory = Directory([gone(RILEY), twin, CLEO])
@@ -128,7 +128,7 @@ def test_their_request_is_still_theirs() -> None:
     assert not recipients(approval, Milestone.OPENED, directory, domains=("example.com",))
 
 
-def test_somebody_may_be_there_again_under_another_id() -> None:
+def test_account_of_an_inactive_person_leads_to_the_active_entry() -> None:
     """The Slack account of a person who has left leads to the active entry."""
     old, new = (Person(id=one, email=f"{one}@example.com", slack="U1") for one in ("old", "new"))
     found = Directory([gone(old), new]).by_slack("U1")
@@ -149,7 +149,9 @@ def test_somebody_may_be_there_again_under_another_id() -> None:
         ("cleo", "role operator", "Mara Lind is not active any more"),
     ],
 )
-def test_the_seats_that_they_leave_vacant_are_named(ask: str, seat: str, why: str) -> None:
+def test_resolution_names_the_seats_vacated_by_inactive_people(
+    ask: str, seat: str, why: str
+) -> None:
     """The vacant seats of a person, a queue, a manager and a role are named."""
     mara = gone(MARA).model_copy(update={"roles": (Role.OPERATOR,)})
     riley = RILEY.model_copy(update={"manager": "mara"})
@@ -161,7 +163,7 @@ def test_the_seats_that_they_leave_vacant_are_named(ask: str, seat: str, why: st
     assert {one.seat: one.why for one in found}[seat] == why
 
 
-def test_what_people_set_themselves_brings_nobody_back() -> None:
+def test_absence_of_an_inactive_person_is_ignored() -> None:
     """An absence that a person set before they left is ignored, also for second steps."""
     directory = with_absences(Directory([gone(MARA), CLEO]), {"mara": Presence()})
     assert directory.get("mara") is None

@@ -20,7 +20,7 @@ JSON = InputRule(
 )
 
 
-def test_the_first_rule_that_matches_says_what_the_agent_gets() -> None:
+def test_first_matching_rule_sets_the_agents_value() -> None:
     """Rules match by app and by a condition on the question."""
     args = {"message": 'Reply with {"approved": true}', "payload": None}
     assert rule_for([JSON, InputRule()], app="shop", agent="a", args=args) is JSON
@@ -28,7 +28,7 @@ def test_the_first_rule_that_matches_says_what_the_agent_gets() -> None:
     assert rule_for([JSON], app="shop", agent="a", args={"message": "Which one?"}) is None
 
 
-def test_a_no_takes_the_reason_along() -> None:
+def test_rejection_value_includes_the_reason() -> None:
     """The reason goes into its own field, or after the word."""
     assert answer_of(JSON, yes=False, reason="late") == {"approved": False, "reason": "late"}
     assert answer_of(JSON, yes=True, reason="") == {"approved": True}
@@ -36,7 +36,7 @@ def test_a_no_takes_the_reason_along() -> None:
     assert answer_of(None, yes=True, reason="") == "approve"
 
 
-def test_a_condition_that_can_never_hold_is_refused() -> None:
+def test_impossible_condition_is_refused_when_settings_load() -> None:
     """It is refused when the settings are read, before anybody answers."""
     with pytest.raises(ConditionError):
         check(InputRule(when="mesage == 'x'"))

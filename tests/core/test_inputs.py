@@ -128,7 +128,7 @@ ANSWERS: dict[str, tuple[JsonValue, str, JsonValue]] = {
 
 
 @pytest.mark.parametrize("case", ANSWERS)
-def test_a_persons_words_become_the_value_that_the_schema_wants(case: str) -> None:
+def test_answer_text_becomes_a_value_of_the_schemas_type(case: str) -> None:
     """The workflow gets the value of the mail with the right type."""
     schema, text, wanted = ANSWERS[case]
     after = say(question(schema), text)
@@ -154,7 +154,7 @@ MISTAKES: dict[str, tuple[JsonValue, str, str, str, str]] = {
 
 
 @pytest.mark.parametrize("case", MISTAKES)
-def test_what_does_not_fit_is_refused_with_key_reading_and_example(case: str) -> None:
+def test_error_for_a_wrong_value_names_field_value_and_example(case: str) -> None:
     """The error names the field and what was read, and shows a value that would be accepted."""
     schema, text, key, read, example = MISTAKES[case]
     with pytest.raises(PayloadError) as raised:
@@ -173,7 +173,7 @@ def test_what_does_not_fit_is_refused_with_key_reading_and_example(case: str) ->
         (None, GivenAnswer(None)),
     ],
 )
-def test_a_no_is_an_answer_only_where_the_schema_has_one(
+def test_rejection_payload_is_the_schemas_answer_for_no(
     schema: JsonValue, wanted: GivenAnswer | None
 ) -> None:
     """The rejection is always recorded; its payload is the schema's answer for "no"."""
@@ -191,20 +191,20 @@ def test_a_verdict_that_needs_more_than_a_reason_has_no_no() -> None:
     assert form.refuse("why") is not None
 
 
-def test_a_schema_that_refers_elsewhere_is_never_fetched() -> None:
+def test_external_schema_reference_is_never_fetched() -> None:
     """Such a schema is not looked up, so it cannot refuse an answer either."""
     form = read_form({"type": "object", "properties": {"a": {"$ref": "http://localhost:1/x"}}})
     assert form.accept({"a": "anything"}) == {"a": "anything"}
 
 
-def test_an_approval_is_opened_once_for_each_time_that_an_id_asks() -> None:
+def test_each_request_under_a_reused_interrupt_id_opens_one_approval() -> None:
     """The nodes of a workflow ask under the same id in every run."""
     origins = [make_origin().model_copy(update={"nth": nth}) for nth in (0, 1, 2)]
     assert len({approval_id(one) for one in origins}) == 3
     assert approval_id(origins[0]) == approval_id(make_origin())
 
 
-def test_the_digest_of_a_question_covers_all_that_it_asks() -> None:
+def test_digest_of_a_question_covers_message_payload_and_schema() -> None:
     """Message, payload and schema are in the digest: the shown question is the answered one."""
     digests = {
         make_approval(call=call).digest
@@ -248,7 +248,7 @@ def objects(draw: st.DrawFn) -> dict[str, JsonValue]:
 
 
 @given(st.one_of(objects(), parts))
-def test_the_example_of_a_form_is_an_answer_to_it(schema: dict[str, JsonValue]) -> None:
+def test_form_example_fits_the_schema(schema: dict[str, JsonValue]) -> None:
     """The example of the help text can be sent unchanged and fits the schema."""
     form = read_form(schema)
     assume(len({name.replace("_", "") for name in form.fields}) == len(form.fields))
@@ -259,7 +259,7 @@ def test_the_example_of_a_form_is_an_answer_to_it(schema: dict[str, JsonValue]) 
 
 
 @given(objects())
-def test_a_card_that_is_filled_in_as_it_is_shown_is_an_answer(schema: dict[str, JsonValue]) -> None:
+def test_unchanged_card_form_is_a_valid_answer(schema: dict[str, JsonValue]) -> None:
     """Fields with a start value may stay; required fields have to be filled."""
     form = read_form(schema)
     assume(len({name.replace("_", "") for name in form.fields}) == len(form.fields))
@@ -291,7 +291,7 @@ def test_no_schema_breaks_the_form(schema: JsonValue, values: dict[str, JsonValu
 
 
 @given(objects(), st.dictionaries(names, json_values, max_size=4))
-def test_an_answer_that_is_taken_fits_the_schema(
+def test_recorded_answer_always_fits_the_schema(
     schema: dict[str, JsonValue], values: dict[str, JsonValue]
 ) -> None:
     """An answer that the schema refuses is never recorded."""
@@ -302,7 +302,7 @@ def test_an_answer_that_is_taken_fits_the_schema(
     Draft202012Validator(schema).validate(answer)
 
 
-def test_the_help_of_a_question_names_what_has_to_be_given() -> None:
+def test_help_text_example_is_a_valid_answer() -> None:
     """The example in a "not understood" mail is an answer that works."""
     call = asked(Address.model_json_schema())
     assert example_of_yes(Kind.INPUT, call, None) == "approve\nstreet: text\ncountry: NO"

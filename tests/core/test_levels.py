@@ -78,19 +78,19 @@ def test_two_of_three() -> None:
     assert done.outcome(PEOPLE) == "approved by Ada and Cy"
 
 
-def test_one_yes_is_a_decision_and_no_vote() -> None:
+def test_quorum_of_one_records_no_vote_count() -> None:
     """A quorum of one needs no vote count."""
     approval, (event,) = asked(level("ada", "bo")).approve(ADA, PEOPLE, channel="cli", now=NOON)
     assert (approval.state, approval.votes, event.what) == (State.APPROVED, (), What.APPROVED)
 
 
 @pytest.mark.parametrize(("quorum", "need"), [("all", 3), ("majority", 2), (7, 7)])
-def test_how_many_it_takes(quorum: int | str, need: int) -> None:
+def test_quorum_all_and_majority_count_the_approvers(quorum: int | str, need: int) -> None:
     """The values "all" and "majority" count the people who are asked; a number stays as it is."""
     assert asked(level("ada", "bo", "cy", quorum=quorum)).ballot.need == need
 
 
-def test_a_person_counts_once_however_many_seats_they_have() -> None:
+def test_person_with_several_seats_counts_once_in_the_quorum() -> None:
     """An approver in two seats counts once, so a quorum of two needs another person."""
     approval = asked(level("ada", "bo", quorum=2))
     seats = (*approval.seats, Seat(person="ada", instead_of="cy"))
@@ -99,7 +99,7 @@ def test_a_person_counts_once_however_many_seats_they_have() -> None:
     assert yes(voted, BO).state is State.APPROVED
 
 
-def test_a_veto_ends_it() -> None:
+def test_one_rejection_ends_the_request_whatever_the_votes() -> None:
     """One rejection ends the request, whatever the votes before."""
     voted = yes(asked(level("ada", "bo", quorum="all")), ADA)
     assert no(voted, BO, reason="too much").state is State.REJECTED
@@ -114,7 +114,7 @@ def test_without_a_veto_a_no_only_counts_against() -> None:
     assert yes(yes(approval, ADA), BO).state is State.APPROVED
 
 
-def test_one_after_the_other() -> None:
+def test_approvers_in_sequence_answer_in_their_turn_only() -> None:
     """Nobody may answer before their turn, and each person may change their own answer."""
     approval = asked(level("ada", "bo", quorum="all", order="sequence"))
     with pytest.raises(NotYourTurn, match=r"Ada is asked about approval .* before Bo"):
@@ -126,7 +126,7 @@ def test_one_after_the_other() -> None:
     assert yes(voted, BO).state is State.APPROVED
 
 
-def test_a_reason_where_one_is_needed() -> None:
+def test_error_for_a_missing_reason_shows_a_valid_answer() -> None:
     """The error shows an answer that would have worked."""
     approval = asked(level("ada", reasons=("reject",)))
     with pytest.raises(ReasonNeeded, match="needs a reason") as caught:
@@ -136,7 +136,7 @@ def test_a_reason_where_one_is_needed() -> None:
     assert yes(approval, ADA).state is State.APPROVED
 
 
-def test_all_who_approve_say_the_same() -> None:
+def test_approval_with_values_that_differ_from_an_earlier_one_is_refused() -> None:
     """Values that differ from an earlier approval are refused; the error names its approver."""
     approval = asked(level("ada", "bo", quorum=2), template={"days": 0})
     voted = yes(approval, ADA, values={"days": 3})
@@ -148,7 +148,7 @@ def test_all_who_approve_say_the_same() -> None:
     assert yes(voted, ADA, values={"days": 5}).votes[0].decision.payload == {"days": 5}
 
 
-def test_who_was_asked_before_is_told_where_it_went() -> None:
+def test_approver_of_an_escalated_level_learns_the_new_approvers() -> None:
     """They learn it from the deadline on, before and after the escalation is recorded."""
     approval = asked(level("ada"), level("bo", name="finance"))
     with pytest.raises(Escalated, match="went on to finance on Mon 2 Mar 2026, 13:00 UTC"):
@@ -167,7 +167,7 @@ def test_who_was_asked_before_is_told_where_it_went() -> None:
         yes(done, ADA, now=NOON + 2 * HOUR)
 
 
-def test_who_stays_may_still_answer() -> None:
+def test_approver_of_a_level_that_stays_open_may_still_answer() -> None:
     """Their earlier votes keep counting."""
     both = level("bo", "cy", quorum=2, earlier="stay")
     voted = yes(asked(level("ada", "dee", quorum=2), both), ADA)
@@ -177,7 +177,7 @@ def test_who_stays_may_still_answer() -> None:
     assert yes(later, BO, now=NOON + HOUR).state is State.APPROVED
 
 
-def test_who_leaves_takes_their_answer_along() -> None:
+def test_approval_of_a_closed_level_does_not_count_at_the_next() -> None:
     """An approval of an earlier level does not count towards the next level's quorum."""
     voted = yes(asked(level("ada", "dee", quorum=2), level("bo", "cy", quorum=2)), ADA)
     later, _ = advance(voted, PEOPLE, now=NOON + HOUR)
@@ -205,7 +205,7 @@ def test_levels_are_gone_through_again() -> None:
         ("", State.TIMED_OUT),
     ],
 )
-def test_silence_approves_under_the_ceiling_alone(ceiling: str, state: State) -> None:
+def test_silence_approves_only_under_the_ceiling(ceiling: str, state: State) -> None:
     """A call above the ceiling, or a ceiling that cannot be evaluated, is not approved."""
     approval = asked(level("ada"), on_timeout="approve", ceiling=ceiling)
     after, _ = advance(approval, PEOPLE, now=NOON + HOUR)
@@ -214,7 +214,7 @@ def test_silence_approves_under_the_ceiling_alone(ceiling: str, state: State) ->
     assert (after.decision.by, after.decision.channel) == ("", "deadline")
 
 
-def test_silence_approves_nothing_that_somebody_has_refused_or_has_to_fill() -> None:
+def test_silence_never_approves_after_a_rejection_or_with_open_fields() -> None:
     """A call that needs two steps is not approved either."""
     rules = {"on_timeout": "approve", "ceiling": "true"}
     refused = no(asked(level("ada", "bo", quorum=1, veto=False), **rules), ADA)
@@ -224,7 +224,7 @@ def test_silence_approves_nothing_that_somebody_has_refused_or_has_to_fill() -> 
         assert advance(approval, PEOPLE, now=NOON + HOUR)[0].state is State.TIMED_OUT
 
 
-def test_who_owns_the_agent_never_decides() -> None:
+def test_agent_owner_never_decides() -> None:
     """The owner is recognised by every identity, even with a seat."""
     approval = asked(level("ada", "bo")).model_copy(update={"barred": ("bo@old.example",)})
     with pytest.raises(OwnRequest, match="Bo owns the agent"):
@@ -242,7 +242,7 @@ def test_reminders() -> None:
     assert advance(after, PEOPLE, now=NOON + timedelta(minutes=30)) == (after, ())
 
 
-def test_there_is_nobody_behind_the_last_level() -> None:
+def test_last_level_has_no_level_to_escalate_to() -> None:
     """After the last level, there is no level to escalate to."""
     assert move_on(asked(level("ada")), PEOPLE, now=NOON, why="refused") is None
 
@@ -251,13 +251,13 @@ def test_there_is_nobody_behind_the_last_level() -> None:
     ("text", "span"),
     [("4h", Span(4 * HOUR)), ("4h business", Span(4 * HOUR, business=True)), (60, Span(HOUR / 60))],
 )
-def test_a_span_is_read_as_it_is_written(text: object, span: Span) -> None:
+def test_span_reads_back_as_written(text: object, span: Span) -> None:
     """A span that is written and read again stays the same."""
     assert parse_span(text) == span == parse_span(str(span))
 
 
 @pytest.mark.parametrize("text", ["business", "0s", "4 hours business", "2y", True, None, [1]])
-def test_what_is_no_span_is_refused(text: object) -> None:
+def test_invalid_span_is_refused_with_a_validation_error(text: object) -> None:
     """The error is one that pydantic can report."""
     with pytest.raises(ValueError, match=r"duration|too long|between"):
         parse_span(text)
@@ -282,7 +282,7 @@ def test_a_record_of_before_there_were_levels_is_read_and_decided() -> None:
     assert advance(approval, PEOPLE, now=NOON + HOUR)[0].state is State.TIMED_OUT
 
 
-def test_a_vote_in_two_steps_counts_when_it_is_confirmed() -> None:
+def test_vote_in_two_steps_counts_after_its_confirmation() -> None:
     """The first step does not count as a vote."""
     approval = yes(asked(level("ada", "bo", quorum=2), second_step="true"), ADA)
     assert (len(approval.steps), approval.votes) == (1, ())
@@ -301,13 +301,13 @@ def test_a_share_is_rounded_up(quorum: str, need: int) -> None:
 
 
 @pytest.mark.parametrize("quorum", ["0%", "101%", "50 %", "half", "5.5%", 0])
-def test_what_is_no_quorum(quorum: int | str) -> None:
+def test_quorum_refuses_invalid_shares(quorum: int | str) -> None:
     """A share is a whole percentage from 1 to 100."""
     with pytest.raises(ValidationError, match="quorum"):
         level("ada", quorum=quorum)
 
 
-def test_levels_of_the_default_let_nobody_in_whose_level_of_the_policy_is_over() -> None:
+def test_default_levels_refuse_an_approver_whose_policy_level_is_over() -> None:
     """Ada's level is over, so she is refused; Bo, Cy and Dee may still answer."""
     default = Fallback(levels=(level("cy"), level("dee", earlier="stay")))
     approval, _ = advance(asked(level("ada"), level("bo")), PEOPLE, now=NOON + HOUR)

@@ -54,7 +54,7 @@ def in_state(state: State) -> Approval:
     return approval
 
 
-def test_a_copy_counts_its_votes_anew() -> None:
+def test_copied_approval_recounts_its_votes() -> None:
     """A count from before a move does not hold after it, and is not stored."""
     approval = asked_approval()
     assert approval.ballot.own == ("mara", "cleo")
@@ -95,7 +95,7 @@ def test_the_table_rules(state: State, move: Move) -> None:
 
 @pytest.mark.parametrize("to", Handoff)
 @pytest.mark.parametrize("start", Handoff)
-def test_the_way_of_the_answer(start: Handoff, to: Handoff) -> None:
+def test_handoff_takes_the_steps_of_its_table_only(start: Handoff, to: Handoff) -> None:
     """The answer takes the steps of the second table only."""
     before = asked_approval().model_copy(update={"handoff": start})
     if to not in HANDOFFS[start]:
@@ -128,7 +128,7 @@ def test_asking_somebody_sets_the_deadline() -> None:
     assert [asked.person for asked in approval.asked] == ["mara"]
 
 
-def test_asking_nobody_is_unroutable() -> None:
+def test_approval_without_approvers_is_unroutable() -> None:
     """An approval that asks nobody records this in its history."""
     terms = asked_approval().terms
     assert terms is not None
@@ -136,7 +136,7 @@ def test_asking_nobody_is_unroutable() -> None:
     assert (event.what, event.why) == (What.UNROUTABLE, "nobody; at all")
 
 
-def test_what_has_ended_is_not_asked_again() -> None:
+def test_ended_approval_is_not_asked_again() -> None:
     """People are asked about pending approvals only."""
     ended = in_state(State.APPROVED)
     assert ended.terms is not None
@@ -159,7 +159,7 @@ def test_deliveries_are_noted_person_by_person() -> None:
     assert (event.what, event.more) == (What.DELIVERED, {"to": "cleo"})
 
 
-def test_the_deadline_itself_is_too_late() -> None:
+def test_answer_at_the_deadline_is_too_late() -> None:
     """An answer counts until the last moment before the deadline, whenever the timer runs."""
     approval = asked_approval()
     approval.may_decide(MARA, people(), now=LATE - timedelta(microseconds=1))
@@ -167,13 +167,13 @@ def test_the_deadline_itself_is_too_late() -> None:
         approval.may_decide(MARA, people(), now=LATE)
 
 
-def test_before_the_deadline_nothing_times_out() -> None:
+def test_approval_never_times_out_before_its_deadline() -> None:
     """A timer with a fast clock ends nothing too early."""
     with pytest.raises(IllegalMove, match="not due yet"):
         asked_approval().time_out(now=LATE - timedelta(microseconds=1))
 
 
-def test_what_stays_open_takes_answers_after_its_deadline() -> None:
+def test_approval_with_policy_stay_accepts_answers_after_its_deadline() -> None:
     """If the policy says "stay", the deadline marks it overdue once, and ends nothing."""
     approval = ask(make_approval(), MARA, on_timeout=OnTimeout.STAY)
     decided, _ = approval.approve(MARA, people(), channel="email", now=LATE)
@@ -184,7 +184,7 @@ def test_what_stays_open_takes_answers_after_its_deadline() -> None:
     assert overdue.approve(MARA, people(), channel="email", now=LATE)[0].state is State.APPROVED
 
 
-def test_only_who_is_asked_decides() -> None:
+def test_person_who_is_not_asked_cannot_decide() -> None:
     """A person of the directory who is not asked is refused by name."""
     approval = ask(make_approval(), MARA)
     with pytest.raises(NotAnApprover, match="Cleo Park is not asked"):
@@ -198,7 +198,7 @@ def test_the_requester_never_decides() -> None:
         approval.approve(RILEY, people(), channel="email", now=LATER)
 
 
-def test_a_decided_approval_names_who_decided() -> None:
+def test_refusal_for_a_decided_approval_names_the_decider() -> None:
     """The second person to answer learns who decided."""
     approval = in_state(State.REJECTED)
     with pytest.raises(AlreadyDecided, match="already rejected by Mara Lind"):
@@ -207,7 +207,7 @@ def test_a_decided_approval_names_who_decided() -> None:
     assert approval.outcome() == "rejected by mara"
 
 
-def test_other_values_on_a_gate_are_a_rejection_that_proposes_a_call() -> None:
+def test_changed_values_on_a_gate_are_a_rejection_with_a_proposal() -> None:
     """An answer cannot change the displayed arguments, but it can propose others."""
     approval, (event,) = asked_approval().approve(
         MARA, people(), channel="email", now=LATER, values={"amount": 100}
@@ -264,7 +264,7 @@ def test_a_template_wants_its_blanks_filled() -> None:
 
 
 @pytest.mark.parametrize("template", [{"x": float("nan")}, {"x": "\ud800"}, {1: "x"}])
-def test_a_template_that_cannot_be_kept_is_refused(template: Any) -> None:
+def test_template_that_the_ledger_cannot_store_is_refused(template: Any) -> None:
     """A value that the ledger cannot write and read back is never stored."""
     with pytest.raises(NotCanonical, match="payload template of reimburse"):
         make_approval(template=template)
@@ -276,7 +276,7 @@ def test_a_hint_in_broken_unicode_is_mended() -> None:
 
 
 @pytest.mark.parametrize("state", State)
-def test_what_the_ledger_keeps_is_the_same_when_read(state: State) -> None:
+def test_approval_json_without_defaults_reads_back_equal(state: State) -> None:
     """JSON without the default values reads back as an equal approval."""
     approval = in_state(state)
     text = approval.model_dump_json(exclude_defaults=True, exclude={"version"})

@@ -98,7 +98,9 @@ def says(
     ("amount", "way"),
     [(400, ["ada"]), (500, ["ada"]), (4_000, ["ada", "bo"]), (40_000, ["ada", "bo", "cy"])],
 )
-def test_it_goes_up_the_managers_until_a_limit_covers_it(amount: float, way: list[str]) -> None:
+def test_approval_climbs_the_managers_until_a_limit_covers_it(
+    amount: float, way: list[str]
+) -> None:
     """An approval below the limit counts as that manager's phase; a sufficient limit ends it."""
     approval = asked(UP, amount)
     for name in way:
@@ -107,12 +109,12 @@ def test_it_goes_up_the_managers_until_a_limit_covers_it(amount: float, way: lis
     assert (approval.state, approval.decided_by) == (State.APPROVED, tuple(way))
 
 
-def test_a_no_on_the_way_up_ends_it() -> None:
+def test_one_managers_rejection_ends_the_request() -> None:
     """Each manager may reject it, whatever their limit."""
     assert says(says(asked(UP, 4_000), "ada"), "bo", yes=False).state is State.REJECTED
 
 
-def test_a_manager_who_does_not_answer_is_followed_by_the_next_one_up() -> None:
+def test_next_manager_replaces_a_silent_one() -> None:
     """Silence never approves; after the last manager's silence the request ends."""
     approval, _ = advance(asked(UP, 400), PEOPLE, now=NOON + HOUR)
     assert approval.ballot.own == ("bo",)
@@ -124,7 +126,7 @@ def test_a_manager_who_does_not_answer_is_followed_by_the_next_one_up() -> None:
     assert approval.state is State.TIMED_OUT
 
 
-def test_who_stands_in_has_at_most_the_limit_of_both() -> None:
+def test_delegate_has_the_lower_limit_of_the_two() -> None:
     """A delegate approves no more than the lower limit of the two."""
     high = company(person("ada", "bo", 500, away=away("cy")))
     low = company(person("bo", "cy", 5_000, away=away("dee")))
@@ -137,13 +139,13 @@ def test_who_stands_in_has_at_most_the_limit_of_both() -> None:
     assert says(approval, "cy", directory=low).state is State.APPROVED
 
 
-def test_who_is_away_without_anybody_is_passed_over_on_the_way_up() -> None:
+def test_absent_manager_without_a_delegate_is_skipped() -> None:
     """The next manager is asked immediately."""
     gone = company(person("ada", "bo", 500, away=away()))
     assert asked(UP, 400, gone).ballot.own == ("bo",)
 
 
-def test_what_nobodys_limit_covers_is_noticed_at_once() -> None:
+def test_default_is_asked_first_for_an_amount_above_every_limit() -> None:
     """The default is asked first, and the notes say why; also if there is no manager."""
     poor = company(person("cy", "", 9_000))
     for directory, amount, why in (
@@ -157,7 +159,7 @@ def test_what_nobodys_limit_covers_is_noticed_at_once() -> None:
     assert choice.terms.policy == "default"
 
 
-def test_what_no_limit_covers_is_asked_of_nobody_where_the_default_goes_by_limits_too() -> None:
+def test_default_by_limits_asks_nobody_for_an_amount_above_every_limit() -> None:
     """A default that follows the managers lets nobody approve more than their limit."""
     default = Fallback(ask=("requester.manager",), until=LIMIT)
     facts = make_approval(call=make_call(amount=400)).facts
@@ -169,7 +171,7 @@ def test_what_no_limit_covers_is_asked_of_nobody_where_the_default_goes_by_limit
     assert "nobody's limit covers this (Ada, Bo, Cy)" in choice.notes
 
 
-def test_what_was_covered_when_it_was_opened_may_not_be_any_more() -> None:
+def test_absence_of_the_last_manager_requires_more_approvals() -> None:
     """The last manager is away by then and the delegate has no limit, so more is needed."""
     later = company(person("cy", "", float("inf"), away=away("eve")))
     approval = says(says(asked(UP, 40_000), "ada", directory=later), "bo", directory=later)
@@ -193,14 +195,14 @@ def unreached(
     return approval.ask(went.terms, (), now=SOON, start=went.start, stranded=True)[0]
 
 
-def test_a_late_yes_of_somebody_whose_limit_covers_it_ends_it() -> None:
+def test_late_approval_with_a_sufficient_limit_ends_the_request() -> None:
     """No card reached Ada; she approves on the page after Bo is asked."""
     approval = unreached(asked(UP, 400))
     assert approval.ballot.own == ("bo",)
     assert says(approval, "ada").state is State.APPROVED
 
 
-def test_a_late_yes_of_somebody_whose_limit_is_too_low_takes_nobodys_place() -> None:
+def test_late_approval_with_a_low_limit_fills_no_other_seat() -> None:
     """Ada's approval does not count as Bo's or as the default's."""
     approval = unreached(asked(UP, 2_000))
     with pytest.raises(Escalated, match="went on to Bo"):
@@ -237,7 +239,7 @@ def test_members_of_a_queue_have_its_limits() -> None:
     st.integers(0, 60),
     st.lists(st.booleans(), min_size=6, max_size=6),
 )
-def test_nothing_is_approved_that_no_limit_covers(
+def test_every_approved_amount_is_covered_by_an_approvers_limit(
     limits: list[int], amount: int, silent: list[bool]
 ) -> None:
     """For any answers, the limit of at least one approver covers an approved amount."""
@@ -285,7 +287,7 @@ def test_all_managers_up_to_the_top_as_phases() -> None:
     assert approval.state is State.APPROVED
 
 
-def test_the_manager_of_those_who_were_asked() -> None:
+def test_next_manager_is_the_manager_of_the_absent_person() -> None:
     """The manager is that of the absent person, with a delegate or with a skipped level."""
     policy = Policy(
         name="p",
@@ -303,7 +305,7 @@ def test_the_manager_of_those_who_were_asked() -> None:
     assert approval.ballot.own == ("bo",)
 
 
-def test_a_grant_takes_the_place_of_no_limit() -> None:
+def test_grant_does_not_replace_a_limit() -> None:
     """A grant says nothing about the amount."""
     rules = GrantRules(who=("ada",))
     with pytest.raises(GrantRefused, match="more than one approval"):
@@ -377,7 +379,7 @@ STAGES = Policy(
 )
 
 
-def test_a_person_who_has_approved_is_not_asked_again() -> None:
+def test_person_who_has_approved_is_not_asked_again_in_a_later_phase() -> None:
     """Bo's approval counts in each later phase, and can complete a phase."""
     finance = says(says(asked(STAGES), "bo"), "ada")
     assert (finance.ballot.yes, finance.ballot.awaited) == (("bo",), ("cy", "dee"))
@@ -385,7 +387,7 @@ def test_a_person_who_has_approved_is_not_asked_again() -> None:
     assert (done.state, done.decided_by) == (State.APPROVED, ("ada", "cy", "bo"))
 
 
-def test_the_policy_can_ask_them_again() -> None:
+def test_ask_twice_requires_new_answers_in_each_phase() -> None:
     """With `ask_twice`, each phase needs its own answers."""
     twice = STAGES.model_copy(update={"ask_twice": True})
     finance = says(says(asked(twice), "bo"), "ada")
@@ -394,7 +396,7 @@ def test_the_policy_can_ask_them_again() -> None:
     assert (board.state, board.ballot.awaited) == (State.PENDING, ("bo",))
 
 
-def test_a_chain_of_delegates_approves_no_more_than_any_of_them_at_once_or_later() -> None:
+def test_chain_of_delegates_keeps_to_the_lowest_limit() -> None:
     """Cy is Ada's delegate and Bo is Cy's; the start of the absences does not matter."""
     later = Absence(start=date(2026, 3, 3), end=date(2026, 3, 31), delegate="cy")
     away_for = (Absence(start=date(2026, 3, 1), end=date(2026, 3, 31), delegate="bo"),)
@@ -411,7 +413,7 @@ def test_a_chain_of_delegates_approves_no_more_than_any_of_them_at_once_or_later
 
 
 @pytest.mark.parametrize(("amount", "state"), [(450, State.APPROVED), (900, State.PENDING)])
-def test_a_yes_with_a_higher_amount_than_was_asked_for_is_held_to_the_limit(
+def test_approval_with_a_raised_amount_is_checked_against_the_limit(
     amount: int, state: State
 ) -> None:
     """The entered amount counts; above the limit, the next manager is asked."""
@@ -494,14 +496,14 @@ def test_limits_are_neither_negative_nor_nameless() -> None:
             Person(id="p", email="p@example.com", limits=limits)
 
 
-def test_who_is_not_on_the_way_up_has_no_say() -> None:
+def test_person_outside_the_manager_chain_cannot_decide() -> None:
     """Such a person is refused, however high their limit."""
     with pytest.raises(NotAnApprover):
         says(asked(UP), "cy")
 
 
 @pytest.mark.parametrize(("amount", "asked_next"), [(450, ()), (900, ("bo",))])
-def test_a_yes_of_an_earlier_phase_counts_at_a_later_one_up_to_the_limit_there(
+def test_approval_of_an_earlier_phase_counts_up_to_a_later_limit(
     amount: int, asked_next: tuple[str, ...]
 ) -> None:
     """A value entered in a phase without limits is compared with the limit of the later phase."""
@@ -551,7 +553,7 @@ def covered(approval: Approval, name: str, amount: float, directory: Directory) 
     return after.state is State.APPROVED
 
 
-def test_values_of_a_delegate_of_a_delegate_are_held_to_all_their_limits() -> None:
+def test_values_of_a_second_delegate_are_checked_against_every_limit() -> None:
     """Dee may approve 1,000, but is Bo's delegate through Ada and keeps to Ada's limit."""
     riley = person("riley", "bo")
     chain = person("bo", "cy", 5_000, away=away("ada")), person("ada", "bo", 500, away=away("dee"))
@@ -568,7 +570,7 @@ def test_values_of_a_delegate_of_a_delegate_are_held_to_all_their_limits() -> No
     assert not covered(approval, "dee", 900, at_once)
 
 
-def test_values_of_somebody_who_was_handed_a_place_are_held_to_the_limit_of_the_giver() -> None:
+def test_values_in_a_reassigned_seat_are_checked_against_the_givers_limit() -> None:
     """Cy may approve any amount, but in Ada's seat no more than Ada."""
     approval = routed_with_a_field(PEOPLE)
     ada, cy = PEOPLE.get("ada"), PEOPLE.get("cy")

@@ -39,7 +39,7 @@ def decided(act: str, template: JsonValue = None, **more: Any) -> Approval:
     return after
 
 
-def test_the_decision_is_put_over_what_the_tool_has_returned() -> None:
+def test_decision_is_merged_into_the_tools_result() -> None:
     """Without an expression, the result keeps all fields that the tool has returned."""
     yes = decided("approve", reason="fine")
     no = decided("reject", reason="too much")
@@ -51,7 +51,7 @@ def test_the_decision_is_put_over_what_the_tool_has_returned() -> None:
     assert result_of(None, no, None) == {"status": "rejected", "reason": "too much"}
 
 
-def test_a_timeout_is_told_apart() -> None:
+def test_long_running_result_tells_a_timeout_from_a_rejection() -> None:
     """A timeout is not a rejection, because nobody has answered."""
     late, _ = waiting().time_out(now=NOON + timedelta(days=2))
     assert result_of(None, late, SO_FAR)["status"] == "timed_out"
@@ -91,7 +91,7 @@ def test_an_expression_builds_the_result_from_all_there_is() -> None:
 
 
 @pytest.mark.parametrize("response", ["{'id': result.ticket}", "result.list"])
-def test_a_result_that_cannot_be_built_says_which_expression_it_was(response: str) -> None:
+def test_error_for_an_unbuildable_result_names_the_expression(response: str) -> None:
     """The run fails with this error instead of giving the agent another result."""
     rule = LongRunning(tool="ask_for_approval", response=response)
     with pytest.raises(ConditionError, match="result"):
@@ -114,7 +114,7 @@ def test_a_rule_that_can_never_work_is_refused(rule: dict[str, str], words: str)
         check(LongRunning(tool="t", **rule))
 
 
-def test_a_payload_that_is_no_json_is_refused() -> None:
+def test_payload_that_is_not_json_is_refused() -> None:
     """TOML can write infinity, and JSON cannot."""
     with pytest.raises(NotCanonical):
         check(LongRunning(tool="t", payload={"cap": float("inf")}))

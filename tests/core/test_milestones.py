@@ -70,7 +70,7 @@ def approved(approval: Approval, by: Person, directory: Directory) -> Approval:
     return approval.approve(by, directory, channel="email", now=NOON)[0]
 
 
-def test_the_requester_reads_how_it_ended_and_the_informed_how_it_went() -> None:
+def test_default_milestones_for_the_requester_are_decision_and_end() -> None:
     """By default the requester hears of the decision and the end, and of nothing earlier."""
     people = everybody()
     waiting = routed(policy(), people)
@@ -83,7 +83,7 @@ def test_the_requester_reads_how_it_ended_and_the_informed_how_it_went() -> None
     assert told(ended, Milestone.ENDED, people) == {"ann", "riley"}
 
 
-def test_what_a_person_wants_comes_before_the_policy() -> None:
+def test_milestones_of_a_person_override_the_policy() -> None:
     """Riley wants messages about waiting only; the policy says something else."""
     own = person("riley", notify_requester=(NotifyOn.WAITING,), notify_by=("slack",))
     people = Directory([person("mara"), person("tom"), own])
@@ -96,7 +96,7 @@ def test_what_a_person_wants_comes_before_the_policy() -> None:
     )
 
 
-def test_nothing_means_nothing() -> None:
+def test_empty_milestone_list_sends_no_message() -> None:
     """An empty list of the person or of the policy sends the requester no message."""
     for own, rules in (((), ("decided",)), (None, ())):
         people = Directory([person("mara"), person("tom"), person("riley", notify_requester=own)])
@@ -105,7 +105,7 @@ def test_nothing_means_nothing() -> None:
         assert not any(told(ended, one, people) for one in Milestone)
 
 
-def test_who_is_asked_reads_it_on_the_card() -> None:
+def test_approver_gets_no_second_message() -> None:
     """A person who is also asked, at this or an earlier level, gets no second message."""
     people = everybody()
     waiting = routed(policy(inform=("mara", "tom", "ann")), people)
@@ -115,7 +115,7 @@ def test_who_is_asked_reads_it_on_the_card() -> None:
     assert told(escalated, Milestone.ESCALATED, people) == {"ann"}
 
 
-def test_a_card_that_no_channel_took_informs_nobody() -> None:
+def test_approver_without_a_card_gets_the_informed_message() -> None:
     """Without a card, the person gets the same message as other informed people."""
     people = everybody()
     waiting = routed(policy(inform=("mara",)), people)
@@ -129,7 +129,7 @@ def test_a_card_that_no_channel_took_informs_nobody() -> None:
     assert told(late, Milestone.ENDED, people) == {"mara", "riley"}
 
 
-def test_one_person_under_two_ids_is_told_once() -> None:
+def test_person_with_two_ids_gets_one_message() -> None:
     """One mailbox is one person, even if it is informed twice or asked under the other id."""
     twin = Person(id="ann2", email="ann+second@example.com")
     people = Directory([*everybody(), twin])
@@ -139,7 +139,7 @@ def test_one_person_under_two_ids_is_told_once() -> None:
     assert told(asked, Milestone.OPENED, people) == set()
 
 
-def test_a_requester_who_is_informed_is_told_once() -> None:
+def test_requester_who_is_also_informed_gets_one_message() -> None:
     """They get the requester's message, if the milestones of either role include it."""
     people = everybody()
     waiting = routed(policy(inform=("riley",)), people)
@@ -147,7 +147,7 @@ def test_a_requester_who_is_informed_is_told_once() -> None:
     assert riley.is_requester
 
 
-def test_who_has_withdrawn_it_knows() -> None:
+def test_requester_gets_no_message_about_their_own_withdrawal() -> None:
     """The requester gets no message about their own withdrawal; informed people do."""
     people = everybody()
     ended, _ = routed(policy(), people).withdraw(by="riley", reason="", now=NOON)
@@ -155,7 +155,7 @@ def test_who_has_withdrawn_it_knows() -> None:
 
 
 @pytest.mark.parametrize("milestone", [Milestone.RAN, Milestone.FAILED])
-def test_only_what_was_approved_is_done(milestone: Milestone) -> None:
+def test_rejection_message_has_the_reason_and_no_end_follows(milestone: Milestone) -> None:
     """The message of a rejection has the reason, and no message about an end follows."""
     people = everybody()
     mara = people.get("mara") or person("x")
@@ -165,7 +165,7 @@ def test_only_what_was_approved_is_done(milestone: Milestone) -> None:
     assert told(rejected, milestone, people) == set()
 
 
-def test_the_next_phase_is_no_escalation() -> None:
+def test_next_phase_sends_no_escalation_message() -> None:
     """Informed people get no message; the requester can ask for one with the next approver."""
     levels = (Level(ask=("mara",), phase="one"), Level(ask=("tom",), phase="two"))
     people = everybody()
@@ -180,7 +180,7 @@ def test_the_next_phase_is_no_escalation() -> None:
     assert "Approved so far by Mara." in words.text
 
 
-def test_what_stays_open_is_overdue() -> None:
+def test_open_last_level_is_reported_as_overdue() -> None:
     """The end of the last level is reported although the request is not decided."""
     people = everybody()
     rules = policy(levels=(), ask=("mara",), within="1h", on_timeout=OnTimeout.STAY)
@@ -190,7 +190,7 @@ def test_what_stays_open_is_overdue() -> None:
     assert told(overdue, Milestone.OVERDUE, people) == {"ann"}
 
 
-def test_a_call_that_nobody_was_asked_about_is_told_to_nobody() -> None:
+def test_call_without_approvers_sends_no_message() -> None:
     """Such a call is decided immediately and is in the audit only."""
     people = everybody()
     approval = make_approval()
@@ -214,7 +214,7 @@ STRANGERS = [
 
 
 @pytest.mark.parametrize(("user", "domains", "is_told"), STRANGERS)
-def test_strangers_are_told_at_the_domains_of_the_settings(
+def test_unlisted_requester_gets_mail_only_at_configured_domains(
     user: str, domains: tuple[str, ...], is_told: bool
 ) -> None:
     """Agents may name any requester, so only addresses at configured domains get mail."""
@@ -253,7 +253,7 @@ def test_a_timeout_is_not_the_readers() -> None:
 # The people that `inform` means.
 
 
-def test_informed_are_all_of_a_queue_also_those_who_are_away() -> None:
+def test_informed_queue_includes_absent_members() -> None:
     """Rotations and absences are ignored; the requester's manager can be informed too."""
     away = (Absence(start=NOON.date(), end=NOON.date(), delegate="tom"),)
     people = Directory(
@@ -274,7 +274,7 @@ def test_informed_are_all_of_a_queue_also_those_who_are_away() -> None:
 
 
 @pytest.mark.parametrize("reference", ["asked.manager", "requester.managers"])
-def test_those_who_are_asked_in_turn_are_not_to_be_informed(reference: str) -> None:
+def test_relative_references_cannot_be_informed(reference: str) -> None:
     """These references mean other people at each level."""
     with pytest.raises(ValidationError, match="other people at each level"):
         policy(inform=(reference,))
@@ -282,7 +282,7 @@ def test_those_who_are_asked_in_turn_are_not_to_be_informed(reference: str) -> N
         Level(ask=("mara",), inform=(reference,))
 
 
-def test_the_informed_may_read_it_and_not_vote() -> None:
+def test_informed_people_can_read_and_not_vote() -> None:
     """They are concerned with the request, but their approval is refused."""
     people = everybody()
     waiting = routed(policy(), people)
@@ -310,7 +310,7 @@ def test_a_level_informs_from_its_beginning() -> None:
     assert told(escalated, Milestone.ESCALATED, people) == {"ann", "olga"}
 
 
-def test_the_default_informs_whom_the_policy_does() -> None:
+def test_default_informs_the_people_of_the_policy() -> None:
     """If nobody of the policy can be asked, its informed people still get the messages."""
     people = everybody()
     rules = policy(levels=(), ask=("riley",), notify_requester=("waiting",))
@@ -339,7 +339,7 @@ def policies(draw: st.DrawFn) -> Policy:
 
 
 @given(rules=policies(), steps=st.lists(st.sampled_from(["wait", "yes", "no"]), max_size=4))
-def test_nobody_is_told_twice_and_nobody_who_is_asked(rules: Policy, steps: list[str]) -> None:
+def test_each_person_gets_one_message_per_milestone(rules: Policy, steps: list[str]) -> None:
     """Each person gets one message per milestone, and approvers read it on their card."""
     people = everybody()
     approval = make_approval(origin=make_origin(user="riley"))
@@ -383,7 +383,9 @@ def test_nobody_is_told_twice_and_nobody_who_is_asked(rules: Policy, steps: list
 
 
 @given(milestone=st.sampled_from(list(Milestone)), requests=st.booleans(), known=st.booleans())
-def test_words_ask_for_nothing(milestone: Milestone, requests: bool, known: bool) -> None:
+def test_milestone_messages_contain_no_deciding_word(
+    milestone: Milestone, requests: bool, known: bool
+) -> None:
     """No word of these messages would decide if somebody replied with it."""
     people = everybody()
     waiting = routed(policy(), people)

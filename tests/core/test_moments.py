@@ -36,7 +36,7 @@ WEDNESDAY = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
         ("now", "2026-11-18T13:00"),
     ],
 )
-def test_what_people_say(text: str, shown: str) -> None:
+def test_moment_accepts_weekdays_dates_and_times(text: str, shown: str) -> None:
     """A weekday is the next one; ISO dates are read as written; times use the zone."""
     moment = read_moment(text, BERLIN, now=WEDNESDAY)
     assert moment.tzinfo is UTC
@@ -55,7 +55,7 @@ def test_what_people_say(text: str, shown: str) -> None:
         ("0001-01-01 00:00", "beyond the end of the calendar"),
     ],
 )
-def test_what_is_no_moment_is_refused(text: str, why: str) -> None:
+def test_invalid_moment_is_refused_with_the_correct_form(text: str, why: str) -> None:
     """The error says what was wrong and how to write it."""
     with pytest.raises(ValueError, match=why):
         read_moment(text, BERLIN, now=WEDNESDAY)
@@ -71,7 +71,7 @@ def test_an_hour_that_clocks_show_twice_is_the_first() -> None:
     ("text", "relative"),
     [("Friday 17:30", True), ("17:30", True), ("now", True), ("2026-11-20T17:30Z", False)],
 )
-def test_what_depends_on_the_day(text: str, relative: bool) -> None:
+def test_moment_that_depends_on_today_is_refused(text: str, relative: bool) -> None:
     """A test case that runs for years must mean the same day each time."""
     assert is_relative(text) is relative
 
@@ -87,7 +87,7 @@ def test_a_weekday_is_within_a_week(seconds: int, day: int) -> None:
     assert moment.astimezone(BERLIN).weekday() == day
 
 
-def test_a_clock_reading_comes_back() -> None:
+def test_shown_moment_reads_back_as_itself() -> None:
     """A moment that is shown in the zone reads back as the same moment."""
     shown = datetime.fromisoformat("2026-05-04T03:02:01")
     assert in_zone(shown, BERLIN).astimezone(BERLIN).replace(tzinfo=None) == shown

@@ -71,13 +71,13 @@ def test_addresses_of_the_internet_are_public(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", OURS)
-def test_addresses_behind_us_are_not(address: str) -> None:
+def test_private_and_special_addresses_are_not_public(address: str) -> None:
     """Private, local, shared, multicast, reserved and wrapped addresses and other text are not."""
     assert not is_public(address)
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_a_wrapped_address_is_at_most_as_public_as_what_is_in_it(number: int) -> None:
+def test_wrapped_address_is_no_more_public_than_the_inner_one(number: int) -> None:
     """This holds for every form of wrapping."""
     bare = is_public(str(ipaddress.IPv4Address(number)))
     mapped, nat64 = (0xFFFF << 32) | number, (0x64FF9B << 96) | number

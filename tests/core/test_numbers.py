@@ -111,7 +111,7 @@ def test_a_card_shows_amounts_with_their_currency() -> None:
 
 
 @pytest.mark.parametrize("currency", [None, 7, "", "euros", "ЕUR", ["EUR"]])
-def test_an_odd_currency_is_not_made_up(currency: JsonValue) -> None:
+def test_amount_with_an_invalid_currency_is_a_plain_number(currency: JsonValue) -> None:
     """Without a code of three letters the amount is a plain number."""
     money = {"amount": "args.currency"}
     assert values(asked(money, amount=2500.0, currency=currency))["amount"] == "2500"
@@ -119,7 +119,7 @@ def test_an_odd_currency_is_not_made_up(currency: JsonValue) -> None:
 
 
 @given(FLOATS.filter(lambda one: one and abs(one) < 1e12), CURRENCIES)
-def test_what_a_form_starts_as_can_be_sent_back(value: float, currency: str) -> None:
+def test_displayed_number_reads_back_equal_or_is_refused(value: float, currency: str) -> None:
     """A number that is sent back as shown is read as the same number, or is refused."""
     start = Amounts({"amount": currency}, {}).start("amount", value)
     text = start if isinstance(start, str) else number_text(value)

@@ -74,7 +74,9 @@ json_values = st.recursive(
         ("tags", '["a", "b"]', ["a", "b"]),
     ],
 )
-def test_text_becomes_what_the_template_asks_for(field: str, text: str, value: JsonValue) -> None:
+def test_text_is_parsed_to_the_type_of_the_template(
+    field: str, text: str, value: JsonValue
+) -> None:
     """Unambiguous text becomes a value of the type of the field's start value."""
     read = parse_values(EXPENSE, {field: text})[field]
     assert read == value
@@ -133,7 +135,7 @@ def test_text_that_is_not_of_the_kind_is_refused(field: str, text: str) -> None:
     assert len(str(error)) < 600
 
 
-def test_names_are_found_as_people_write_them() -> None:
+def test_field_names_ignore_case_spaces_hyphens_and_underscores() -> None:
     """Case, spaces, hyphens and underscores in a name do not matter if exactly one field fits."""
     assert find_field({"approved_days": 0}, "Approved days") == "approved_days"
     assert find_field({"approved_days": 0}, "days") is None
@@ -164,7 +166,7 @@ def test_a_template_that_is_no_object_has_one_field() -> None:
     assert missing_fields(5, None) == []
 
 
-def test_without_a_template_anything_is_taken() -> None:
+def test_payload_without_a_template_is_json_or_text() -> None:
     """Without a template, valid JSON is read as JSON and other text as text."""
     assert parse_values(None, {"a": "3", "b": "x"}) == {"a": 3, "b": "x"}
     assert fill(None, {"a": 3}) == {"a": 3}
@@ -172,7 +174,7 @@ def test_without_a_template_anything_is_taken() -> None:
     assert missing_fields(None, None) == []
 
 
-def test_blank_fields_are_missing_until_somebody_fills_them() -> None:
+def test_blank_field_is_missing_until_a_person_fills_it() -> None:
     """Nobody chose zero, empty text or None; False, [] and {} are values."""
     template: JsonValue = {
         "n": 0,
@@ -253,9 +255,7 @@ def test_bottomless_payloads_are_refused() -> None:
 
 
 @given(json_values, st.dictionaries(st.text(max_size=8), st.text(max_size=60), max_size=4))
-def test_parsing_raises_nothing_but_payload_errors(
-    template: JsonValue, entries: dict[str, str]
-) -> None:
+def test_parsing_raises_only_payload_errors(template: JsonValue, entries: dict[str, str]) -> None:
     """For any template and text, the result is values or a PayloadError."""
     try:
         values = parse_values(template, entries)
@@ -265,9 +265,7 @@ def test_parsing_raises_nothing_but_payload_errors(
 
 
 @given(json_values, json_values)
-def test_checking_raises_nothing_but_payload_errors(
-    template: JsonValue, payload: JsonValue
-) -> None:
+def test_checking_raises_only_payload_errors(template: JsonValue, payload: JsonValue) -> None:
     """For any template and payload, the result is a payload or a PayloadError."""
     try:
         checked = check_payload(template, payload)
@@ -315,7 +313,7 @@ def test_examples_are_accepted(start: JsonValue) -> None:
         *("21 de novembro de 2026", "21 nov. 2026", "21 NOV 2026", "2026 November 21"),
     ],
 )
-def test_days_are_read_as_people_write_them(text: str) -> None:
+def test_date_field_accepts_every_unambiguous_form(text: str) -> None:
     """A field with a start date accepts every form that means exactly one day."""
     assert parse_values({"day": "2026-01-01"}, {"day": text}) == {"day": "2026-11-21"}
 
@@ -328,7 +326,7 @@ def test_days_are_read_as_people_write_them(text: str) -> None:
         *("21 21 2026", "1 Nov 21 2026", "9" * 50, "21_11_2026", "-21.11.2026x"),
     ],
 )
-def test_a_day_that_is_none_or_two_is_refused(text: str) -> None:
+def test_date_field_refuses_invalid_and_ambiguous_days(text: str) -> None:
     """The error says what was read and shows a day that would be accepted."""
     with pytest.raises(PayloadError) as caught:
         parse_values({"day": "2026-01-01"}, {"day": text})

@@ -73,7 +73,7 @@ def test_the_manager_and_then_two_of_the_board() -> None:
     assert approval.decided_by == ("ada", "cy", "eve")
 
 
-def test_who_does_not_answer_is_followed_by_others_of_the_same_phase_alone() -> None:
+def test_silent_approver_escalates_within_the_same_phase() -> None:
     """The deputy replaces a silent manager; if both are silent, the board is not asked."""
     approval, _ = advance(asked(MANAGER, DEPUTY, BOARD), PEOPLE, now=NOON + HOUR)
     assert approval.ballot.own == ("bo",)
@@ -90,13 +90,13 @@ def test_silence_of_a_later_phase_rejects() -> None:
     assert ended.state is State.TIMED_OUT
 
 
-def test_a_no_at_any_phase_ends_it() -> None:
+def test_rejection_in_any_phase_ends_the_request() -> None:
     """A rejection by the manager or by a board member ends the request."""
     assert says(asked(MANAGER, BOARD), ADA, yes=False).state is State.REJECTED
     assert says(says(asked(MANAGER, BOARD), ADA), DEE, yes=False).state is State.REJECTED
 
 
-def test_who_has_approved_at_a_phase_has_no_say_at_the_next() -> None:
+def test_approver_of_an_earlier_phase_cannot_vote_in_the_next() -> None:
     """`earlier = "stay"` keeps the levels of a phase open, not earlier phases."""
     stay = BOARD.model_copy(update={"earlier": Earlier.STAY})
     board = says(asked(MANAGER, stay), ADA)
@@ -106,7 +106,7 @@ def test_who_has_approved_at_a_phase_has_no_say_at_the_next() -> None:
             says(board, ADA, yes=yes)
 
 
-def test_who_is_asked_twice_counts_once_at_each_phase() -> None:
+def test_person_asked_twice_counts_once_per_phase() -> None:
     """With `ask_twice`, Ada's approval as the manager is not one of the board's two."""
     board = level("ada", "cy", phase="board", quorum=2)
     approval = says(asked(MANAGER, board, ask_twice=True), ADA)
@@ -118,7 +118,7 @@ def test_who_is_asked_twice_counts_once_at_each_phase() -> None:
     assert (approval.state, approval.decided_by) == (State.APPROVED, ("ada", "cy"))
 
 
-def test_all_phases_have_to_say_the_same() -> None:
+def test_later_phase_must_approve_the_same_values() -> None:
     """Values that differ from those of the earlier phase are refused."""
     approval = asked(MANAGER, BOARD, template={"days": 0})
     approval = says(approval, ADA, values={"days": 3})
@@ -138,7 +138,7 @@ def test_a_phase_without_people_is_not_passed_over() -> None:
     assert (after.still_needed, approval.still_needed) == (2, 3)
 
 
-def test_what_cannot_be_said_of_phases() -> None:
+def test_invalid_phase_settings_are_refused() -> None:
     """The levels of a phase have to be adjacent, and silence cannot approve."""
     with pytest.raises(ValidationError, match="not adjacent"):
         Policy(name="p", levels=(MANAGER, BOARD, DEPUTY))
@@ -146,7 +146,7 @@ def test_what_cannot_be_said_of_phases() -> None:
         Policy(name="p", levels=(MANAGER, BOARD), on_timeout="approve", ceiling="true")
 
 
-def test_no_grant_takes_the_place_of_phases() -> None:
+def test_grant_does_not_replace_phases() -> None:
     """A grant stands for one approval, and phases need several."""
     rules = GrantRules(who=("ada",))
     approval = asked(MANAGER, level("cy", phase="board"), grants=rules)
@@ -159,7 +159,7 @@ def test_no_grant_takes_the_place_of_phases() -> None:
     votes=st.lists(st.tuples(st.sampled_from(list(PEOPLE)), st.booleans()), max_size=20),
     waits=st.lists(st.integers(0, 70), max_size=20),
 )
-def test_nothing_is_approved_that_a_phase_has_not(
+def test_every_approved_request_has_the_quorum_of_each_phase(
     *, sizes: list[int], votes: list[tuple[Person, bool]], waits: list[int]
 ) -> None:
     """In any order of answers, an approved request has each phase's quorum of its own people."""

@@ -57,7 +57,7 @@ def test_a_later_policy_never_overrides_an_earlier_one() -> None:
 
 
 @pytest.mark.parametrize("amount", ["2500", None, [2500], float("nan")])
-def test_what_cannot_be_evaluated_asks_the_default(amount: JsonValue) -> None:
+def test_policy_that_cannot_be_evaluated_asks_the_default(amount: JsonValue) -> None:
     """An argument of a wrong type must not lead to a weaker policy below."""
     choice = pick(LARGE, ANY, amount=amount)
     assert choice.terms.policy == "default"
@@ -65,7 +65,7 @@ def test_what_cannot_be_evaluated_asks_the_default(amount: JsonValue) -> None:
     assert "policy large" in choice.notes[0]
 
 
-def test_an_argument_that_a_tool_does_not_have_matches_nothing() -> None:
+def test_argument_that_a_tool_lacks_matches_no_policy() -> None:
     """A policy about amounts does not match a tool without an amount."""
     assert pick(LARGE, ANY).terms.policy == "any"
 
@@ -77,7 +77,7 @@ def test_no_policy_matches() -> None:
     assert choice.notes == ("no policy matches; the default is asked",)
 
 
-def test_without_a_default_nobody_is_asked() -> None:
+def test_no_match_without_a_default_asks_nobody_and_is_noted() -> None:
     """The notes say so, and what to do."""
     choice = pick(fallback=Fallback())
     assert choice.people == ()
@@ -111,7 +111,7 @@ def test_the_requester_is_never_asked(
         assert {*asked, *fallback} <= {requester.id, "nobody"}
 
 
-def test_calls_of_which_the_expressions_say_the_same_share_their_terms() -> None:
+def test_equal_expression_results_share_their_terms() -> None:
     """A different ceiling or second step makes different terms."""
     rule = Policy(
         name="refunds", ask=("mara",), ceiling="args.amount < 100", second_step="args.amount > 900"
@@ -127,7 +127,7 @@ def test_calls_of_which_the_expressions_say_the_same_share_their_terms() -> None
     assert renamed.terms({"args": {"amount": 1}}).policy == "repayments"
 
 
-def test_people_who_are_left_out_are_named() -> None:
+def test_notes_name_the_excluded_and_unknown_people() -> None:
     """The notes name the people who were left out and those who do not exist."""
     choice = pick(Policy(name="p", ask=("riley", "ghost", "mara")))
     assert [person.id for person in choice.people] == ["mara"]
@@ -137,7 +137,7 @@ def test_people_who_are_left_out_are_named() -> None:
     )
 
 
-def test_a_policy_that_leaves_nobody_goes_to_the_default() -> None:
+def test_policy_without_eligible_people_asks_the_default() -> None:
     """A person's own request goes to another person, and is not left without approvers."""
     choice = pick(Policy(name="p", ask=("riley",)))
     assert choice.terms.policy == "default"
@@ -145,7 +145,7 @@ def test_a_policy_that_leaves_nobody_goes_to_the_default() -> None:
 
 
 @given(st.timedeltas(timedelta(milliseconds=1), timedelta(days=365)))
-def test_durations_are_read_as_they_are_written(duration: timedelta) -> None:
+def test_duration_reads_back_as_written(duration: timedelta) -> None:
     """A snapshot keeps the same durations."""
     kept = DURATION.validate_python(duration)
     assert duration - kept < timedelta(milliseconds=1)
@@ -177,13 +177,13 @@ def test_durations_people_write(text: str, duration: timedelta) -> None:
     "text",
     ["", " ", "5", "m", "5 minutes", "1.5h", "-5m", "5m5", "٣m", "0s", "366d", "999999999w", "1y"],
 )
-def test_durations_that_are_none(text: str) -> None:
+def test_invalid_duration_is_refused(text: str) -> None:
     """An ambiguous or meaningless duration is refused."""
     with pytest.raises(ValidationError):
         DURATION.validate_python(text)
 
 
-def test_nothing_and_less_is_written_as_zero() -> None:
+def test_zero_and_negative_time_is_written_as_zero() -> None:
     """A deadline in the past has no time left."""
     assert format_duration(timedelta()) == format_duration(timedelta(seconds=-5)) == "0s"
     assert format_duration(timedelta(days=9, seconds=61)) == "9d1m1s"
@@ -198,7 +198,7 @@ def test_nothing_and_less_is_written_as_zero() -> None:
         ('tool + "x"', "not true or false"),
     ],
 )
-def test_conditions_that_can_never_hold_are_refused(when: str, problem: str) -> None:
+def test_condition_that_can_never_hold_is_refused(when: str, problem: str) -> None:
     """`signoff config check` finds them before a call does."""
     from signoff.core.policies.conditions import check
 
@@ -209,7 +209,7 @@ def test_conditions_that_can_never_hold_are_refused(when: str, problem: str) -> 
 @pytest.mark.parametrize(
     "when", ["args.amount > 5", 'tool.startsWith("re")', "args.days[0] == 1 || user == 'x'", "true"]
 )
-def test_conditions_about_arguments_are_left_to_the_call(when: str) -> None:
+def test_condition_on_arguments_is_checked_at_the_call(when: str) -> None:
     """An argument may belong to some tools only, so naming it is not a mistake."""
     from signoff.core.policies.conditions import check
 

@@ -13,7 +13,7 @@ LARGE = Policy(name="large", ask=("mara", "cleo"))
 REST = Fallback(ask=("cleo",))
 
 
-def test_each_text_is_noted_once() -> None:
+def test_unchanged_policies_make_no_new_version() -> None:
     """Loading the same text again does not make a new version."""
     first = fresh_versions([], [SMALL, LARGE], REST, now=NOON, by="ann (h1)")
     assert {one.policy: one.version for one in first} == {

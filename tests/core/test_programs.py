@@ -47,7 +47,7 @@ def consumed() -> Approval:
 
 
 @pytest.mark.parametrize("on_timeout", [*OnTimeout])
-def test_nothing_decides_it_after_its_window(on_timeout: OnTimeout) -> None:
+def test_level_deadline_never_passes_the_programs_window(on_timeout: OnTimeout) -> None:
     """The deadline of a level never lies after the window, whatever the policy says."""
     waits = ask(opened(), MARA, within=timedelta(hours=4), on_timeout=on_timeout)
     assert waits.deadline == END
@@ -84,7 +84,7 @@ def test_more_time_never_goes_beyond_the_window() -> None:
     assert asked.deadline == waits.deadline
 
 
-def test_a_call_is_started_once_by_its_key() -> None:
+def test_key_starts_a_call_once() -> None:
     """The same key changes nothing; another key and a late start are refused."""
     started = consumed()
     assert (started.handoff, started.starts) == (Handoff.STARTED, 1)
@@ -106,7 +106,7 @@ def test_a_yes_is_good_for_a_while() -> None:
     programs.consume(yes, by="codex", key="c", now=until - timedelta(microseconds=1))
 
 
-def test_what_is_not_approved_is_not_started() -> None:
+def test_unapproved_call_is_not_started() -> None:
     """Pending, rejected and withdrawn calls are refused in the same way."""
     waits = ask(opened(), MARA)
     no, _ = waits.reject(MARA, people(), channel="inbox", now=NOON, reason="no")
@@ -117,7 +117,7 @@ def test_what_is_not_approved_is_not_started() -> None:
         assert refused.value.code == "not_approved"
 
 
-def test_a_started_call_is_in_doubt_until_it_is_reported() -> None:
+def test_started_call_is_in_doubt_until_its_report() -> None:
     """A late report resolves the doubt; nobody is asked again, and other reports are refused."""
     now = NOON + timedelta(hours=2)
     doubtful, events = programs.doubt(consumed(), now=now)
@@ -139,7 +139,7 @@ def test_its_run_ends_with_the_decision() -> None:
     assert run.answered(opened().id).state is RunState.COMPLETED
 
 
-def test_only_those_who_know_programs_act_on_them() -> None:
+def test_earlier_release_leaves_a_program_record_alone() -> None:
     """The record marks it, so an earlier release leaves it alone."""
     assert opened().needs == 2
     assert '"needs":2' in opened().model_dump_json(exclude_defaults=True)

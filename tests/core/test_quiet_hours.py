@@ -91,13 +91,13 @@ def test_weekends_holidays_and_absences_are_waited_for() -> None:
     [approver(*OFFICE, quiet=False), approver(*OFFICE, quiet=None), approver()],
     ids=["turned off", "not turned on", "no hours"],
 )
-def test_nothing_waits_for_people_without_quiet_hours(person: Person) -> None:
+def test_card_without_quiet_hours_goes_out_immediately(person: Person) -> None:
     """Quiet hours need the person's setting and working hours to wait for."""
     assert held_until(waiting(person), [person], now=EVENING) is None
     assert quiet_until(person, EVENING) is None
 
 
-def test_what_is_urgent_does_not_wait() -> None:
+def test_urgent_card_goes_out_at_night() -> None:
     """The card of an urgent policy goes out at night."""
     assert held_until(waiting(urgent=True), [MARA], now=EVENING) is None
 
@@ -125,14 +125,14 @@ def test_a_short_level_needs_a_quarter_of_its_time() -> None:
     assert held_until(waiting(within=half, now=earlier), [MARA], now=earlier) is None
 
 
-def test_a_deadline_in_working_time_lets_all_of_it_wait() -> None:
+def test_card_with_a_working_time_deadline_waits_for_working_hours() -> None:
     """On Friday evening, all four hours of working time are left for Monday."""
     friday = datetime(2026, 3, 6, 19, 0, tzinfo=UTC)
     approval = waiting(within=Span(timedelta(hours=4), business=True), now=friday)
     assert held_until(approval, [MARA], now=friday) == datetime(2026, 3, 9, 7, tzinfo=UTC)
 
 
-def test_a_place_waits_for_the_first_of_those_who_see_it() -> None:
+def test_channel_card_waits_for_the_first_person_at_work() -> None:
     """In a channel, the first person at work is enough; if one works now, the card goes out."""
     tom = approver("Mon-Fri 06:00-15:00", id="tom", email="tom@example.com")
     night = approver("Mon-Fri 18:00-23:00", id="nia", email="nia@example.com")
@@ -141,7 +141,7 @@ def test_a_place_waits_for_the_first_of_those_who_see_it() -> None:
     assert held_until(approval, [MARA, night], now=EVENING) is None
 
 
-def test_who_has_just_done_something_about_it_is_there() -> None:
+def test_recent_claim_or_comment_of_the_person_ends_the_wait() -> None:
     """The person's own claim or comment in the last hour ends the wait; others' do not."""
     approval = waiting()
     later = EVENING + HOUR
@@ -160,7 +160,7 @@ def test_news_waits_whatever_the_deadline_is() -> None:
     assert held_until(approval, [MARA], now=EVENING, answers=False) == MORNING
 
 
-def test_a_card_that_has_arrived_waits_for_nothing() -> None:
+def test_only_an_undelivered_card_is_shown_as_waiting() -> None:
     """Only an undelivered card of a person who is still asked is shown as waiting."""
     approval, directory = waiting(), Directory([MARA])
     (asked,) = approval.asked
@@ -180,7 +180,9 @@ def test_a_card_that_has_arrived_waits_for_nothing() -> None:
         (OFFICE, EVENING + 4 * DAY, "Mara Lind's morning, Mon 09 Mar 08:00 Europe/Berlin"),
     ],
 )
-def test_what_it_waits_for_in_words(hours: tuple[str, ...], now: datetime, said: str) -> None:
+def test_wait_reason_names_the_person_and_their_local_hours(
+    hours: tuple[str, ...], now: datetime, said: str
+) -> None:
     """The text names the person and the start of their hours in their own time."""
     person = approver(*hours)
     until = quiet_until(person, now)
@@ -199,7 +201,7 @@ SPANS = st.builds(Span, st.integers(1, 90 * 60).map(lambda n: timedelta(minutes=
 
 
 @given(hours=WINDOWS, zone=ZONES, now=MOMENTS, within=SPANS, later=st.integers(0, 3_000))
-def test_no_card_is_held_past_its_deadline_or_into_the_night(
+def test_held_card_goes_out_in_working_hours_before_its_deadline(
     *, hours: tuple[str, ...], zone: str, now: datetime, within: Span, later: int
 ) -> None:
     """A card waits until the person works with time left to answer; then it goes out."""
@@ -219,7 +221,7 @@ def test_no_card_is_held_past_its_deadline_or_into_the_night(
 
 
 @given(hours=WINDOWS, zone=ZONES, now=MOMENTS, within=SPANS, step=st.integers(1, 600))
-def test_waiting_changes_nothing_about_until_when(
+def test_later_check_gives_the_same_end_of_the_wait(
     *, hours: tuple[str, ...], zone: str, now: datetime, within: Span, step: int
 ) -> None:
     """A later check gives the same time, so an early timer changes nothing."""

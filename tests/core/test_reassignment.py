@@ -83,7 +83,7 @@ def test_a_place_goes_to_another_person(approval: Approval) -> None:
     assert again == after
 
 
-def test_what_the_old_one_has_claimed_or_begun_is_void() -> None:
+def test_reassignment_removes_the_claim_and_first_step_of_the_old_approver() -> None:
     """Otherwise the new approver would wait for a claim of somebody who is not asked."""
     two = ask(make_approval(), second_step=True)
     two, _ = two.approve(MARA, DIRECTORY, channel="email", now=NOON)
@@ -116,13 +116,15 @@ def test_what_the_old_one_has_claimed_or_begun_is_void() -> None:
         (DAN, MARA, DAN, "x", "is not asked"),
     ],
 )
-def test_what_is_refused(who: Who, of: Person, to: Person, reason: str, problem: str) -> None:
+def test_reassignment_refuses_other_seats_and_ineligible_people(
+    who: Who, of: Person, to: Person, reason: str, problem: str
+) -> None:
     """Only one's own seat, with a reason, to a person who may decide and is not asked already."""
     with pytest.raises(DecisionRefused, match=problem):
         collaboration.reassign(seated(), who, DIRECTORY, of=of, to=to, reason=reason, now=NOON)
 
 
-def test_an_approver_who_has_answered_keeps_the_place() -> None:
+def test_approver_who_has_answered_cannot_reassign_the_seat() -> None:
     """An approval that counts towards the quorum is not reassigned."""
     voted, _ = seated(quorum=2).approve(MARA, DIRECTORY, channel="email", now=NOON)
     with pytest.raises(MoveRefused, match="has answered"):
@@ -136,7 +138,7 @@ def test_an_approver_who_has_answered_keeps_the_place() -> None:
         )
 
 
-def test_a_claim_is_as_long_as_the_queue_says_and_ends_with_the_answer_or_the_level() -> None:
+def test_claim_ends_with_its_time_the_answer_or_the_level() -> None:
     """A claim ends when its holder has answered."""
     taken, _ = collaboration.claim(seated(quorum=2), MARA, DIRECTORY, now=NOON)
     assert taken.claimed is not None
@@ -150,7 +152,7 @@ def test_a_claim_is_as_long_as_the_queue_says_and_ends_with_the_answer_or_the_le
     assert (up.level, up.claimed) == (1, None)
 
 
-def test_the_end_of_a_claim_is_due_and_done_once() -> None:
+def test_due_index_has_the_end_of_a_claim_once() -> None:
     """The due index has its end first, and the deadline afterwards."""
     taken, _ = collaboration.claim(seated(), MARA, DIRECTORY, now=NOON)
     assert taken.next_due == NOON + HOUR
@@ -160,7 +162,7 @@ def test_the_end_of_a_claim_is_due_and_done_once() -> None:
     assert advance(free, DIRECTORY, now=NOON + HOUR) == (free, ())
 
 
-def test_reminding_is_for_those_concerned_once_an_hour() -> None:
+def test_concerned_people_may_remind_once_an_hour() -> None:
     """The requester, approvers and the operator may; the event says who was reminded."""
     with pytest.raises(MoveRefused, match="nothing to do with"):
         collaboration.remind_now(seated(), DAN, DIRECTORY, now=NOON)
@@ -183,7 +185,7 @@ def test_reminding_is_for_those_concerned_once_an_hour() -> None:
         max_size=10,
     )
 )
-def test_places_are_never_more_and_never_of_those_who_may_not_decide(
+def test_reassignment_keeps_the_seat_count_and_excludes_barred_people(
     steps: list[tuple[Who, Person, Person]],
 ) -> None:
     """After any reassignments there are two approvers, never the requester or the owner."""
@@ -207,7 +209,7 @@ def test_places_are_never_more_and_never_of_those_who_may_not_decide(
 
 
 @pytest.mark.parametrize("who", [MARA, ROOT, Operator(name="olga")])
-def test_a_place_that_takes_a_second_factor_takes_one_to_be_given_away(who: Who) -> None:
+def test_seat_with_a_second_factor_requires_it_for_reassignment(who: Who) -> None:
     """This holds in every role and for every account, unless with the factor or in a terminal."""
     two = ask(make_approval(), second_step=True)
 

@@ -69,7 +69,7 @@ def test_the_requesters_manager_is_found_by_any_address() -> None:
 
 
 @pytest.mark.parametrize("barred", ["mara", "MARA@example.com"])
-def test_a_manager_who_may_not_decide_is_passed_over(barred: str) -> None:
+def test_barred_manager_is_skipped_for_the_next_manager(barred: str) -> None:
     """The agent's owner is the manager, so the manager's manager is asked."""
     people = [person("riley", manager="mara"), person("mara", manager="olga"), person("olga")]
     found = look("requester.manager", people=people, barred=("riley", barred))
@@ -77,7 +77,7 @@ def test_a_manager_who_may_not_decide_is_passed_over(barred: str) -> None:
     assert found.notes == ("mara may not decide this; the next manager is asked",)
 
 
-def test_each_above_is_somebody_else() -> None:
+def test_manager_references_skip_barred_managers() -> None:
     """References go to the second and third allowed manager; above the last there is nobody."""
     people = [
         person("riley", manager="a"),
@@ -107,14 +107,14 @@ def test_each_above_is_somebody_else() -> None:
         ([person("riley", manager="m"), person("m", manager="riley")], "of their own manager"),
     ],
 )
-def test_without_a_manager_nobody_is_asked(people: list[Person], note: str) -> None:
+def test_manager_reference_without_a_manager_asks_nobody(people: list[Person], note: str) -> None:
     """A circle of managers ends the search."""
     found = look("requester.manager", people=people, barred=("riley", "m"))
     assert found.seats == ()
     assert note in found.notes[-1]
 
 
-def test_a_delegate_of_a_delegate_stands_in() -> None:
+def test_second_delegate_replaces_the_absent_approver() -> None:
     """The delegate's seat stands for the person that the level asks, not for the one between."""
     people = [person("mara", delegate="tom"), person("tom", delegate="cleo"), person("cleo")]
     found = look("mara", people=people)
@@ -122,7 +122,7 @@ def test_a_delegate_of_a_delegate_stands_in() -> None:
     assert found.notes == ("mara is away; cleo stands in",)
 
 
-def test_a_delegate_has_a_seat_for_each_whom_they_stand_for() -> None:
+def test_delegate_gets_one_seat_per_person_they_replace() -> None:
     """They also have a seat of their own if they are asked themselves."""
     people = [person("mara", delegate="cleo"), person("tom", delegate="cleo"), person("cleo")]
     assert seats(look("mara", "tom", "cleo", "mara", people=people)) == [
@@ -144,7 +144,7 @@ def test_a_delegate_has_a_seat_for_each_whom_they_stand_for() -> None:
         ([person("mara", delegate="riley"), person("riley")], "riley, who stands in, may not"),
     ],
 )
-def test_who_is_away_with_nobody_to_stand_in_is_left_out(people: list[Person], note: str) -> None:
+def test_absent_person_without_a_delegate_is_not_asked(people: list[Person], note: str) -> None:
     """Circles of delegates are found and noted."""
     found = look("mara", people=people, barred=("riley",))
     assert found.seats == ()
@@ -157,13 +157,13 @@ def test_a_barred_delegate_is_passed_over() -> None:
     assert seats(look("mara", people=people, barred=("riley",))) == ["cleo for mara"]
 
 
-def test_who_is_barred_hands_nothing_on() -> None:
+def test_barred_person_has_no_delegate() -> None:
     """The requester is asked and away, but their delegate does not decide for them."""
     people = [person("riley", delegate="cleo"), person("cleo")]
     assert look("riley", people=people, barred=("riley@example.com",)).seats == ()
 
 
-def test_queues_and_groups_mean_their_members() -> None:
+def test_queue_and_group_references_resolve_to_their_members() -> None:
     """A queue is found by name and a Slack group by id; an unknown one is noted."""
     people = [person("mara"), person("tom")]
     queue = Queue(name="q", members=("tom", "ghost", "mara"))
@@ -177,7 +177,7 @@ def test_queues_and_groups_mean_their_members() -> None:
     assert (len(found.notes), found.seats) == (3, ())
 
 
-def test_who_is_on_call_is_asked() -> None:
+def test_on_call_reference_asks_the_person_on_call() -> None:
     """People are found by id or address; an unreadable calendar asks nobody and is noted."""
     start = datetime(2026, 3, 2, 9)  # noqa: DTZ001 -- local time there
     rota = Schedule(name="r", people=("tom", "mara"), start=start, every="1d")
@@ -242,7 +242,7 @@ ids = st.sampled_from("abcdef")
     ask=st.lists(st.one_of(ids, st.sampled_from(["requester.manager", "queue:q"])), min_size=1),
     pick=st.sampled_from(Pick),
 )
-def test_whatever_the_directory_nobody_decides_who_may_not(
+def test_resolution_never_gives_a_seat_to_a_barred_or_absent_person(
     *,
     managers: list[str],
     delegates: list[str | None],
@@ -292,7 +292,7 @@ def test_absences_that_were_set_count_too() -> None:
     assert with_absences(directory, {}) is directory
 
 
-def test_coming_back_leaves_later_absences() -> None:
+def test_return_ends_the_current_absence_only() -> None:
     """A current absence ends the day before; a later one stays."""
     running = Absence(start=TODAY - 2 * DAY, end=TODAY + 2 * DAY)
     later = Absence(start=TODAY + 9 * DAY, end=TODAY + 9 * DAY)

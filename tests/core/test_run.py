@@ -55,12 +55,12 @@ def test_the_table_rules(start: RunState, to: RunState) -> None:
 
 
 @pytest.mark.parametrize("state", RunState)
-def test_an_end_is_where_nothing_follows(state: RunState) -> None:
+def test_run_has_ended_in_a_state_without_moves(state: RunState) -> None:
     """A run has ended if its state has no further move."""
     assert make_run(state).ended is (not RUN_TRANSITIONS[state])
 
 
-def test_the_last_answer_of_a_pause_makes_it_ready() -> None:
+def test_run_is_ready_after_the_last_answer_of_its_pause() -> None:
     """A run waits until all sibling approvals are decided, in any order."""
     run = make_run().paused(["a", "b", "c", "a"])
     assert (run.approvals, run.waiting, run.pause) == (("a", "b", "c"), ("a", "b", "c"), 1)
@@ -96,7 +96,7 @@ def test_the_invocation_is_a_function_of_the_run() -> None:
         {"message": ""},
     ],
 )
-def test_what_cannot_be_a_run(part: dict[str, object]) -> None:
+def test_run_id_with_a_separator_is_refused(part: dict[str, object]) -> None:
     """Ids become parts of keys, so a character that could be a separator is refused."""
     with pytest.raises(ValidationError):
         make_run(RunState.QUEUED, **part)

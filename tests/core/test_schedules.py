@@ -28,7 +28,7 @@ def rotation(every: str = "1w", zone: str = "Europe/Berlin", **parts: Any) -> Sc
 @pytest.mark.parametrize(
     "zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC"]
 )
-def test_the_handover_is_at_the_same_time_all_year(zone: str) -> None:
+def test_rotation_hands_over_at_the_same_local_time_all_year(zone: str) -> None:
     """In every week of two years, one person hands over to the next at nine."""
     place = ZoneInfo(zone)
     for week in range(104):
@@ -39,7 +39,7 @@ def test_the_handover_is_at_the_same_time_all_year(zone: str) -> None:
         assert schedule.on_call(before) == ((ABC[(week - 1) % 3],) if week else ())
 
 
-def test_shifts_of_half_a_day_stay_where_they_are() -> None:
+def test_half_day_shifts_keep_their_local_times() -> None:
     """Day and night shifts change at nine in the morning and evening, also in summer."""
     schedule = rotation("12h", people=("day", "night"))
     for day in range(400):
@@ -51,7 +51,7 @@ def test_shifts_of_half_a_day_stay_where_they_are() -> None:
         ]  # fmt: skip
 
 
-def test_a_handover_at_an_hour_that_is_skipped_or_doubled_happens_once() -> None:
+def test_handover_in_a_skipped_or_repeated_hour_happens_once() -> None:
     """A handover in Berlin's repeated or skipped hour happens once, and no shift is lost."""
     schedule = rotation("1d", start=datetime(2026, 3, 28, 2, 30))  # noqa: DTZ001
     moment = datetime(2026, 3, 28, 2, tzinfo=UTC)
@@ -69,7 +69,7 @@ def test_a_handover_at_an_hour_that_is_skipped_or_doubled_happens_once() -> None
     minutes=st.integers(0, 600 * 1440),
     zone=st.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC"]),
 )
-def test_somebody_is_on_call_at_every_moment(every: str, minutes: int, zone: str) -> None:
+def test_one_person_is_on_call_at_every_moment(every: str, minutes: int, zone: str) -> None:
     """From the start, exactly one person is on call; an hour later it is the same or the next."""
     schedule = rotation(every, zone)
     moment = START.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC) + timedelta(minutes=minutes)
@@ -154,14 +154,16 @@ END:VCALENDAR
         ("2026-04-02T12:00+00:00", ()),  # cancelled
     ],
 )
-def test_a_calendar_says_who_attends(moment: str, who: tuple[str, ...]) -> None:
+def test_calendar_attendees_and_summary_names_are_on_call(
+    moment: str, who: tuple[str, ...]
+) -> None:
     """Attendees who did not decline, or names in the summary; recurrences and exceptions count."""
     schedule = Schedule(name="ics", time_zone="Europe/Berlin", calendar=CALENDAR)
     assert schedule.on_call(datetime.fromisoformat(moment)) == who
 
 
 @pytest.mark.parametrize("text", ["x", "BEGIN:VCALENDAR", "BEGIN:VEVENT\nEND:VEVENT\n", "\0", "[]"])
-def test_what_is_no_calendar_is_refused(text: str) -> None:
+def test_invalid_calendar_is_refused_with_one_error(text: str) -> None:
     """Any error of the library becomes one error."""
     with pytest.raises(ValueError, match=r"no iCalendar|cannot be read"):
         read_calendar(text)

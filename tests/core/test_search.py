@@ -41,7 +41,7 @@ def _approval(args: dict[str, JsonValue], user: str, hide: tuple[str, ...] = ())
     st.sampled_from([RILEY.id, RILEY.email, "stranger@example.com"]),
     st.data(),
 )
-def test_nothing_that_is_found_is_left_unread(
+def test_record_filter_never_skips_a_match(
     args: dict[str, JsonValue], user: str, data: st.DataObject
 ) -> None:
     """Any part of a searchable text passes the filter: numbers, quotes, names, scripts."""
@@ -58,7 +58,7 @@ def test_nothing_that_is_found_is_left_unread(
     assert wanted.filter_of_records(people())(_stored(approval))
 
 
-def test_what_has_none_of_the_words_is_left_unread() -> None:
+def test_record_filter_skips_records_without_the_words() -> None:
     """Such a record is skipped, because reading it takes the time."""
     record = _stored(_approval({"purpose": "conference"}, "riley"))
     assert not Search(q="nothing").filter_of_records(people())(record)

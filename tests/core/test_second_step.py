@@ -59,7 +59,7 @@ def confirm(approval: Approval, person: Person = MARA, **parts: Any) -> Approval
     return approval.confirm(person, DIRECTORY, **(usual | parts))[0]
 
 
-def test_a_yes_by_mail_is_kept_and_decides_nothing() -> None:
+def test_approval_by_mail_is_recorded_and_stays_pending() -> None:
     """It stays pending and open to others; the record and the audit keep the first step."""
     before = two_steps(template={"days": 0})
     after, (event,) = before.approve(
@@ -74,7 +74,7 @@ def test_a_yes_by_mail_is_kept_and_decides_nothing() -> None:
     assert after.step_of("cleo") is None
 
 
-def test_the_confirmation_decides_exactly_what_was_said() -> None:
+def test_confirmation_decides_with_the_reason_and_values_of_the_mail() -> None:
     """The reason and the values come from the mail; the audit names both steps."""
     noted = by_mail(two_steps(template={"days": 0}), reason="fine", values={"days": 3})
     step = noted.step_of("mara")
@@ -100,14 +100,14 @@ def test_a_proposal_waits_for_its_confirmation_too() -> None:
     assert after.decision.proposal == {"amount": 900, "purpose": "conference"}
 
 
-def test_a_no_counts_at_once() -> None:
+def test_rejection_by_mail_counts_immediately() -> None:
     """A rejection by mail counts, before and after an approval by mail."""
     for before in (two_steps(), by_mail(two_steps())):
         after, _ = before.reject(MARA, DIRECTORY, channel="email", now=NOON, reason="no")
         assert after.state is State.REJECTED
 
 
-def test_another_yes_takes_the_place_of_the_first() -> None:
+def test_newer_first_step_replaces_the_older_one() -> None:
     """A person has one first step, the latest; confirming an earlier one is refused."""
     first = by_mail(two_steps(template={"days": 0}), values={"days": 3})
     shown = first.step_of("mara")
@@ -118,7 +118,7 @@ def test_another_yes_takes_the_place_of_the_first() -> None:
         confirm(second, mark=mark_of(shown))
 
 
-def test_the_page_alone_is_not_enough() -> None:
+def test_page_alone_makes_no_first_step() -> None:
     """Without a mail there is no first step, and an approval on the page is not one."""
     with pytest.raises(SecondStepNeeded):
         confirm(two_steps())
@@ -127,7 +127,7 @@ def test_the_page_alone_is_not_enough() -> None:
             two_steps().approve(MARA, DIRECTORY, channel=channel, now=NOON)
 
 
-def test_a_step_is_confirmed_by_nobody_else_and_in_time() -> None:
+def test_only_the_same_approver_confirms_in_time() -> None:
     """Other approvers cannot confirm it, and nobody can after the deadline or the end."""
     noted = by_mail(two_steps())
     step = noted.step_of("mara")
@@ -203,7 +203,9 @@ def test_over_any_sequence_of_moves(steps: list[tuple[str, Person, str, int]]) -
         ("args.amount", True),
     ],
 )
-def test_when_it_is_needed(second_step: str, *, needed: bool) -> None:
+def test_condition_on_the_call_decides_about_a_second_step(
+    second_step: str, *, needed: bool
+) -> None:
     """The call's arguments decide; an expression with an error needs a second step."""
     policy = Policy(name="p", ask=("mara",), second_step=second_step)
     choice = choose([policy], Fallback(), people(), FACTS, now=NOON)
@@ -214,7 +216,7 @@ def test_when_it_is_needed(second_step: str, *, needed: bool) -> None:
     assert default.terms.second_step is needed
 
 
-def test_the_default_asks_for_what_the_policy_asked_for() -> None:
+def test_default_requires_the_second_step_of_the_policy() -> None:
     """If nobody of the policy can be asked, or its condition has an error, it still applies."""
     fallback = Fallback(ask=("cleo",))
     nobody = Policy(name="p", ask=("gone",), second_step="true")
@@ -225,7 +227,7 @@ def test_the_default_asks_for_what_the_policy_asked_for() -> None:
     assert not choose([other], fallback, people(), FACTS, now=NOON).terms.second_step
 
 
-def test_refusals_say_what_to_do() -> None:
+def test_second_step_refusals_name_the_next_action() -> None:
     """The messages are written for the person who answered."""
     with pytest.raises(DecisionRefused, match=r"answer the message .* confirm .* inbox page"):
         two_steps().approve(MARA, DIRECTORY, channel="cli", now=NOON)

@@ -42,7 +42,7 @@ ORDINARY = [
 
 
 @pytest.mark.parametrize("text", ORDINARY)
-def test_ordinary_text_of_any_script_is_shown_as_it_is(text: str) -> None:
+def test_ordinary_text_of_any_script_is_shown_unchanged(text: str) -> None:
     """Text in another script than Latin raises no warning."""
     assert shown(text) == text
     assert warnings_about([text], scripts_in_use([text])) == ()
@@ -92,7 +92,7 @@ def test_a_letter_that_looks_like_another_is_written_out(text: str, as_shown: st
     ],
 )
 @pytest.mark.parametrize("around", ["pay{}pal", "{}paypal", "paypal{}", "{}"])
-def test_what_cannot_be_seen_is_written_out(around: str, hidden: str) -> None:
+def test_invisible_characters_are_shown_as_escapes(around: str, hidden: str) -> None:
     """Invisible and direction-changing characters in Latin text are shown as escapes."""
     text = around.format(hidden)
     escape = f"\\u{ord(hidden):04x}" if ord(hidden) < 0x10000 else f"\\U{ord(hidden):08x}"
@@ -100,13 +100,13 @@ def test_what_cannot_be_seen_is_written_out(around: str, hidden: str) -> None:
     assert any(escape in one for one in warnings_about([text], frozenset()))
 
 
-def test_a_pile_of_accents_covers_nothing() -> None:
+def test_excess_accents_are_escaped() -> None:
     """More than eight accents would cover the lines above."""
     assert visible("a" + "\u0301" * 8) == "a" + "\u0301" * 8
     assert visible("a" + "\u0301" * 10) == "a" + "\u0301" * 8 + "\\u0301\\u0301"
 
 
-def test_a_flag_is_no_place_to_hide_a_message() -> None:
+def test_tag_characters_outside_regional_flags_are_escaped() -> None:
     """Tag characters stay in regional flags, and are escaped elsewhere."""
     flag = "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f"
     assert visible(flag) == flag
@@ -114,7 +114,7 @@ def test_a_flag_is_no_place_to_hide_a_message() -> None:
     assert "\\U000e0061" in visible("\U0001f600\U000e0061\U000e007f")
 
 
-def test_the_scripts_around_a_word_say_what_it_means() -> None:
+def test_lookalike_letters_are_judged_by_the_surrounding_script() -> None:
     """The same letters are a Russian word in Russian text, and "cop" in English text."""
     assert shown("сор", scripts_in_use(["вынести мусор"])) == "сор"
     assert shown("сор", scripts_in_use(["take out the trash"])) != "сор"
@@ -128,7 +128,7 @@ def test_many_warnings_are_counted() -> None:
 
 
 @given(st.text(max_size=60))
-def test_showing_twice_changes_nothing_more(text: str) -> None:
+def test_shown_text_stays_the_same_when_shown_again(text: str) -> None:
     """Shown text is harmless, and showing it again does not change it."""
     once = visible(text)
     assert visible(once) == once
@@ -136,7 +136,7 @@ def test_showing_twice_changes_nothing_more(text: str) -> None:
 
 
 @given(st.text(max_size=60))
-def test_what_prints_and_is_ascii_is_never_touched(text: str) -> None:
+def test_printable_ascii_is_escaped_only_inside_a_foreign_word(text: str) -> None:
     """A keyboard letter is escaped only inside a foreign word."""
     plain = "".join(one for one in text if one.isascii() and (one.isprintable() or one in "\n\t"))
     assert shown(plain) == plain
@@ -156,13 +156,13 @@ WRITTEN = [
 
 
 @pytest.mark.parametrize("text", WRITTEN)
-def test_what_a_person_writes_is_kept(text: str) -> None:
+def test_cleaning_keeps_every_character_that_a_person_writes(text: str) -> None:
     """Each character is kept, and escaped where it is shown."""
     assert clean_text(text) == text
 
 
 @given(st.text(max_size=80))
-def test_only_what_cannot_be_stored_is_dropped(text: str) -> None:
+def test_cleaning_drops_only_control_characters_and_lone_surrogates(text: str) -> None:
     """Control characters and lone surrogates are dropped; the rest keeps its order."""
     kept = clean_text(text)
     kept.encode()
@@ -172,18 +172,18 @@ def test_only_what_cannot_be_stored_is_dropped(text: str) -> None:
     assert [one for one in kept if one not in "\n\t"] == same
 
 
-def test_line_ends_of_every_system_are_kept_as_lines() -> None:
+def test_line_ends_of_every_system_become_line_feeds() -> None:
     """The line ends of every system become one line feed."""
     assert clean_text("a\r\nb\rc\x0bd\n") == "a\nb\nc\nd\n"
 
 
-def test_a_quotation_shows_what_is_in_it() -> None:
+def test_quotation_shows_its_whole_text_up_to_the_cut() -> None:
     """A quotation in a message hides nothing, and is only cut at its end."""
     assert brief("x<y>z\u202e") == "x<y>z\\u202e"
     assert len(brief("x" * 500)) == 121
 
 
-def test_the_card_says_what_is_not_what_it_looks_like() -> None:
+def test_card_warns_about_deceptive_text_in_every_part() -> None:
     """Warnings cover arguments and their names, tool, hint, agent and requester."""
     approval = ask(
         make_approval(
@@ -207,7 +207,7 @@ def test_the_card_says_what_is_not_what_it_looks_like() -> None:
         assert one in told
 
 
-def test_the_whole_call_says_what_script_it_is_in() -> None:
+def test_call_in_one_foreign_script_is_shown_unchanged() -> None:
     """A Russian call is shown unchanged, even if a value is one short word."""
     call = make_call("pay", what="Ресурс", whom="Иванов")
     seen = card(ask(make_approval(call=call)), people())

@@ -36,7 +36,7 @@ def approve(approval: Approval, channel: str, **more: Any) -> Approval:
 
 
 @pytest.mark.parametrize("channel", ["email", "slack", "mattermost"])
-def test_a_yes_to_a_cut_card_is_refused_and_says_where_it_counts(channel: str) -> None:
+def test_approval_from_a_cut_card_is_refused_and_names_the_full_view(channel: str) -> None:
     """The message names the call and a place that shows all of it; nothing changes."""
     approval = delivered(make_approval(call=LONG), card(Shown.CUT, channel=channel))
     with pytest.raises(NotShownInFull) as refused:
@@ -66,7 +66,7 @@ def test_a_complete_card_can_be_approved() -> None:
     assert approve(approval, "email").state is State.APPROVED
 
 
-def test_the_card_of_somebody_else_shows_nothing() -> None:
+def test_card_of_another_person_or_channel_shows_nothing() -> None:
     """Cleo's card shows Mara nothing, and a card in another channel is another card."""
     cards = card(Shown.COMPLETE, "cleo"), card(Shown.COMPLETE, channel="slack")
     approval = delivered(make_approval(call=LONG), *cards)
@@ -75,7 +75,7 @@ def test_the_card_of_somebody_else_shows_nothing() -> None:
     assert approve(approval, "slack").state is State.APPROVED
 
 
-def test_the_card_of_a_place_is_that_of_all_who_are_asked_there() -> None:
+def test_channel_card_counts_for_everybody_asked_there() -> None:
     """A card in a Slack channel does not belong to one person."""
     for shown, counts in ((Shown.COMPLETE, True), (Shown.CUT, False)):
         place = card(shown, "", "slack", "C0123456789")
@@ -83,7 +83,7 @@ def test_the_card_of_a_place_is_that_of_all_who_are_asked_there() -> None:
         assert (approval.shown_to("mara", "slack") is Shown.COMPLETE) is counts
 
 
-def test_of_two_cards_the_worse_one_counts() -> None:
+def test_the_less_complete_of_two_cards_counts() -> None:
     """It is not known which of the two cards the person read."""
     place = card(Shown.COMPLETE, "", "slack", "C0123456789")
     approval = delivered(make_approval(call=LONG), place, card(Shown.CUT, channel="slack"))
@@ -100,26 +100,26 @@ def test_of_two_cards_the_worse_one_counts() -> None:
         (make_call("x" * 200, a=1), False),
     ],
 )
-def test_where_nothing_is_known_only_a_short_call_was_shown(call: ToolCall, counts: bool) -> None:
+def test_unrecorded_card_shows_only_a_short_call_in_full(call: ToolCall, counts: bool) -> None:
     """Cards of the last release do not record it; it cut at 160 characters and at line ends."""
     approval = delivered(make_approval(call=call), card(Shown.UNKNOWN))
     assert (approval.shown_to("mara", "email") is Shown.COMPLETE) is counts
 
 
-def test_a_record_of_the_last_release_says_nothing_of_what_was_shown() -> None:
+def test_record_of_the_last_release_is_judged_by_the_length_of_its_call() -> None:
     """It can be read, and the length of the call decides."""
     old = Asked.model_validate({"person": "mara", "channel": "email", "address": "x"})
     assert old.shown is Shown.UNKNOWN
 
 
-def test_other_values_are_a_yes_to_the_rest() -> None:
+def test_proposal_from_a_cut_card_is_refused() -> None:
     """A proposal approves all other values, so it cannot avoid the rule."""
     approval = delivered(make_approval(call=LONG), card(Shown.CUT))
     with pytest.raises(NotShownInFull):
         approve(approval, "email", values={"to": "ACNE"})
 
 
-def test_a_first_step_is_taken_and_the_second_where_all_is_shown() -> None:
+def test_first_step_from_a_cut_card_counts_after_confirmation_on_the_page() -> None:
     """The approval counts on the page, which shows the whole call."""
     approval = ask(make_approval(call=LONG), MARA, second_step=True)
     approval = approval.model_copy(update={"asked": (card(Shown.CUT),)})

@@ -35,7 +35,7 @@ def approved(**args: JsonValue) -> Approval:
     return pending(**args).approve(MARA, people(), channel="email", now=NOON)[0]
 
 
-def test_who_has_answered_an_ended_request() -> None:
+def test_history_counts_only_decisions_by_people() -> None:
     """Only decisions by people count: no pending, timed-out or granted request."""
     assert answers(pending(amount=1)) == {}
     assert answers(approved(amount=1)) == {"mara": Verdict.APPROVE}
@@ -57,12 +57,12 @@ def test_who_has_answered_an_ended_request() -> None:
         (Similar(11, 1), "You decided 12 requests like this before: 11 approved, 1 rejected."),
     ],
 )
-def test_it_is_said_in_a_sentence(similar: Similar, words: str) -> None:
+def test_history_sentence_omits_zero_counts(similar: Similar, words: str) -> None:
     """A count of zero is left out."""
     assert similar.words == words
 
 
-def test_the_bounds_are_of_what_a_grant_would_have_covered() -> None:
+def test_suggested_bounds_cover_only_calls_that_a_grant_would_cover() -> None:
     """Rejections, other fixed arguments and other types do not count."""
     here = pending(amount=50, note="taxi", purpose="travel")
     no = pending(amount=400, note="x", purpose="travel")
@@ -84,7 +84,7 @@ def test_only_numbers_from_zero_on_are_bounded(amount: JsonValue) -> None:
     assert bounded(pending(amount=amount, note="a"), RULES) == ()
 
 
-def test_what_the_policy_hides_is_not_bounded() -> None:
+def test_hidden_argument_gets_no_suggested_bound() -> None:
     """The form would reveal the largest value."""
     assert bounded(pending(("amount",), amount=5, note="a"), RULES) == ()
 
@@ -97,7 +97,7 @@ def test_a_bound_is_a_number(text: str) -> None:
 
 
 @given(st.lists(st.floats(0, 1e12) | st.integers(0, 10**12), min_size=1, max_size=6))
-def test_a_grant_with_the_bounds_seen_covers_what_was_seen(amounts: list[float]) -> None:
+def test_grant_with_suggested_bounds_covers_the_earlier_calls_only(amounts: list[float]) -> None:
     """Each earlier call is within the bounds, and a larger one is not."""
     first, *rest = [approved(amount=one, note="a") for one in amounts]
     most = seen(first, RULES, [first, *rest]).most

@@ -34,7 +34,7 @@ def opened(tool: str, **args: JsonValue) -> Approval:
     return make_approval(call=make_call(tool, **args))
 
 
-def test_a_title_says_what_is_asked_for_and_who_asks() -> None:
+def test_title_names_the_request_and_the_requester() -> None:
     """The title comes first on the card; the arguments and the digest do not change."""
     shown = asked(TITLE, amount=2500.0, purpose="the conference")
     assert shown.title == ("Reimburse 2,500.00 EUR for the conference, asked by Riley Voss")
@@ -42,7 +42,7 @@ def test_a_title_says_what_is_asked_for_and_who_asks() -> None:
     assert shown.digest == opened("reimburse", amount=2500.0, purpose="the conference").digest
 
 
-def test_without_a_title_the_first_arguments_tell_requests_apart() -> None:
+def test_first_arguments_distinguish_requests_without_a_title() -> None:
     """As many arguments as fit are shown; a long one is cut and does not hide the next."""
     one = asked("", amount=1, purpose="a " * 90, when="today")
     assert one.title.startswith("reimbursement_agent asks to run reimburse: amount 1, purpose a a")
@@ -95,7 +95,7 @@ def test_a_placeholder_is_written_in_its_format(
         ("x" * 400, "300"),
     ],
 )
-def test_a_template_that_says_nothing_is_refused(template: str, named: str) -> None:
+def test_invalid_title_template_is_refused_with_its_placeholder(template: str, named: str) -> None:
     """It is refused when the settings are read; the error names the placeholder."""
     for settings in (Policy, Fallback):
         with pytest.raises(ValidationError) as caught:
@@ -107,7 +107,7 @@ def test_a_template_that_says_nothing_is_refused(template: str, named: str) -> N
         assert named in str(caught.value)
 
 
-def test_a_title_never_shows_what_is_hidden() -> None:
+def test_title_never_shows_a_hidden_argument() -> None:
     """Such settings are refused, as is such a template in another release's record."""
     with pytest.raises(ValidationError, match=r"\{args.iban\} shows an argument"):
         Policy(name="p", ask=("mara",), title="To {args.iban}", hide=("iban",))
@@ -123,7 +123,7 @@ PARTS = st.lists(
 
 
 @given(PARTS, NASTY | VALUES, NASTY | VALUES, NASTY | VALUES, NASTY)
-def test_no_text_of_others_leaves_its_line(
+def test_title_stays_on_one_line_whatever_the_arguments(
     template: str, a: JsonValue, b: JsonValue, c: JsonValue, tool: str
 ) -> None:
     """A title never has a control character, line break or reversed text."""

@@ -26,14 +26,14 @@ def found(directory: Directory, *ask: str, ahead: timedelta = timedelta()) -> di
     return {one.seat: one.why for one in seats}
 
 
-def test_nothing_is_vacant_where_everybody_is_there() -> None:
+def test_no_vacancy_is_reported_while_every_seat_has_a_person() -> None:
     """A delegate fills a seat too."""
     queue = Queue(name="finance", members=("mara",))
     directory = Directory([away(MARA, "cleo"), CLEO, RILEY], queues=[queue])
     assert found(directory, "mara", "queue:finance") == {}
 
 
-def test_people_and_queues_whose_members_are_all_gone() -> None:
+def test_absent_people_and_empty_queues_are_reported_as_vacant() -> None:
     """Absent without a delegate, or unknown; queues that no policy asks are checked too."""
     queue = Queue(name="finance", members=("mara", "long-gone"))
     directory = Directory([away(MARA), CLEO, RILEY], queues=[queue])
@@ -66,7 +66,7 @@ def test_people_without_a_manager() -> None:
     }
 
 
-def test_a_role_whose_holders_are_all_away() -> None:
+def test_role_is_vacant_while_all_its_holders_are_absent() -> None:
     """A role without holders is not named."""
     operator = away(MARA.model_copy(update={"roles": (Role.OPERATOR,)}))
     assert "role operator" in found(Directory([operator, CLEO]), "cleo")

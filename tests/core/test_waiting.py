@@ -23,7 +23,7 @@ def opened(hours: int, *, number: int = 0) -> Approval:
     return ask(make_approval(origin=origin, now=at), now=at)
 
 
-def test_how_much_how_long_and_on_whom() -> None:
+def test_summary_counts_pending_approvals_by_age_and_approver() -> None:
     """The summary has counts, the oldest, the next due, approvers, claims and questions."""
     first, _ = collaboration.claim(opened(0), MARA, people(), now=NOON, length=3 * HOUR)
     second = ask(make_approval(origin=make_origin(confirmation="adk-1"), now=NOON + HOUR), CLEO)
@@ -36,7 +36,7 @@ def test_how_much_how_long_and_on_whom() -> None:
     assert Waiting.of("none", [], now=NOON) == Waiting(name="none")
 
 
-def test_what_stays_open_is_overdue() -> None:
+def test_overdue_approval_has_no_next_due_time() -> None:
     """Past its deadline it has no next due time, before and after the timer has run."""
     late = ask(make_approval(), on_timeout=OnTimeout.STAY)
     seen, _ = late.time_out(now=NOON + 5 * HOUR)
@@ -46,7 +46,7 @@ def test_what_stays_open_is_overdue() -> None:
 
 
 @given(st.lists(st.integers(min_value=0, max_value=48), max_size=8), st.integers(0, 60))
-def test_nothing_is_counted_twice_or_left_out(hours: list[int], later: int) -> None:
+def test_summary_counts_each_pending_approval_once(hours: list[int], later: int) -> None:
     """Each pending approval is counted once, and the due times lie in the future."""
     now = NOON + later * HOUR
     waiting = [opened(hour, number=at) for at, hour in enumerate(hours)]

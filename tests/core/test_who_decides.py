@@ -134,7 +134,7 @@ def test_a_look_alike_letter_is_another_address() -> None:
     assert [one for one in others if identity_key(f"x{one}").isascii()] == []
 
 
-def test_the_vote_is_counted_anew_where_something_of_it_changes() -> None:
+def test_vote_is_recounted_when_people_or_votes_change() -> None:
     """A cached count is only for the same people and votes, and never stored in a record."""
     asked = asked_approval()
     fresh = Approval.model_validate_json(asked.model_dump_json())

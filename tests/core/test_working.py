@@ -97,7 +97,7 @@ places = st.tuples(st.sampled_from(sorted(CHANGES)), st.integers(0, 1))
     length=st.integers(1, 1500),
     free=st.integers(-1, 1),
 )
-def test_it_is_what_the_clock_on_the_wall_says(
+def test_working_time_follows_local_time_across_clock_changes(
     *,
     place: tuple[str, int],
     elsewhere: str,
@@ -162,7 +162,7 @@ def test_a_shift_is_as_long_as_the_night(zone: str, day: date, end: str) -> None
     assert moment.astimezone(ZoneInfo(zone)).date() == day
 
 
-def test_it_goes_on_the_next_working_day() -> None:
+def test_working_time_continues_on_the_next_working_day() -> None:
     """Four hours on a Friday at half past three end on Monday at half past eleven."""
     friday = datetime(2026, 3, 6, 15, 30, tzinfo=UTC)
     mara = worker("Mon-Fri 09:00-17:00")
@@ -179,7 +179,7 @@ def test_holidays_and_absences_do_not_count() -> None:
     assert after(thursday, 3 * HOUR, [mara]) == datetime(2026, 4, 13, 10, tzinfo=UTC)
 
 
-def test_it_runs_while_anybody_works() -> None:
+def test_working_time_runs_while_at_least_one_person_works() -> None:
     """Hours in two zones add up; an hour in which both work counts once."""
     berlin = worker("Mon-Fri 09:00-17:00", zone="Europe/Berlin")  # 08:00 to 16:00 UTC
     york = worker("Mon-Fri 09:00-17:00", zone="America/New_York")  # 14:00 to 22:00 UTC
@@ -187,7 +187,7 @@ def test_it_runs_while_anybody_works() -> None:
     assert after(MONDAY, 15 * HOUR, [york, berlin]) == MONDAY + DAY + 9 * HOUR
 
 
-def test_without_hours_it_is_clock_time() -> None:
+def test_span_without_working_hours_is_clock_time() -> None:
     """Without people or hours it is clock time; a person without hours adds no working time."""
     idle, mara = worker(), worker("Mon-Fri 09:00-17:00")
     assert after(MONDAY, HOUR, []) == after(MONDAY, HOUR, [idle]) == MONDAY + HOUR
@@ -196,7 +196,7 @@ def test_without_hours_it_is_clock_time() -> None:
     assert after_span(MONDAY, Span(HOUR), [mara]) == MONDAY + HOUR
 
 
-def test_it_always_ends() -> None:
+def test_working_time_always_ends() -> None:
     """A person who never returns, or works an hour a week, does not delay the end forever."""
     gone = worker("Mon-Fri 09:00-17:00", away=[{"from": "2000-01-01", "to": "9999-12-31"}])
     assert after(MONDAY, HOUR, [gone]) == MONDAY + LONGEST
@@ -244,7 +244,7 @@ def test_bad_hours_are_refused(text: str) -> None:
         ({"away": [{"from": "2026-02-02", "to": "2026-02-01"}]}, "before it begins"),
     ],
 )
-def test_what_is_unknown_is_refused(parts: dict[str, object], message: str) -> None:
+def test_unknown_name_is_refused_with_a_suggestion(parts: dict[str, object], message: str) -> None:
     """The error suggests a correct value."""
     with pytest.raises(ValidationError, match=message):
         Person(id="mara", email="m@example.com", **parts)
@@ -258,7 +258,7 @@ def test_an_absence_is_in_days_of_the_person() -> None:
     assert mara.absence(MONDAY + 35 * HOUR) is None
 
 
-def test_an_absence_is_written_as_it_is_read() -> None:
+def test_absence_is_written_with_from_and_to() -> None:
     """`from` and `to` stay, although they cannot be names in Python."""
     one = Absence(start=date(2026, 3, 3), end=date(2026, 3, 4), delegate="tom")
     assert one.model_dump(mode="json") == {

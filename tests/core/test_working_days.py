@@ -53,14 +53,14 @@ NIGHTS = worker("Mon-Sun 22:00-06:00")
         (NIGHTS, "03 02:00", "1d", "04 02:00"),
     ],
 )
-def test_the_same_time_so_many_working_days_later(
+def test_span_in_working_days_ends_at_the_same_time_of_day(
     person: Person, asked: str, span: str, until: str
 ) -> None:
     """Weekends do not count; the last day ends with its hours or begins with them."""
     assert after(at(asked), parse_span(f"{span} business"), [person]) == at(until)
 
 
-def test_days_on_which_nobody_works_do_not_count() -> None:
+def test_holidays_and_absences_do_not_count_as_working_days() -> None:
     """Holidays and absences are not working days; of two people, the first one back counts."""
     away = worker("Mon-Fri 09:00-17:00", away=[{"from": date(2026, 3, 4), "to": date(2026, 3, 5)}])
     good_friday = worker("Mon-Fri 09:00-17:00", holidays="DE")
@@ -71,7 +71,7 @@ def test_days_on_which_nobody_works_do_not_count() -> None:
     assert after(thursday, day, [good_friday]) == datetime(2026, 4, 7, 15, tzinfo=UTC)
 
 
-def test_the_clock_on_the_wall_is_kept_where_it_changes() -> None:
+def test_span_in_working_days_keeps_local_time_across_clock_changes() -> None:
     """In Berlin, Friday 15:00 plus one day is Monday 15:00, an hour less in between."""
     berlin = ZoneInfo("Europe/Berlin")
     person = worker("Mon-Fri 09:00-17:00", zone="Europe/Berlin")
@@ -81,7 +81,7 @@ def test_the_clock_on_the_wall_is_kept_where_it_changes() -> None:
     assert until - friday.astimezone(UTC) == 3 * DAY - HOUR
 
 
-def test_without_hours_a_day_is_a_day_and_without_end_it_ends() -> None:
+def test_days_without_hours_are_clock_days_and_end_after_two_years() -> None:
     """Without hours the clock counts; for an endless absence, it ends after two years."""
     gone = worker("Mon-Fri 09:00-17:00", away=[{"from": date(2020, 1, 1), "to": date(2040, 1, 1)}])
     assert after(TUESDAY, parse_span("2d4h business"), [worker()]) == TUESDAY + 2 * DAY + 4 * HOUR
@@ -95,7 +95,7 @@ def test_without_hours_a_day_is_a_day_and_without_end_it_ends() -> None:
     days=st.integers(1, 20),
     length=st.integers(0, 600),
 )
-def test_it_is_later_the_later_and_the_longer(
+def test_later_start_or_longer_span_never_ends_earlier(
     *, hours: Person, begin: int, more: int, days: int, length: int
 ) -> None:
     """A later start never ends earlier, and a longer span never ends earlier."""
@@ -110,14 +110,16 @@ def test_it_is_later_the_later_and_the_longer(
 
 
 @given(days=st.integers(0, 100), seconds=st.integers(1, 10**6), business=st.booleans())
-def test_what_is_written_is_read_again(*, days: int, seconds: int, business: bool) -> None:
+def test_span_of_working_time_reads_back_as_written(
+    *, days: int, seconds: int, business: bool
+) -> None:
     """A record keeps a span as it is: 30 hours of work do not become a day and six hours."""
     span = Span(timedelta(seconds=seconds), business=business, days=days if business else 0)
     assert SPAN.validate_python(SPAN.dump_python(span)) == span
 
 
 @pytest.mark.parametrize("text", ["1w business", "business", "0d business", "366d business"])
-def test_what_is_no_length_of_working_time(text: str) -> None:
+def test_invalid_span_of_working_time_is_refused(text: str) -> None:
     """Weeks, empty spans and spans of more than a year are refused."""
     with pytest.raises(ValueError, match=r"business|duration|between|too long"):
         parse_span(text)

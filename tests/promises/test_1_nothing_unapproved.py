@@ -47,7 +47,7 @@ async def put_answer_of_somebody_else(office: Office, run: Run) -> None:
 
 
 @pytest.mark.promise
-async def test_a_resume_before_the_decision_runs_nothing(office: Office) -> None:
+async def test_resume_before_the_decision_runs_no_tool(office: Office) -> None:
     """A resume before the decision, by a stray ring or outbox item, does not run the tool."""
     run = await office.submit("finance", MESSAGE)
     await office.ask(run)
@@ -91,7 +91,7 @@ async def test_arguments_that_were_changed_in_the_session_are_not_run(office: Of
 
 
 @pytest.mark.promise
-async def test_the_yes_to_one_call_is_not_a_yes_to_another(office: Office) -> None:
+async def test_approval_of_one_call_does_not_approve_another(office: Office) -> None:
     """Two runs of one agent ask about the same amount; only the approved one continues."""
     first = await office.submit("finance", MESSAGE)
     second = await office.submit("finance", MESSAGE)
@@ -104,7 +104,7 @@ async def test_the_yes_to_one_call_is_not_a_yes_to_another(office: Office) -> No
 
 @pytest.mark.promise
 @pytest.mark.parametrize("verdict", ["approve", "reject"])
-async def test_what_somebody_else_has_run_in_the_session_is_told(
+async def test_call_run_by_another_server_is_reported_and_not_repeated(
     office: Office, verdict: str
 ) -> None:
     """If an `adk web` on the same database runs the call, Signoff runs nothing and reports it."""
@@ -142,7 +142,7 @@ here = pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], i
 
 @pytest.mark.promise
 @here
-async def test_a_payload_of_the_model_shows_no_other_call(office: Office) -> None:
+async def test_payload_invented_by_the_model_never_replaces_the_call(office: Office) -> None:
     """A payload that the model invents is shown as a payload; it never replaces the call."""
     shown = {"signoff_code": {"tool": "lookup", "args": {"city": "Berlin"}}}
     args = {"record": "ADMIN-1", "role": "superuser", "details": shown}

@@ -22,7 +22,7 @@ from signoff.core.base.errors import Conflict, DecisionRefused
 
 @pytest.mark.promise
 @pytest.mark.soak
-async def test_a_reply_after_the_deadline_is_told_that_it_is_too_late(tmp_path: Path) -> None:
+async def test_reply_after_the_deadline_is_refused_as_too_late(tmp_path: Path) -> None:
     """After the deadline the run continues without an approval; a reply changes nothing."""
     async with plant(tmp_path, "worker", "channels", "gateway") as here:
         run = await submit(
@@ -56,7 +56,7 @@ async def _at_its_deadline(ledger: Ledger, approval_id: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.promise
-async def test_a_yes_and_a_no_at_the_same_moment_are_one_decision(tmp_path: Path) -> None:
+async def test_simultaneous_approvals_and_rejections_make_one_decision(tmp_path: Path) -> None:
     """Eight answers by mail and eight by command line arrive together, and one counts."""
     async with plant(tmp_path, "worker", "channels", "gateway") as here:
         run = await submit(

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.promise
 @pytest.mark.soak
-def test_each_escalates_once_though_a_process_is_killed() -> None:
+def test_each_approval_escalates_once_despite_a_killed_process() -> None:
     """Four processes escalate 2,000 approvals; after a SIGKILL each still escalates once.
 
     Without ``--quick`` there are 100,000 approvals.

@@ -25,7 +25,9 @@ BOMBS = (
 
 @pytest.mark.soak
 @pytest.mark.promise
-async def test_bombs_broken_agents_and_poisoned_work_beside_a_normal_run(tmp_path: Path) -> None:
+async def test_run_completes_beside_mail_bombs_broken_agents_and_invalid_work(
+    tmp_path: Path,
+) -> None:
     """A normal run completes beside mail bombs, a broken agent and work without a record."""
     agents = tmp_path / "agents"
     agents.mkdir()

@@ -92,7 +92,7 @@ def shop(still_channels: Channels, clock: VirtualClock) -> Shop:
 
 
 @pytest.mark.promise
-async def test_what_cannot_go_on_is_told_and_asked_of_the_default(shop: Shop) -> None:
+async def test_approval_with_a_failing_timer_is_reported_and_asks_the_default(shop: Shop) -> None:
     """The other approval escalates; after five failures this one is reported and asks Cleo."""
     broken, whole = await shop.open("deploy"), await shop.open("reimburse")
     await shop.wait(HOUR)
@@ -125,7 +125,7 @@ async def test_what_cannot_go_on_is_told_and_asked_of_the_default(shop: Shop) ->
 
 
 @pytest.mark.promise
-async def test_a_record_that_nobody_can_read_is_told(shop: Shop) -> None:
+async def test_unreadable_record_is_reported_and_the_rest_escalates(shop: Shop) -> None:
     """The rest of the batch escalates; the audit and the doctor report the unreadable record."""
     unread, whole = await shop.open("reimburse"), await shop.open("refund")
     version, _ = await shop.ledger.raw(f"approval:{unread.id}") or (0, "")
@@ -143,7 +143,7 @@ async def test_a_record_that_nobody_can_read_is_told(shop: Shop) -> None:
 
 
 @pytest.mark.promise
-async def test_cards_that_cannot_be_made_do_not_keep_a_level_from_beginning(
+async def test_failing_cards_do_not_delay_the_start_of_a_level(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The level begins on time; `route` retries the cards, and then asks the default."""

@@ -29,7 +29,7 @@ CLICKS = 200
 
 @pytest.mark.soak
 @pytest.mark.promise
-async def test_every_way_to_decide_rewrites_every_copy_once(tmp_path: Path) -> None:
+async def test_every_channel_decides_and_updates_all_slack_cards_once(tmp_path: Path) -> None:
     """Buttons, modals, mail and the command line decide; the agent resumes, all copies change."""
     async with slack_office(tmp_path, "worker", "channels", "gateway", socket=True) as office:
         slack, plant = office.slack, office.plant
@@ -111,7 +111,7 @@ async def _stopped_quietly(office: SlackOffice, *names: str) -> None:
 
 @pytest.mark.promise
 @pytest.mark.soak
-async def test_deaths_on_the_way_and_many_hands(tmp_path: Path) -> None:
+async def test_killed_processes_and_many_clicks_lose_and_repeat_nothing(tmp_path: Path) -> None:
     """Kills around a click or between a post and its record lose nothing; 200 clicks count once."""
     async with slack_office(tmp_path, "worker", "channels", "gateway") as office:
         first = await _gateway_dies_before_a_click_counts(office)

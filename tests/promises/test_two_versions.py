@@ -50,7 +50,7 @@ async def _start(here: Plant, version: str, names: tuple[str, ...], path: str) -
 @pytest.mark.promise
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("first", ["old", "new"])
-async def test_versions_replace_each_other_under_load(
+async def test_runs_complete_while_two_versions_replace_each_other(
     tmp_path: Path, last_release: str, first: str
 ) -> None:
     """Every run completes, whichever version asked, routed, took the answer or resumed.

@@ -79,7 +79,7 @@ def test_a_message_without_a_number_gets_a_question() -> None:
         ),
     ],
 )
-def test_the_result_of_a_payment_is_put_in_words(
+def test_finance_script_describes_the_payment_result(
     response: dict[str, object], expected: str
 ) -> None:
     """The finance script distinguishes paid, refused (with the reason) and waiting."""
@@ -102,13 +102,15 @@ def test_the_result_of_a_payment_is_put_in_words(
         ),
     ],
 )
-def test_the_result_of_time_off_is_put_in_words(response: dict[str, object], expected: str) -> None:
+def test_time_off_script_describes_the_request_result(
+    response: dict[str, object], expected: str
+) -> None:
     """The time-off script distinguishes granted, refused and waiting."""
     turn = Turn("", (ToolResult("request_time_off", response, {"days": 3}),))
     assert time_off_script(turn) == expected
 
 
-def test_a_turn_holds_only_what_came_of_the_last_user_text() -> None:
+def test_script_sees_only_events_since_the_last_user_text() -> None:
     """A script does not see earlier turns or the work of other agents."""
     contents = [
         said("first"),
@@ -130,7 +132,7 @@ def test_a_turn_holds_only_what_came_of_the_last_user_text() -> None:
     )
 
 
-def test_a_later_response_takes_the_place_of_the_earlier_one() -> None:
+def test_script_sees_the_latest_response_to_each_call() -> None:
     """A script sees the latest response to each call."""
     contents = [said("x"), call("pay"), answer("pay", status="pending"), answer("pay", status="ok")]
     assert read_turn(LlmRequest(contents=contents)).tool_results == (
@@ -150,7 +152,7 @@ def test_without_a_key_the_script_plays(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("name", ["finance", "finance_strict", "time_off"])
-def test_the_examples_load_as_adk_loads_them(name: str) -> None:
+def test_example_agents_load_with_adks_loader(name: str) -> None:
     """Each folder of examples/agents loads under its own name with ADK's own loader."""
     from google.adk.cli.utils.agent_loader import AgentLoader
 

@@ -55,7 +55,7 @@ hold = "siblings"
 
 
 @pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
-async def test_calls_are_held_as_the_policies_say(
+async def test_rehearsal_holds_the_calls_beside_a_gated_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If one call of a step needs approval, the others wait for it as well."""

@@ -34,7 +34,9 @@ def test_a_timeline_of_the_examples() -> None:
         (datetime.fromisoformat("2026-07-01"), "zone"),
     ],
 )
-def test_a_moment_that_is_not_always_the_same_is_refused(at: datetime | str, why: str) -> None:
+def test_timeline_refuses_a_moment_that_depends_on_day_or_machine(
+    at: datetime | str, why: str
+) -> None:
     """A test must not mean another time on another day or machine."""
     with pytest.raises(ValueError, match=why):
         timeline(SETTINGS, "reimburse", LARGE, at=at)

@@ -158,7 +158,7 @@ def ledger_server(host: Host) -> Iterator[str]:
         yield url
 
 
-def test_a_sandbox_can_be_made(tmp_path: Path) -> None:
+def test_host_kernel_allows_a_sandbox(tmp_path: Path) -> None:
     """A kernel that does not allow sandboxes has a known reason; CI has none."""
     service = SERVICES["worker"] | {"volumes": [], "secrets": []}
     look = f"id -u; touch {HOME}/x /x /etc/x; touch /tmp/x && echo t"
@@ -170,9 +170,9 @@ def test_a_sandbox_can_be_made(tmp_path: Path) -> None:
     assert done.stderr.count("Read-only file system") == 3
 
 
-def test_redis_lets_in_the_users_of_the_processes_alone(host: Host, tmp_path: Path) -> None:
+def test_redis_accepts_only_the_users_of_the_processes(host: Host, tmp_path: Path) -> None:
     """It loads the ACL file, passes its health check, and refuses clients without a login."""
-    test_a_sandbox_can_be_made(tmp_path)
+    test_host_kernel_allows_a_sandbox(tmp_path)
     with ledger_server(host) as url, redis.Redis.from_url(url) as client:
         assert client.config_get("maxmemory") == {"maxmemory": str(2 * 1024**3)}
         with (
@@ -191,7 +191,7 @@ def test_redis_lets_in_the_users_of_the_processes_alone(host: Host, tmp_path: Pa
 
 def test_prometheus_starts_with_the_mounted_rules(host: Host, tmp_path: Path) -> None:
     """It reads the configuration, the token and the alert rules at their mount points."""
-    test_a_sandbox_can_be_made(tmp_path)
+    test_host_kernel_allows_a_sandbox(tmp_path)
     server, port = program("prometheus", "prometheus"), free_port()
     service = SERVICES["prometheus"]
     words = [server, *line_of(service), f"--web.listen-address=127.0.0.1:{port}"]
@@ -237,11 +237,9 @@ async def started(host: Host) -> AsyncIterator[tuple[Supervisor, Host, Decider]]
 
 
 @pytest.mark.soak
-async def test_an_approval_goes_the_whole_way_through_the_services(
-    host: Host, tmp_path: Path
-) -> None:
+async def test_approval_completes_across_all_compose_services(host: Host, tmp_path: Path) -> None:
     """Each service works as its own Redis user on a read-only root."""
-    test_a_sandbox_can_be_made(tmp_path)
+    test_host_kernel_allows_a_sandbox(tmp_path)
     async with started(host) as (supervisor, here, decider):
         operator = SERVICES["operator"]
         submit = ["signoff", "run", "finance", "Reimburse me 2500 for the conference"]

@@ -109,7 +109,7 @@ def left_behind(tmp_path: Path) -> list[str]:
         ),
     ],
 )
-def test_the_demo_plays_each_ending_and_leaves_nothing_behind(
+def test_demo_plays_each_ending_and_cleans_up(
     tmp_path: Path, arguments: list[str], expected: list[str], unexpected: list[str]
 ) -> None:
     """Real processes and real mail run each ending; no process and no file remains."""
@@ -129,7 +129,7 @@ def test_the_demo_plays_each_ending_and_leaves_nothing_behind(
     assert left_behind(tmp_path) == []
 
 
-def test_without_a_terminal_and_without_a_reply_it_says_what_to_do(tmp_path: Path) -> None:
+def test_demo_without_a_terminal_or_reply_shows_the_needed_command(tmp_path: Path) -> None:
     """Nobody can be asked, so the error shows a command that works."""
     done = subprocess.run(
         DEMO,
@@ -145,7 +145,7 @@ def test_without_a_terminal_and_without_a_reply_it_says_what_to_do(tmp_path: Pat
 
 @pytest.mark.soak
 @pytest.mark.parametrize("ending", ["interrupt", "answers"])
-def test_at_a_terminal_it_asks_and_ctrl_c_ends_it_cleanly(tmp_path: Path, ending: str) -> None:
+def test_demo_at_a_terminal_asks_and_ends_cleanly_on_ctrl_c(tmp_path: Path, ending: str) -> None:
     """A wrong answer is asked again, a right one goes through, and Ctrl-C leaves nothing behind."""
     with at_a_terminal(tmp_path) as (process, controller):
         read_until(controller, "reject over budget: ")
@@ -165,7 +165,7 @@ def test_at_a_terminal_it_asks_and_ctrl_c_ends_it_cleanly(tmp_path: Path, ending
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="`setsid` comes with Linux.")
-def test_closing_the_terminal_ends_it_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_closed_terminal_ends_the_demo_and_cleans_up(tmp_path: Path) -> None:
     """The hang-up stops Redis and the other processes, and removes the files."""
     with at_a_terminal(tmp_path) as (process, controller):
         read_until(controller, "reject over budget: ")
@@ -175,7 +175,7 @@ def test_closing_the_terminal_ends_it_and_leaves_nothing_behind(tmp_path: Path) 
 
 
 @pytest.mark.soak
-def test_kept_open_it_serves_the_page_until_it_is_interrupted(tmp_path: Path) -> None:
+def test_demo_serves_the_page_until_ctrl_c(tmp_path: Path) -> None:
     """The link opens the page; Ctrl-C ends the demo without an error and without leftovers."""
     with subprocess.Popen(
         [*DEMO, "--reply", "approve", "--open"],

@@ -99,7 +99,9 @@ async def test_boxes_that_are_ticked_stay(inbox: Inbox) -> None:
 
 
 @pytest.mark.parametrize("of_one", [False, True])
-async def test_who_is_signed_out_is_told(inbox: Inbox, *, of_one: bool) -> None:
+async def test_signed_out_page_keeps_its_content_and_gets_no_updates(
+    inbox: Inbox, *, of_one: bool
+) -> None:
     """Their screen keeps its content, and no more updates come."""
     tab, first = inbox.tab, await inbox.asked()
     await tab.open(inbox.url + (f"approvals/{first.id}" if of_one else ""))
@@ -112,7 +114,7 @@ async def test_who_is_signed_out_is_told(inbox: Inbox, *, of_one: bool) -> None:
     assert "reimburse" in await tab.text()
 
 
-async def test_what_a_page_fetches_by_itself_is_no_use_of_the_session(inbox: Inbox) -> None:
+async def test_automatic_requests_of_a_page_do_not_extend_the_session(inbox: Inbox) -> None:
     """Each part of a page marks its automatic requests; only a person's requests count as use."""
     used: list[bool] = []
     sessions = Sessions.find

@@ -66,7 +66,7 @@ async def harmful(at: Premises) -> tuple[Approval, Approval]:
 
 
 @pytest.mark.soak
-async def test_nothing_that_was_written_runs(at: Premises) -> None:
+async def test_hostile_text_never_runs_as_a_script(at: Premises) -> None:
     """Each page shows hostile text as text, even without the Content-Security-Policy."""
     await at.tab.do("Page.setBypassCSP", enabled=True)
     await at.tab.do("Page.addScriptToEvaluateOnNewDocument", source=TRAP)

@@ -170,7 +170,9 @@ async def test_short_of_deciding(at: Premises, width: int, scripts: bool) -> Non
 @pytest.mark.parametrize(
     ("width", "scripts"), [pytest.param(PHONE, False, marks=pytest.mark.soak), (DESK, True)]
 )
-async def test_several_at_once(at: Premises, width: int, scripts: bool) -> None:
+async def test_several_requests_are_approved_together(
+    at: Premises, width: int, scripts: bool
+) -> None:
     """Harmless requests are selected, shown in full and approved together; one is too late."""
     await begin(at, width=width, scripts=scripts)
     asked = [await at.ask(tool="remind_customer", customer=f"c-{one}") for one in range(3)]
@@ -197,7 +199,9 @@ async def test_several_at_once(at: Premises, width: int, scripts: bool) -> None:
 @pytest.mark.parametrize(
     ("width", "scripts"), [pytest.param(PHONE, False, marks=pytest.mark.soak), (DESK, True)]
 )
-async def test_a_second_step_takes_a_code(at: Premises, width: int, scripts: bool) -> None:
+async def test_confirmation_of_a_mail_approval_requires_the_code(
+    at: Premises, width: int, scripts: bool
+) -> None:
     """An approval by mail waits for its confirmation here, which needs the right code."""
     await begin(at, width=width, scripts=scripts)
     await at.enrol(MARA)
@@ -216,7 +220,7 @@ async def test_a_second_step_takes_a_code(at: Premises, width: int, scripts: boo
     assert (await at.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_a_decision_elsewhere_shows_on_open_pages(at: Premises) -> None:
+async def test_open_pages_update_after_a_decision_by_mail(at: Premises) -> None:
     """The list removes what a mail decided, and the request names the decider, without a reload."""
     await begin(at, width=DESK, scripts=True)
     first, second = await at.ask(), await at.ask(amount=30)

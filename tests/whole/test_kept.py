@@ -88,7 +88,7 @@ async def lasting(ledger: Ledger) -> dict[str, Any]:
 
 
 @pytest.mark.soak
-async def test_nothing_of_an_ended_run_stays(tmp_path: Path) -> None:
+async def test_archived_run_leaves_no_key_in_redis(tmp_path: Path) -> None:
     """After archiving, Redis has the same keys and members, however many runs there were."""
     retention = '[retention]\nafter = "1m"\n'
     async with plant(tmp_path, gateway=retention) as built:

@@ -63,7 +63,7 @@ async def answer(server: Dovecot, card: EmailMessage, text: str) -> None:
 
 
 @pytest.mark.soak
-async def test_a_reply_in_the_mailbox_decides_and_a_standby_takes_over(
+async def test_standby_gateway_reads_the_mailbox_after_the_first_is_killed(
     office: Plant, server: Dovecot
 ) -> None:
     """The first gateway reads a reply and is killed; the second reads the next one."""

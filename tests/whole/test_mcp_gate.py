@@ -142,7 +142,7 @@ def text_of(result: object) -> str:
 
 
 @pytest.mark.soak
-async def test_the_page_works_as_it_stands(house: House) -> None:
+async def test_documented_mcp_gate_holds_a_call_and_runs_it_once(house: House) -> None:
     """The SDK's client starts the page's gate: lists pass, a call waits and then runs once."""
     server = StdioServerParameters(**of_page(), env=house.env, cwd=house.folder)
     async with Client(server) as client:
@@ -225,7 +225,9 @@ async def raw(house: House, *options: str, **env: str) -> AsyncIterator[Raw]:
 
 @pytest.mark.soak
 @pytest.mark.promise
-async def test_a_gate_killed_while_it_waits_and_while_a_call_runs(house: House) -> None:
+async def test_killed_mcp_gate_keeps_the_approval_and_asks_about_a_started_call(
+    house: House,
+) -> None:
     """The approval outlives the first kill; after the second, a person is asked again."""
     async with raw(house) as gate:
         calling = asyncio.create_task(gate.call(1))

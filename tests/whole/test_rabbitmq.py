@@ -14,7 +14,7 @@ from signoff.core.approvals.events import What
 
 
 @pytest.mark.soak
-async def test_the_whole_way_over_rabbitmq(tmp_path: Path) -> None:
+async def test_approval_completes_with_rabbitmq_as_the_broker(tmp_path: Path) -> None:
     """Run, mail, reply and resume work; RabbitMQ only carries the doorbells."""
     (tmp_path / "rabbitmq").mkdir()
     with rabbitmq(tmp_path / "rabbitmq") as url:

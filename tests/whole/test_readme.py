@@ -108,7 +108,7 @@ def test_everything_runs_as_pasted(tmp_path: Path, home: Path) -> None:
     assert (home / "approvals/.signoff").stat().st_mode & 0o77 == 0
 
 
-def test_the_readme_keeps_its_promises() -> None:
+def test_readme_has_a_short_introduction_and_two_commands() -> None:
     """The README has three lines of introduction, two commands and no package index."""
     intro = README.partition("# Signoff\n\n")[2].partition("\n\n")[0]
     assert len(intro.splitlines()) == 3

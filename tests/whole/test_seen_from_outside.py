@@ -73,7 +73,7 @@ class Asked:
 
 
 @pytest.mark.soak
-async def test_what_happens_is_seen(tmp_path: Path) -> None:
+async def test_run_appears_in_one_trace_and_in_the_metrics_once(tmp_path: Path) -> None:
     """A run from a command to its end is counted once by some process, in one trace."""
     with collecting() as collector:
         await _run(tmp_path, collector)

@@ -36,7 +36,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_an_agent_that_does_not_load_is_told_with_file_and_line(name: str, tmp_path: Path) -> None:
+def test_broken_agent_is_reported_with_file_and_line(name: str, tmp_path: Path) -> None:
     """The line is the last one in the agent's own code; the loader's text is left out."""
     files, expected = BROKEN[name]
     folder = f"broken_{name}"
@@ -50,7 +50,7 @@ def test_an_agent_that_does_not_load_is_told_with_file_and_line(name: str, tmp_p
 
 
 @pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL")
-def test_an_agent_without_a_root_is_told_in_one_line(tmp_path: Path) -> None:
+def test_agent_without_a_root_is_reported_in_one_line(tmp_path: Path) -> None:
     """The loader's long advice is not repeated."""
     (tmp_path / "rootless").mkdir()
     (tmp_path / "rootless" / "__init__.py").write_text("")
@@ -73,7 +73,7 @@ def apps_of(folder: Path, agents: dict[str, str]) -> Apps:
     return Apps(folder, InMemorySessionService(), lambda: BasePlugin(name="none"))
 
 
-def test_two_folders_may_have_agents_of_one_name(tmp_path: Path) -> None:
+def test_two_folders_may_have_agents_with_the_same_name(tmp_path: Path) -> None:
     """Each folder has its own agent, in any order of loading."""
     agents = ("shared_early", "shared_late")
     one = apps_of(tmp_path / "one", {name: SOURCE.format("of_one") for name in agents})
@@ -84,7 +84,7 @@ def test_two_folders_may_have_agents_of_one_name(tmp_path: Path) -> None:
     assert one.runner("shared_late").agent.name == "of_one"
 
 
-def test_agents_may_import_each_other_and_be_links(tmp_path: Path) -> None:
+def test_agents_may_import_each_other_and_be_symbolic_links(tmp_path: Path) -> None:
     """An imported agent comes from its own folder, and also loads from there as an agent."""
     source = "from lent.agent import root_agent as other\nroot_agent = other.clone()\n"
     for folder in ("lender", "tenant"):
@@ -98,7 +98,7 @@ def test_agents_may_import_each_other_and_be_links(tmp_path: Path) -> None:
             assert apps.runner(name).agent.name == f"of_{folder}"
 
 
-def test_an_agent_called_as_a_module_of_python_says_so(tmp_path: Path) -> None:
+def test_agent_named_like_a_python_module_is_refused(tmp_path: Path) -> None:
     """ADK would find Python's module instead."""
     with pytest.raises(AppNotFound, match="another Python module is called 'json'"):
         apps_of(tmp_path, {"json": SOURCE.format("json")}).runner("json")

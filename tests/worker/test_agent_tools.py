@@ -34,7 +34,9 @@ async def submit(office: Office, app: str, *calls: tuple[str, dict[str, str]]) -
 
 
 @APPS
-async def test_a_call_inside_is_asked_about_and_runs_once(office: Office, app: str) -> None:
+async def test_call_inside_an_agent_tool_is_approved_and_runs_once(
+    office: Office, app: str
+) -> None:
     """The approver sees the inner call, and the agents continue with its result."""
     run = await submit(office, app, ("look", {"at": "it"}), ("pay", {"to": "A"}))
     assert run.state is RunState.PAUSED, run.problem
@@ -80,7 +82,7 @@ async def test_a_rejection_reaches_the_agent_inside(office: Office, app: str) ->
 
 
 @APPS
-async def test_a_worker_that_dies_leaves_the_call_inside_in_doubt(
+async def test_call_inside_an_agent_tool_is_in_doubt_after_a_death(
     office: Office, monkeypatch: pytest.MonkeyPatch, app: str
 ) -> None:
     """A person is asked before it runs again, and no other call runs twice."""

@@ -139,7 +139,7 @@ async def test_a_state_that_changes_while_the_approval_waits_changes_no_call(
 
 @both_apps
 @tools
-async def test_what_would_run_by_now_can_be_approved(office: Office, app: str, tool: str) -> None:
+async def test_changed_call_can_be_approved(office: Office, app: str, tool: str) -> None:
     """The approval of the second question runs the shown call once."""
     run = await begin(office, app, call(tool))
     await office.approve(run)
@@ -173,7 +173,7 @@ async def test_only_the_call_that_has_changed_is_asked_about_again(
 
 @both_apps
 @tools
-async def test_what_a_callback_puts_in_before_it_is_asked_about_is_shown(
+async def test_approval_shows_arguments_changed_by_an_earlier_callback(
     office: Office, app: str, tool: str
 ) -> None:
     """The approver sees what the tool gets, and the approval runs that."""
@@ -191,7 +191,7 @@ async def test_what_a_callback_puts_in_before_it_is_asked_about_is_shown(
 
 
 @both_apps
-async def test_a_call_that_nobody_changes_says_so(office: Office, app: str) -> None:
+async def test_unchanged_arguments_are_not_stored_twice(office: Office, app: str) -> None:
     """The arguments are not stored if they are the model's own."""
     run = await begin(office, app, call("pay"))
     assert (await only(office, run)).origin.made == ""
@@ -200,7 +200,9 @@ async def test_a_call_that_nobody_changes_says_so(office: Office, app: str) -> N
 
 
 @both_apps
-async def test_what_a_long_running_tool_has_got_is_shown(office: Office, app: str) -> None:
+async def test_result_of_a_long_running_tool_is_approved_with_its_call(
+    office: Office, app: str
+) -> None:
     """The result of a long-running call is approved for the call that has begun."""
     run = await begin(office, app, call("order", "made up"), iban="DE-KNOWN")
     assert ran(office) == ["DE-KNOWN"]
@@ -213,9 +215,7 @@ async def test_what_a_long_running_tool_has_got_is_shown(office: Office, app: st
 
 @both_apps
 @pytest.mark.parametrize("tool", ["pay", "pay_sync", "pay_greedy"])
-async def test_values_inside_of_arguments_are_held_fast_too(
-    office: Office, app: str, tool: str
-) -> None:
+async def test_nested_argument_changes_are_detected(office: Office, app: str, tool: str) -> None:
     """A nested change is a change, and a threshold gets its own copy."""
     lines = [{"to": SHOWN}]
     run = await begin(office, app, call(tool, lines=lines))
@@ -241,7 +241,9 @@ async def test_a_value_deep_inside_that_changes_is_not_run(
 
 
 @both_apps
-async def test_a_change_while_the_tool_runs_does_not_reach_it(office: Office, app: str) -> None:
+async def test_change_during_the_tool_does_not_affect_its_arguments(
+    office: Office, app: str
+) -> None:
     """A callback that keeps the dictionary and changes it later does not have the tool's copy."""
     run = await begin(office, app, call("pay", lines=[{"to": SHOWN}]))
     await office.approve(run)
@@ -253,7 +255,7 @@ async def test_a_change_while_the_tool_runs_does_not_reach_it(office: Office, ap
 
 @both_apps
 @tools
-async def test_an_error_callback_cannot_hide_that_nothing_was_run(
+async def test_error_callback_cannot_hide_an_unexecuted_call(
     office: Office, app: str, tool: str
 ) -> None:
     """A callback that reports success to the model does not prevent the new question."""
@@ -268,7 +270,7 @@ async def test_an_error_callback_cannot_hide_that_nothing_was_run(
 
 @both_apps
 @pytest.mark.parametrize("tool", ["pay", "pay_sync", "pay_asking", "pay_taking"])
-async def test_a_plugin_that_replaces_a_result_leaves_no_doubt(
+async def test_plugin_that_replaces_a_result_leaves_no_call_in_doubt(
     office: Office, app: str, tool: str
 ) -> None:
     """The end of the tool is recorded, although ADK then calls no further plugin."""
@@ -301,7 +303,7 @@ async def test_a_callback_may_answer_in_the_place_of_an_approved_tool(
 
 
 @both_apps
-async def test_calls_side_by_side_are_held_to_their_own_approvals(office: Office, app: str) -> None:
+async def test_parallel_calls_run_only_with_their_own_approvals(office: Office, app: str) -> None:
     """Two calls of one step each run with the arguments that were shown."""
     run = await begin(office, app, call("pay", "DE-1"), call("pay_sync", "DE-2"))
     await office.approve(run)
@@ -310,7 +312,7 @@ async def test_calls_side_by_side_are_held_to_their_own_approvals(office: Office
     assert sorted(ran(office)) == ["DE-1", "DE-2"]
 
 
-async def test_the_nodes_of_a_workflow_run_with_what_was_shown(office: Office) -> None:
+async def test_workflow_nodes_run_with_the_shown_arguments(office: Office) -> None:
     """A function and a tool take their arguments from the state, and both are unchanged."""
     run = await begin(office, "changing_nodes", iban=SHOWN, lines=[{"to": SHOWN}])
     approval = await only(office, run)
@@ -345,7 +347,7 @@ async def test_a_node_that_is_a_function_does_not_run_with_another_state(
     assert (await office.ledger.approval(question.id)).handoff is Handoff.RESUMED
 
 
-async def test_the_nodes_beside_one_that_has_changed_run_on_their_own_yes(
+async def test_unchanged_sibling_nodes_run_on_their_own_approval(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They run once; only the changed one is asked about again."""
@@ -407,7 +409,7 @@ async def test_a_node_that_is_a_tool_does_not_run_with_another_state(office: Off
 
 @both_apps
 @pytest.mark.parametrize("tool", ["pay", "pay_sync", "pay_asking", "grant"])
-async def test_a_callback_cannot_confirm_a_call_itself(office: Office, app: str, tool: str) -> None:
+async def test_callback_cannot_confirm_a_call(office: Office, app: str, tool: str) -> None:
     """A confirmation that nobody has given starts nothing, also if it comes last."""
     made = ["grant", {"days": 5}] if tool == "grant" else call(tool)
     run = await begin(office, app, made, confirm=True)
@@ -428,7 +430,7 @@ async def test_the_values_of_the_approver_reach_the_tool(office: Office, app: st
 
 
 @both_apps
-async def test_a_tool_may_be_made_of_another_one(office: Office, app: str) -> None:
+async def test_approved_tool_may_call_another_tool(office: Office, app: str) -> None:
     """The calls that an approved tool makes in its own context are not checked."""
     run = await begin(office, app, call("pay", "DE-0"))
     await office.approve(run)

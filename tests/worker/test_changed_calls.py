@@ -158,7 +158,7 @@ async def test_a_tool_of_a_node_that_declares_otherwise_asks_again(
 
 
 @both_nodes
-async def test_a_node_that_lost_its_gate_still_asks_about_other_arguments(
+async def test_ungated_node_with_changed_arguments_needs_another_approval(
     office: Office, monkeypatch: pytest.MonkeyPatch, app: str
 ) -> None:
     """The approval was for other arguments, so the new ones need another."""
@@ -244,7 +244,7 @@ async def test_the_answer_to_the_second_question_counts(
     assert "as I say" in run.text
 
 
-async def test_what_the_last_release_has_opened_keeps_its_own_digest(
+async def test_approval_of_the_last_release_keeps_its_own_digest(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It covers the tool and the arguments; only their changes ask again."""
@@ -260,7 +260,7 @@ async def test_what_the_last_release_has_opened_keeps_its_own_digest(
     assert "it was called" in run.text
 
 
-async def test_the_digest_is_over_all_that_makes_the_call(office: Office) -> None:
+async def test_digest_covers_agent_app_requester_and_declaration(office: Office) -> None:
     """Another agent, app, requester or declaration gives another digest."""
     run = await office.submit("changing", PAY)
     (one,) = await office.ledger.approvals(run.waiting)

@@ -160,7 +160,7 @@ async def test_a_no_to_the_edited_call_is_heard(office: Office, app: str) -> Non
 
 
 @both_apps
-async def test_the_other_calls_of_the_pause_keep_their_yes(office: Office, app: str) -> None:
+async def test_other_calls_of_the_pause_keep_their_approval(office: Office, app: str) -> None:
     """Only the edited call is asked about again."""
 
     def one_of_them(events: list[Event]) -> list[Event]:
@@ -222,7 +222,7 @@ async def test_an_edited_question_of_a_node_asks_again(office: Office) -> None:
 @pytest.mark.parametrize("at", range(1, 7))
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("app", ["changing", "changing_nodes"])
-async def test_a_worker_may_die_while_it_asks_again(
+async def test_death_during_the_new_question_runs_no_old_approval(
     office: Office, monkeypatch: pytest.MonkeyPatch, app: str, at: int, after: bool
 ) -> None:
     """Wherever it dies, the old approval runs nothing, and the call runs at most once."""

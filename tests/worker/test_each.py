@@ -65,7 +65,7 @@ async def test_another_app_waits_for_all_answers(office: Office) -> None:
 
 
 @pytest.mark.parametrize("app", ["siblings", "siblings_resumable"])
-async def test_an_answer_that_comes_while_the_run_is_resumed_is_not_lost(
+async def test_answer_during_a_resume_is_not_lost(
     office: Office, monkeypatch: pytest.MonkeyPatch, app: str
 ) -> None:
     """The second decision arrives during the first one's resume, and follows directly after."""
@@ -109,7 +109,7 @@ async def test_an_answer_that_comes_while_the_run_is_resumed_is_not_lost(
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("step", range(1, 9))
-async def test_a_death_between_two_answers_pays_nobody_twice(
+async def test_death_between_two_answers_pays_nobody_twice(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: int, after: bool
 ) -> None:
     """Wherever the worker dies in the first resume, the second answer arrives."""
@@ -133,7 +133,7 @@ async def test_a_death_between_two_answers_pays_nobody_twice(
     assert str(second.call.args["to"]) in paid(office)
 
 
-async def test_a_run_that_fails_withdraws_what_nobody_has_decided(
+async def test_failed_run_withdraws_its_pending_approvals(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No open question remains whose answer would have no effect."""
@@ -155,7 +155,7 @@ async def test_a_run_that_fails_withdraws_what_nobody_has_decided(
 @pytest.mark.parametrize("long_running", [(LongRunning(tool="ask_for_approval"),)], ids=["opted"])
 @pytest.mark.parametrize("first", [Kind.CONFIRMATION, Kind.INPUT, Kind.LONG_RUNNING])
 @pytest.mark.parametrize("app", ["ticket_resumable", "beside_resumable"])
-async def test_kinds_that_belong_together_may_be_answered_one_by_one(
+async def test_input_and_gated_calls_of_one_pause_are_answered_separately(
     office: Office, app: str, first: Kind
 ) -> None:
     """Each answer is given once, and the others continue to wait."""

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 @pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True)
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("step", range(1, 9))
-async def test_a_turn_that_cannot_be_taken_up_says_what_has_run(
+async def test_failure_of_an_unresumable_turn_names_the_executed_call(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: int, after: bool
 ) -> None:
     """A plain custom root cannot continue: the run fails and names the call that has run."""

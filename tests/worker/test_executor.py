@@ -31,7 +31,7 @@ from worker.office import AGENTS, MARA, Office
 pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 
-async def test_an_approved_call_runs_once_and_the_agent_has_the_last_word(office: Office) -> None:
+async def test_approved_call_runs_once_and_the_agent_replies(office: Office) -> None:
     """Run, pause, approve, resume: the tool runs once with the shown arguments."""
     run = await office.submit("finance", "Reimburse me $2500 for the conference")
     assert run.state is RunState.PAUSED
@@ -82,7 +82,7 @@ async def test_a_dynamic_request_that_is_rejected_never_enters_the_tool(office: 
     assert "quarter end" in run.text
 
 
-async def test_a_timeout_is_told_apart_from_a_rejection(office: Office) -> None:
+async def test_model_can_tell_a_timeout_from_a_rejection(office: Office) -> None:
     """The model reads that nobody answered, and the late answer changes nothing."""
     run = await office.submit("finance", "Reimburse me $2500 for the conference")
     (approval,) = await office.ask(run)
@@ -95,7 +95,7 @@ async def test_a_timeout_is_told_apart_from_a_rejection(office: Office) -> None:
     assert office.executed() == []
 
 
-async def test_a_session_that_somebody_runs_is_not_run_twice(office: Office) -> None:
+async def test_session_lease_prevents_a_second_parallel_run(office: Office) -> None:
     """Two runs of one session take turns: the lease of the session decides."""
     run = await office.decider.submit(
         "finance", "Reimburse me $50 for lunch", user="riley@example.com", session="shared"
@@ -110,7 +110,7 @@ async def test_a_session_that_somebody_runs_is_not_run_twice(office: Office) -> 
     assert (await office.ledger.run(run.id)).state is RunState.COMPLETED
 
 
-async def test_an_unknown_agent_fails_the_run_and_says_what_there_is(office: Office) -> None:
+async def test_unknown_agent_fails_the_run_and_lists_the_known_agents(office: Office) -> None:
     """The error names the existing agents."""
     run = await office.submit("finanse", "Reimburse me $50")
     assert run.state is RunState.FAILED
@@ -132,7 +132,7 @@ async def test_a_deleted_session_is_a_defined_end(office: Office) -> None:
     assert approval.handoff is Handoff.FAILED
 
 
-async def test_arguments_that_differ_from_what_was_approved_are_not_run(office: Office) -> None:
+async def test_manipulated_record_runs_no_tool(office: Office) -> None:
     """Shown = approved = executed: a manipulated record in the ledger runs nothing."""
     run = await office.submit("finance", "Reimburse me $2500 for the conference")
     await office.approve(run)
@@ -146,7 +146,7 @@ async def test_arguments_that_differ_from_what_was_approved_are_not_run(office: 
 
 
 @pytest.mark.soak
-async def test_a_hundred_runs_wait_for_their_model_in_one_process(
+async def test_hundred_runs_call_their_model_at_once_in_one_process(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All runs are active together: none can end before all have begun."""
@@ -234,9 +234,7 @@ class TestPauses:
         assert "pending" in run.text
         assert office.executed() == []
 
-    async def test_a_pause_that_nobody_can_answer_fails_the_run_and_says_so(
-        self, office: Office
-    ) -> None:
+    async def test_unanswerable_pause_fails_the_run_with_a_reason(self, office: Office) -> None:
         """A request for a credential neither counts as the end of the run nor hangs."""
         run = await office.submit("credential", "go")
         assert run.state is RunState.FAILED
@@ -274,7 +272,7 @@ async def test_an_edit_is_a_rejection_that_the_next_proposal_is_linked_to(office
 
 
 @pytest.mark.parametrize("step", range(1, 5))
-async def test_a_delivery_that_is_noted_late_costs_nothing(
+async def test_resume_repeats_a_commit_after_a_concurrent_change(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """If the approval changes just before a commit of the resume, the commit is repeated."""
@@ -304,7 +302,7 @@ async def test_a_delivery_that_is_noted_late_costs_nothing(
 
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("step", ["started", "finished"])
-async def test_a_redis_that_is_away_for_a_moment_leaves_no_tool_in_doubt(
+async def test_short_redis_outage_leaves_no_tool_in_doubt(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: str, kept: bool
 ) -> None:
     """Start and end are recorded when Redis is back, whether or not the first try was stored."""
@@ -329,7 +327,7 @@ async def test_a_redis_that_is_away_for_a_moment_leaves_no_tool_in_doubt(
     assert len(office.executed()) == 1
 
 
-async def test_a_start_that_was_kept_is_ours_only_as_long_as_the_session_is(
+async def test_lost_session_lease_makes_a_recorded_start_uncertain(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If another worker has taken the session meanwhile, it may have started the tool."""
@@ -417,7 +415,7 @@ async def test_stages_share_the_slots_of_the_process(office: Office) -> None:
     assert {run.state for run in await office.ledger.recent_runs()} == {RunState.COMPLETED}
 
 
-async def test_a_crew_that_is_to_stop_finishes_what_it_has_begun(office: Office) -> None:
+async def test_stopping_worker_finishes_its_active_runs(office: Office) -> None:
     """Active runs are committed, and the rest is left unclaimed for others."""
     runtime = Counting()
     runtime.executor = Executor(office.ledger, runtime, slots=2)
@@ -451,7 +449,7 @@ async def test_a_claim_that_fails_stops_no_turn(
     assert sorted(states) == [RunState.COMPLETED] * 8 + [RunState.QUEUED]
 
 
-async def test_a_record_that_cannot_be_read_waits_and_stops_nobody(office: Office) -> None:
+async def test_unreadable_record_is_retried_and_delays_no_other_work(office: Office) -> None:
     """It is tried again a minute later; the others are processed meanwhile."""
     broken = await office.decider.submit("finance", "Reimburse me $50", user="riley@example.com")
     other = await office.decider.submit("finance", "Reimburse me $50", user="riley@example.com")

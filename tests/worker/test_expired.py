@@ -39,7 +39,7 @@ async def approved(office: Office, **terms: Any) -> tuple[Run, Approval]:
     [({}, WEEK), ({"valid_for": timedelta(minutes=10)}, timedelta(minutes=10))],
     ids=["general", "of the policy"],
 )
-async def test_a_yes_that_is_too_old_starts_nothing_and_is_asked_again(
+async def test_expired_approval_runs_nothing_and_is_requested_again(
     office: Office, terms: dict[str, timedelta], valid_for: timedelta
 ) -> None:
     """The call gets a second approval with the time of the first, and runs once."""
@@ -67,7 +67,9 @@ async def test_a_yes_that_is_too_old_starts_nothing_and_is_asked_again(
 
 
 @pytest.mark.parametrize("answer", ["approve", "reject"])
-async def test_just_before_it_is_good_and_a_no_never_expires(office: Office, answer: str) -> None:
+async def test_approval_counts_until_its_expiry_and_a_rejection_never_expires(
+    office: Office, answer: str
+) -> None:
     """A rejection holds at any age; an approval holds until just before its expiry."""
     run = await office.submit("finance", "Reimburse me $2500")
     (approval,) = await office.ask(run)
@@ -80,7 +82,7 @@ async def test_just_before_it_is_good_and_a_no_never_expires(office: Office, ans
     assert office.journal.exists() is (answer == "approve")
 
 
-async def test_a_yes_that_expires_on_its_way_starts_nothing(office: Office) -> None:
+async def test_guard_refuses_an_approval_that_expires_before_the_tool(office: Office) -> None:
     """The guard checks again just before the tool: the run fails with the reason."""
     guard = GuardPlugin(office.ledger, valid_for=timedelta(microseconds=1))
     apps = Apps(office.apps.folder, office.apps.sessions, lambda: guard)
@@ -94,7 +96,7 @@ async def test_a_yes_that_expires_on_its_way_starts_nothing(office: Office) -> N
     assert (await office.ledger.approval(first.id)).handoff is Handoff.FAILED
 
 
-async def test_a_yes_that_expires_while_its_turn_goes_on_is_asked_again(
+async def test_approval_that_expires_during_its_turn_is_requested_again(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was valid when the worker resumed the run, and has expired at the tool's call."""

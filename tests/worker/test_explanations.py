@@ -28,7 +28,7 @@ def call(call_id: str) -> types.Part:
     return types.Part(function_call=types.FunctionCall(id=call_id, name="pay", args={}))
 
 
-def test_whose_words_they_are() -> None:
+def test_explanation_has_only_the_calling_agents_latest_words() -> None:
     """Only the calling agent's words since the user's last message count, without its thoughts."""
     events = [
         event("user", types.Part(text="please")),

@@ -72,7 +72,7 @@ async def test_each_answer_reaches_the_agent(
 
 
 @pytest.mark.parametrize("yes", [True, False])
-async def test_the_settings_say_what_a_word_alone_means(office: Office, *, yes: bool) -> None:
+async def test_input_settings_map_a_single_word_to_a_value(office: Office, *, yes: bool) -> None:
     """[[inputs]] maps it to a value that this agent understands."""
     with_rules(office, RULE)
     run = await office.submit("asks_input", "go")
@@ -86,7 +86,7 @@ async def test_the_settings_say_what_a_word_alone_means(office: Office, *, yes: 
 
 
 @pytest.mark.parametrize("value", [False, "no", {"approved": False}, {"decision": "denied"}])
-async def test_an_approval_whose_answer_says_no_is_refused(office: Office, value: Any) -> None:
+async def test_approval_with_a_negative_answer_is_refused(office: Office, value: Any) -> None:
     """A negative answer is never recorded as an approval."""
     run = await office.submit("asks_input", "go")
     (approval,) = await office.ask(run)

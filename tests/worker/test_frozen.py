@@ -73,7 +73,7 @@ async def test_an_approved_call_waits_for_the_thaw(office: Office, scope: dict[s
     assert (run.state, run.held, len(office.executed())) == (RunState.COMPLETED, "", 1)
 
 
-async def test_another_freeze_stops_nothing(office: Office) -> None:
+async def test_freeze_affects_only_its_tool_and_app(office: Office) -> None:
     """A freeze only concerns the tool, the app or both that it names."""
     run, _ = await approved(office)
     await freeze(office, tool="pay")
@@ -84,9 +84,7 @@ async def test_another_freeze_stops_nothing(office: Office) -> None:
 
 
 @scopes
-async def test_a_call_that_nobody_is_asked_about_waits_too(
-    office: Office, scope: dict[str, str]
-) -> None:
+async def test_ungated_call_waits_during_a_freeze(office: Office, scope: dict[str, str]) -> None:
     """An amount below the limit needs no approval, and still does not run during a freeze."""
     await freeze(office, **scope)
     run = await office.submit("finance", SMALL)
@@ -128,7 +126,7 @@ def frozen_at(
         yield
 
 
-async def test_a_freeze_that_comes_at_the_last_moment_still_stops_the_tool(
+async def test_late_freeze_stops_the_tool_at_its_start(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit that records the start checks the freeze, so there is no gap."""
@@ -193,7 +191,7 @@ async def test_a_commit_that_starts_a_frozen_tool_is_refused_by_the_ledger(offic
     assert refused.value.freeze == made
 
 
-async def test_a_thaw_calls_what_is_held_at_once(office: Office) -> None:
+async def test_thaw_releases_held_work_immediately(office: Office) -> None:
     """Held work does not wait for the timers; leased work stays with its worker."""
     run, _ = await approved(office)
     await freeze(office, app="finance")

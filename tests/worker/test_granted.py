@@ -32,7 +32,7 @@ async def submit(office: Office, amount: int) -> Run:
     return await office.resume(run)
 
 
-async def test_the_agent_goes_on_without_anybody_being_asked(office: Office) -> None:
+async def test_granted_calls_run_without_asking_anybody(office: Office) -> None:
     """With the real Runner, one approval covers two payments; the third is too much and waits."""
     first = await submit(office, 2500)
     assert first.state is RunState.PAUSED

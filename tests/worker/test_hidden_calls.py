@@ -19,7 +19,7 @@ IBAN = "DE89370400440532013000"
 ARGS: dict[str, JsonValue] = {"amount": 1, "iban": IBAN}
 
 
-def test_a_call_that_is_not_routed_yet_hides_what_any_policy_may_hide() -> None:
+def test_unrouted_call_hides_what_any_policy_hides() -> None:
     """The worker does not know its policy yet, so it hides what any policy hides."""
     run = Run(
         id="run_1",
@@ -53,7 +53,7 @@ def asked(template: JsonValue = None) -> Approval:
 
 
 @pytest.mark.parametrize("iban", [IBAN, HIDDEN])
-def test_a_client_may_send_back_what_it_was_shown(iban: str) -> None:
+def test_client_may_send_back_the_displayed_arguments(iban: str) -> None:
     """ADK's page sends all arguments back; hidden ones change nothing."""
     assert values_of(asked(), {"amount": 2, "iban": iban}) == {"amount": 2}
     template: JsonValue = {"iban": IBAN, "days": 0}
@@ -61,7 +61,7 @@ def test_a_client_may_send_back_what_it_was_shown(iban: str) -> None:
     assert values_of(asked(template), {"iban": iban, "days": 2}) == {"days": 2}
 
 
-def test_what_is_wrong_with_a_payload_names_no_hidden_value() -> None:
+def test_payload_errors_name_no_hidden_value() -> None:
     """The example in an error only has visible values."""
     with pytest.raises(PayloadError) as caught:
         values_of(asked({"iban": IBAN, "days": 1}), {"gone": 1})

@@ -186,7 +186,9 @@ async def results(office: Office, run: Run) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "manner", ["bare", pytest.param("plain", marks=pytest.mark.soak), "resumable"]
 )
-async def test_a_call_beside_an_approved_one_runs_after_it(office: Office, manner: Manner) -> None:
+async def test_call_beside_a_gated_one_runs_after_the_approval(
+    office: Office, manner: Manner
+) -> None:
     """It runs once after the decision, and nobody is asked about it."""
     run = await office.submit(f"beside_{manner}", "go")
     assert run.state is RunState.PAUSED
@@ -202,7 +204,7 @@ async def test_a_call_beside_an_approved_one_runs_after_it(office: Office, manne
 
 
 @pytest.mark.parametrize("manner", ["bare", SOAKED])
-async def test_nothing_runs_beside_a_rejected_call(office: Office, manner: Manner) -> None:
+async def test_call_beside_a_rejected_one_does_not_run(office: Office, manner: Manner) -> None:
     """The model reads that the call did not run, and why."""
     run = await office.submit(f"beside_{manner}", "go")
     for asked in await office.ask(run):
@@ -235,7 +237,7 @@ async def test_a_call_waits_for_all_that_are_asked_about(
     assert office.executed().count({"noted": "n"}) == int(yes)
 
 
-async def test_several_calls_are_made_again_together(office: Office) -> None:
+async def test_several_held_calls_each_run_once(office: Office) -> None:
     """Each of them runs once."""
     run = await office.submit("three_bare", "go")
     await office.approve(run)
@@ -247,7 +249,9 @@ async def test_several_calls_are_made_again_together(office: Office) -> None:
 
 @pytest.mark.parametrize("manner", ["bare", SOAKED])
 @pytest.mark.parametrize("kind", ["single", "tool", "transfer"])
-async def test_a_call_of_an_agent_is_held_too(office: Office, kind: str, manner: Manner) -> None:
+async def test_agent_tool_call_beside_a_gated_one_is_held(
+    office: Office, kind: str, manner: Manner
+) -> None:
     """The other agent does not start before the approval."""
     run = await office.submit(f"{kind}_{manner}", "go")
     assert run.state is RunState.PAUSED
@@ -259,7 +263,7 @@ async def test_a_call_of_an_agent_is_held_too(office: Office, kind: str, manner:
 
 
 @pytest.mark.parametrize("kind", ["task", "slow"])
-async def test_a_call_whose_result_comes_later_runs_at_once(office: Office, kind: str) -> None:
+async def test_long_running_call_is_not_held(office: Office, kind: str) -> None:
     """ADK would use any text in the tool's place as the answer that it waits for."""
     run = await office.submit(f"{kind}_bare", "go")
     assert run.state is RunState.PAUSED
@@ -270,7 +274,7 @@ async def test_a_call_whose_result_comes_later_runs_at_once(office: Office, kind
     assert office.executed().count({"paid": "p"}) == 1
 
 
-async def test_a_call_that_is_made_again_says_that_it_is_not_signed(office: Office) -> None:
+async def test_repeated_held_call_is_marked_as_unsigned(office: Office) -> None:
     """Gemini 3 refuses a first call without a signature, and accepts this mark instead."""
     run = await office.submit("signed_bare", "go")
     await office.approve(run)
@@ -288,14 +292,14 @@ async def test_a_call_that_is_made_again_says_that_it_is_not_signed(office: Offi
     assert signatures == [b"signed", None, b"skip_thought_signature_validator"]
 
 
-async def test_a_call_that_its_gate_lets_through_holds_nothing(office: Office) -> None:
+async def test_call_below_its_threshold_holds_no_other(office: Office) -> None:
     """A threshold function decides for which arguments a tool asks."""
     run = await office.submit("small_bare", "go")
     assert run.state is RunState.COMPLETED
     assert sorted(map(str, office.executed())) == ["{'noted': 'n'}", "{'paid': 'small'}"]
 
 
-async def test_a_held_tool_that_asks_in_its_own_code_is_asked_about_then(office: Office) -> None:
+async def test_held_tool_with_its_own_confirmation_is_asked_about_later(office: Office) -> None:
     """It does not get the confirmation of another call."""
     run = await office.submit("asking_bare", "go")
     assert office.executed() == []
@@ -316,7 +320,7 @@ OTHER = Policy(name="other", when='tool == "other"', ask=("mara",), hold=Hold.SI
 @pytest.mark.parametrize(
     "holding", [Holding(), Holding([OTHER])], ids=["no policy", "a policy for another tool"]
 )
-async def test_without_such_a_policy_a_call_runs_at_once(office: Office) -> None:
+async def test_policy_without_hold_runs_siblings_immediately(office: Office) -> None:
     """A result that only looks like that of a held call does not run anything again."""
     run = await office.submit("pretending_bare", "go")
     assert office.executed() == [{"noted": "n"}]
@@ -338,7 +342,7 @@ BROKEN = Policy(name="broken", when="args.missing.deep > 1 || args.to > 1", ask=
     ],
     ids=["alone", "none matches", "one cannot be evaluated"],
 )
-async def test_the_default_may_hold_calls_too(office: Office) -> None:
+async def test_default_may_hold_calls(office: Office) -> None:
     """It applies if no policy matches."""
     run = await office.submit("beside_bare", "go")
     assert run.state is RunState.PAUSED
@@ -349,7 +353,7 @@ async def test_the_default_may_hold_calls_too(office: Office) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("manner", shapes.MANNERS)
 @pytest.mark.parametrize("turn", [0, 1])
-async def test_a_held_call_is_neither_early_nor_lost_when_its_worker_dies(
+async def test_held_call_survives_a_death_and_runs_after_the_approval(
     office: Office, manner: Manner, turn: int
 ) -> None:
     """Wherever the worker dies, the payment is made once, and the note follows the approval."""

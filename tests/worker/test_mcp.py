@@ -15,7 +15,7 @@ pytestmark = [
 ]
 
 
-async def test_a_gated_tool_of_an_mcp_server_runs_once_approved(office: Office) -> None:
+async def test_gated_mcp_tool_runs_once_after_its_approval(office: Office) -> None:
     """The server is a separate process; its tool runs once with the shown arguments."""
     run = await office.submit("mcp_gate", "hello")
     assert run.state is RunState.PAUSED
@@ -39,7 +39,7 @@ async def test_a_rejected_tool_of_an_mcp_server_does_not_run(office: Office) -> 
     assert office.executed() == []
 
 
-async def test_the_server_is_sent_what_was_shown_or_nothing(office: Office) -> None:
+async def test_mcp_server_gets_only_the_shown_arguments(office: Office) -> None:
     """A callback that inserts another text from a changed state sends nothing."""
     run = await office.submit("mcp_gate", "hello")
     await office.approve(run)

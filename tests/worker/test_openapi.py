@@ -111,7 +111,7 @@ def app(office: Office, bank: tuple[str, list[Any]], tmp_path: Path) -> str:
     return name
 
 
-async def test_what_was_shown_is_sent_once(
+async def test_approved_openapi_request_is_sent_once(
     office: Office, bank: tuple[str, list[Any]], app: str
 ) -> None:
     """Each step makes a renamed copy of the tool; it still runs once."""
@@ -126,7 +126,9 @@ async def test_what_was_shown_is_sent_once(
     assert json.loads((await office.ledger.approval(approval.id)).result) == {"paid": True}
 
 
-async def test_nothing_else_is_sent(office: Office, bank: tuple[str, list[Any]], app: str) -> None:
+async def test_changed_openapi_arguments_are_asked_about_again(
+    office: Office, bank: tuple[str, list[Any]], app: str
+) -> None:
     """With another state the callback gives other arguments, so the call is asked about again."""
     run = await begin(office, app, ["bank_pay", {"iban": "DE-1"}])
     await office.approve(run)

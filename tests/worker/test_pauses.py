@@ -46,7 +46,7 @@ class TestInput:
     """`adk_request_input`."""
 
     @both_apps
-    async def test_questions_in_a_row_are_answered_one_after_the_other(
+    async def test_consecutive_questions_each_get_their_answer(
         self, office: Office, suffix: str
     ) -> None:
         """Each node gets exactly its answer, with the type of its schema."""
@@ -80,7 +80,7 @@ class TestInput:
         assert run.state is RunState.PAUSED
         assert office.executed()[-1] == {"fragile": False}
 
-    async def test_a_no_to_any_other_question_ends_the_run_in_words(self, office: Office) -> None:
+    async def test_rejection_of_a_question_ends_the_run_with_a_reason(self, office: Office) -> None:
         """The workflow gets no false value, and the run says who ended it and why."""
         run = await office.submit("forms", "ship it")
         run = await refuse(office, run, "ask the customer")
@@ -90,7 +90,7 @@ class TestInput:
         (approval,) = await office.ledger.approvals(run.approvals)
         assert approval.handoff is Handoff.FAILED
 
-    async def test_a_question_that_nobody_answers_ends_the_run(self, office: Office) -> None:
+    async def test_question_timeout_ends_the_run(self, office: Office) -> None:
         """A timeout differs from a rejection."""
         run = await office.submit("forms", "ship it")
         (approval,) = await office.ask(run)
@@ -100,7 +100,7 @@ class TestInput:
         assert run.state is RunState.FAILED
         assert "was not answered in time" in run.problem
 
-    async def test_what_does_not_fit_the_schema_is_not_recorded(self, office: Office) -> None:
+    async def test_answer_that_does_not_fit_the_schema_is_refused(self, office: Office) -> None:
         """The error has the key, the value and an example; the question stays open."""
         run = await office.submit("forms", "ship it")
         (approval,) = await office.ask(run)
@@ -113,9 +113,7 @@ class TestInput:
         assert raised.value.example == "country: NO"
         assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
-    async def test_a_second_run_in_the_session_asks_under_the_same_id_anew(
-        self, office: Office
-    ) -> None:
+    async def test_second_run_may_reuse_an_interrupt_id(self, office: Office) -> None:
         """A fixed interrupt id is the same in every run; each question has its own approval."""
         seen = set()
         for _ in range(2):
@@ -133,7 +131,7 @@ class TestInput:
             assert run.state is RunState.COMPLETED
         assert len(seen) == 2
 
-    async def test_an_answer_never_goes_to_a_later_question_of_the_same_id(
+    async def test_answer_never_goes_to_a_later_question_of_the_same_id(
         self, office: Office
     ) -> None:
         """Another run in the session asks with the id meanwhile: the older answer ends."""
@@ -153,7 +151,7 @@ class TestInput:
         assert newer.state is RunState.PAUSED
 
     @both_apps
-    async def test_input_beside_a_gated_call_waits_for_both(
+    async def test_input_and_gated_call_of_one_pause_wait_for_both_answers(
         self, office: Office, suffix: str
     ) -> None:
         """Both kinds belong to one pause, so both have to be answered first."""
@@ -180,7 +178,7 @@ class TestInput:
         assert '"approved": false' in run.text
         assert '"comment": "not today"' in run.text
 
-    async def test_what_somebody_else_has_answered_is_not_answered_again(
+    async def test_call_answered_by_another_user_is_not_answered_again(
         self, office: Office
     ) -> None:
         """Another user answers in `adk web`: the run ends and says so."""
@@ -260,7 +258,7 @@ class TestNodes:
         (approval,) = await office.ledger.approvals(run.approvals)
         assert approval.handoff is Handoff.FAILED
 
-    async def test_the_same_node_in_the_next_run_is_asked_about_anew(self, office: Office) -> None:
+    async def test_node_of_the_next_run_needs_its_own_approval(self, office: Office) -> None:
         """Its id is its place in the workflow, which is the same in every run."""
         first = await office.submit("nodes", "go")
         first = await answer(office, first)
@@ -322,13 +320,15 @@ class TestLongRunning:
         assert '"proposal"' in run.text
         assert '"reason": "too much"' in run.text
 
-    async def test_a_call_that_needs_nobody_is_left_alone(self, office: Office) -> None:
+    async def test_long_running_call_whose_condition_is_false_stays_open(
+        self, office: Office
+    ) -> None:
         """`when` uses the tool's result; the run reports the open call."""
         run = await office.submit("ticket", "ask:5")
         assert run.state is RunState.COMPLETED
 
     @both_apps
-    async def test_a_long_running_call_beside_a_gated_one(
+    async def test_long_running_call_and_gated_call_are_both_asked_about(
         self, office: Office, suffix: str
     ) -> None:
         """Both are asked about, and both answers are given together."""
@@ -343,9 +343,7 @@ class TestLongRunning:
 
 
 @both_apps
-async def test_a_long_running_call_without_a_rule_is_left_open_and_said(
-    office: Office, suffix: str
-) -> None:
+async def test_long_running_call_without_a_rule_stays_open(office: Office, suffix: str) -> None:
     """As in ADK, nobody is asked; the run ends, and its last entry names the open call."""
     run = await office.submit(f"ticket{suffix}", "ask:50")
     assert run.state is RunState.COMPLETED

@@ -115,7 +115,7 @@ async def all_asked(office: Office, run: Run) -> list[Approval]:
 
 
 @pytest.mark.parametrize(("app", "turn", "step", "after"), deaths(TURNS))
-async def test_a_death_at_any_step_of_any_turn_changes_nothing(
+async def test_death_at_any_step_leads_to_the_same_end(
     office: Office, monkeypatch: pytest.MonkeyPatch, app: str, turn: int, *, step: int, after: bool
 ) -> None:
     """Each question is asked and answered once, and the run ends in the same way."""
@@ -160,7 +160,7 @@ async def test_a_death_at_any_step_of_any_turn_changes_nothing(
 
 
 @pytest.mark.parametrize(("app", "turn", "step", "after"), deaths(NODE_TURNS))
-async def test_a_node_runs_at_most_once_on_its_approval(
+async def test_approved_node_runs_at_most_once(
     office: Office, monkeypatch: pytest.MonkeyPatch, app: str, turn: int, *, step: int, after: bool
 ) -> None:
     """No ADK plugin runs before a node, so one that may have begun is in doubt."""
@@ -187,7 +187,7 @@ async def test_a_node_runs_at_most_once_on_its_approval(
 
 @pytest.mark.parametrize("again", [True, False], ids=["again", "not-again"])
 @pytest.mark.parametrize("step", range(3, 7))
-async def test_a_node_in_doubt_runs_again_only_if_somebody_says_so(
+async def test_node_in_doubt_runs_again_only_after_an_approval(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: int, again: bool
 ) -> None:
     """The first approval is in the session; the second answer replaces it there."""

@@ -120,21 +120,21 @@ async def test_a_pause_is_published_when_its_turn_is_drained(tmp_path: Path) -> 
     assert {event.invocation_id for event in session.events} == {body["invocationId"]}
 
 
-async def test_a_turn_that_waits_for_nobody_publishes_nothing(tmp_path: Path) -> None:
+async def test_turn_without_a_pause_publishes_nothing(tmp_path: Path) -> None:
     """A turn with only text causes no request."""
     signoff = Line()
     assert await Elsewhere(tmp_path, signoff).say("hello") == []
     assert signoff.seen == []
 
 
-async def test_a_turn_that_signoff_has_begun_is_left_alone(tmp_path: Path) -> None:
+async def test_plugin_ignores_turns_that_signoff_runs(tmp_path: Path) -> None:
     """The process that began the turn sees its pauses; two would open the same approvals."""
     signoff = Line()
     assert await Elsewhere(tmp_path, signoff).say("pay:5", {"signoff_run": "run_1"})
     assert signoff.seen == []
 
 
-async def test_what_fails_is_tried_again_in_the_background(
+async def test_failed_publication_is_retried_in_the_background(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The run ends as usual; the plugin retries until it succeeds, and logs the errors."""
@@ -148,7 +148,7 @@ async def test_what_fails_is_tried_again_in_the_background(
     assert "409 as told" in caplog.text
 
 
-async def test_after_some_tries_it_is_given_up_with_an_error_in_the_log(
+async def test_failed_publication_is_logged_after_the_last_retry(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log says that nobody is asked."""
@@ -183,13 +183,13 @@ async def test_a_plugin_that_is_closed_waits_only_a_moment(tmp_path: Path) -> No
     ("url", "words"),
     [("signoff.example.com", "is not a URL"), ("http://signoff.example.com", "unencrypted")],
 )
-def test_a_wrong_url_is_refused_at_once(url: str, words: str) -> None:
+def test_wrong_url_is_refused_at_server_start(url: str, words: str) -> None:
     """The error comes when the server starts, not at the first pause."""
     with pytest.raises(ValueError, match=words):
         SignoffPlugin(url=url, token=TOKEN)
 
 
-def test_the_plugin_needs_adk_and_httpx_alone() -> None:
+def test_plugin_imports_only_adk_and_httpx() -> None:
     """It can be imported without Celery and Redis."""
     code = (
         "import sys\n"
@@ -281,7 +281,7 @@ async def test_a_published_pause_opens_an_approval_once(
     assert [one.what for one in await ledger.history(run.id)] == [What.SUBMITTED, What.OPENED]
 
 
-async def test_what_a_policy_hides_by_now_is_hidden_from_the_start(
+async def test_published_call_hides_what_the_current_policy_hides(
     api: httpx.AsyncClient, ledger: Ledger, hides: list[str]
 ) -> None:
     """This holds for rules of reloaded settings, too."""
@@ -307,7 +307,7 @@ async def test_a_published_pause_opens_the_call_that_would_run(
     require_real(approval, details)
 
 
-async def test_while_signoff_runs_the_session_it_is_told_to_wait(
+async def test_publication_waits_while_signoff_runs_the_session(
     api: httpx.AsyncClient, decider: Decider
 ) -> None:
     """Otherwise both would open the same approval."""
@@ -333,7 +333,7 @@ async def test_a_call_that_is_asked_about_again_is_withdrawn_too(
     assert (await ledger.approval(second.id)).state is State.WITHDRAWN
 
 
-async def test_what_was_answered_elsewhere_is_withdrawn(
+async def test_call_answered_by_another_client_is_withdrawn(
     api: httpx.AsyncClient, ledger: Ledger
 ) -> None:
     """The approvers are told why; a repeated report changes nothing."""
@@ -348,7 +348,7 @@ async def test_what_was_answered_elsewhere_is_withdrawn(
     assert "answered where the agent runs" in approval.decision.reason
 
 
-async def test_servers_that_call_an_app_the_same_are_told_apart(
+async def test_servers_with_the_same_app_name_are_distinguished(
     api: httpx.AsyncClient, ledger: Ledger
 ) -> None:
     """The approval has Signoff's name for the app; without its URL the app is unknown."""
@@ -390,7 +390,7 @@ def without(*path: str | int) -> dict[str, Any]:
         (published(appUrl="http://evil.example"), 404),
     ],
 )
-async def test_what_cannot_be_opened_changes_nothing(
+async def test_invalid_publication_changes_nothing(
     api: httpx.AsyncClient, ledger: Ledger, body: dict[str, Any], status: int
 ) -> None:
     """Each gets a problem document, and the ledger stays empty."""
@@ -413,7 +413,7 @@ def example(gateway: str) -> str:
 
 
 @pytest.mark.soak
-async def test_the_example_pauses_elsewhere_and_is_answered_by_mail(
+async def test_documented_plugin_pauses_and_is_answered_by_mail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A real API server, the page's five lines and a real mail: the tool runs once."""

@@ -23,7 +23,7 @@ async def answered(here: Elsewhere, call: str, state: dict[str, Any] | None = No
         pass
 
 
-async def test_an_answer_that_was_given_elsewhere_is_told(tmp_path: Path) -> None:
+async def test_plugin_reports_an_answer_of_another_client(tmp_path: Path) -> None:
     """Otherwise people would be asked about a call that has run."""
     signoff = Line()
     here = Elsewhere(tmp_path, signoff)

@@ -139,7 +139,7 @@ def _not_a_receipt(approval: Approval, signed: Approval) -> Approval:
         _not_a_receipt,
     ],
 )
-async def test_a_yes_that_a_worker_has_written_starts_nothing_and_is_asked_about(
+async def test_approval_written_by_a_worker_runs_nothing_and_is_asked_about(
     office: Office, signing: Receipts, forgery: Forgery
 ) -> None:
     """The tool does not start, the audit has the reason, and then the approver decides."""
@@ -194,7 +194,7 @@ async def test_whatever_was_signed_cannot_be_changed(
     assert (await office.ledger.approval(approval.id)).handoff is Handoff.VOID
 
 
-async def test_a_yes_that_is_changed_after_the_turn_began_starts_nothing(
+async def test_approval_changed_during_the_turn_runs_nothing(
     office: Office, signing: Receipts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The guard checks the approval that it marks as started, just before the tool."""
@@ -242,7 +242,7 @@ async def test_keys_rotate_with_overlap(office: Office, signing: Receipts) -> No
     assert (later.state, len(office.executed())) == (RunState.COMPLETED, 2)
 
 
-async def test_decisions_of_an_earlier_release_count_as_long_as_the_settings_say(
+async def test_unsigned_decisions_count_until_the_configured_time(
     office: Office, signing: Receipts
 ) -> None:
     """By default they never count, and are asked about again."""
@@ -259,7 +259,7 @@ async def test_decisions_of_an_earlier_release_count_as_long_as_the_settings_say
     assert (run.state, len(office.executed())) == (RunState.PAUSED, 1)
 
 
-async def test_a_process_without_the_private_key_decides_nothing(
+async def test_process_without_the_private_key_decides_nothing(
     office: Office, signing: Receipts
 ) -> None:
     """The error says where to decide; approval by silence is left to other processes."""
@@ -287,7 +287,7 @@ async def test_breaking_the_glass_is_signed_as_well(office: Office, signing: Rec
     assert (run.state, len(office.executed())) == (RunState.COMPLETED, 1)
 
 
-def test_a_key_is_one_of_ed25519() -> None:
+def test_receipt_keys_must_be_ed25519() -> None:
     """Other keys are refused with a message, and a private key is never published."""
     assert read_key(key_text(KEY, private=True)).is_private
     assert '"d"' not in keys_text([KEY])

@@ -106,7 +106,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 @pytest.mark.parametrize("after", SIDES)
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("app", ["finance", pytest.param("time_off", marks=pytest.mark.soak)])
-async def test_a_run_that_is_taken_up_again_says_the_message_once(
+async def test_repeated_run_adds_the_message_once(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: int, after: bool, app: str
 ) -> None:
     """Wherever the worker dies, the next one reaches the same pause, which can be answered."""
@@ -131,7 +131,7 @@ async def test_a_run_that_is_taken_up_again_says_the_message_once(
 @pytest.mark.parametrize("after", SIDES)
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("app", CASES)
-async def test_a_resume_that_is_taken_up_again_does_not_run_the_tool_twice(
+async def test_repeated_resume_never_runs_the_tool_twice(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: int, after: bool, app: str
 ) -> None:
     """Wherever the worker dies in a resume, the tool runs once or is in doubt."""

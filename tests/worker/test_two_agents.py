@@ -66,7 +66,9 @@ async def test_two_approved_calls_both_run(office: Office, app: str) -> None:
 
 @pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
 @pytest.mark.parametrize("app", APPS)
-async def test_a_no_to_one_stops_no_other(office: Office, app: str, *, last: bool) -> None:
+async def test_rejection_of_one_agents_call_does_not_stop_the_other(
+    office: Office, app: str, *, last: bool
+) -> None:
     """The approved call runs and the rejected one does not, in either order."""
     run, asked = await pause(office, app)
     refused = asked[-1 if last else 0]

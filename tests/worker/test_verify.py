@@ -78,7 +78,7 @@ async def test_a_call_that_did_not_happen_runs_again(
 
 
 @pytest.mark.parametrize("way", ["unknown", "broken", "another app"])
-async def test_a_person_is_asked_where_the_check_cannot_tell(
+async def test_inconclusive_check_asks_a_person(
     office: Office, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """This is the same as without a check."""

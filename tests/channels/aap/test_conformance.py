@@ -66,7 +66,7 @@ async def test_an_approved_call_runs_once(scene: Scene) -> None:
     assert again.status == "consumed"
 
 
-async def test_a_denied_call_says_why(scene: Scene) -> None:
+async def test_a_denied_call_returns_the_note_of_the_approver(scene: Scene) -> None:
     """The model reads the approver's note."""
     gate = scene.gate()
     pending = await gate.check(REFUND)

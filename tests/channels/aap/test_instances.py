@@ -170,7 +170,7 @@ async def test_a_dead_credential_is_not_given_out_again(provider: Provider, how:
         ({"signing_secret": "whsec_short"}, 400, "invalid_field"),
     ],
 )
-async def test_a_receiver_that_does_not_prove_itself_makes_no_instance(
+async def test_an_unverified_receiver_creates_no_instance(
     provider: Provider, harness: Harness, change: dict[str, str], status: int, code: str
 ) -> None:
     """The same request can be tried again."""
@@ -196,7 +196,7 @@ async def test_a_receiver_that_answers_with_deep_json_is_not_verified(
     assert answer.json()["error"]["code"] == "webhook_verification_failed"
 
 
-async def test_a_receiver_that_fails_stops_no_other(
+async def test_a_failing_receiver_does_not_block_others(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An unexpected error of one notification does not prevent the others."""
@@ -220,7 +220,7 @@ async def test_a_receiver_that_fails_stops_no_other(
     assert len(await _waits(provider)) == 1
 
 
-async def test_no_receiver_is_behind_us(provider: Provider) -> None:
+async def test_a_receiver_with_a_private_address_is_refused(provider: Provider) -> None:
     """Unless the settings allow it, a receiver's name and address must be publicly reachable."""
 
     async def lookup(host: str, port: int) -> list[str]:
@@ -270,7 +270,7 @@ async def test_a_receiver_is_replaced_and_removed(provider: Provider) -> None:
             assert bad.status_code == 400
 
 
-async def test_a_deleted_instance_asks_and_hears_nothing(
+async def test_a_deleted_instance_loses_its_token_and_requests(
     provider: Provider, harness: Harness
 ) -> None:
     """Its token ends, its requests are cancelled without notification, and it is not made again."""
@@ -341,7 +341,7 @@ async def _now(provider: Provider, item: str) -> None:
 
 
 @pytest.mark.parametrize("provider", [timedelta(0)], indirect=True)
-async def test_what_is_not_reported_in_time_is_in_doubt(provider: Provider) -> None:
+async def test_a_call_not_reported_in_time_is_in_doubt(provider: Provider) -> None:
     """Its approvers are notified, and the program may still report it."""
     client = await provider.client()
     made = await client.create(CALL, "k1")
@@ -354,7 +354,7 @@ async def test_what_is_not_reported_in_time_is_in_doubt(provider: Provider) -> N
     assert present(done.consumption).outcome is not None
 
 
-async def test_a_receiver_of_the_command_line_proves_itself_first(
+async def test_a_receiver_set_by_command_is_verified_before_notifications(
     provider: Provider, harness: Harness
 ) -> None:
     """It gets no notification before, and its first notification is not lost meanwhile."""
@@ -376,7 +376,7 @@ async def test_a_receiver_of_the_command_line_proves_itself_first(
     assert present(present(await instances.load(ledger, made.id)).receiver).verified
 
 
-async def test_a_name_is_an_app_and_taken_once(provider: Provider) -> None:
+async def test_an_instance_name_is_valid_and_unique(provider: Provider) -> None:
     """The command line allows only names that policies can use."""
     await provider.instance("codex")
     for name in ("codex", "two words", "", "9lives"):
@@ -386,7 +386,7 @@ async def test_a_name_is_an_app_and_taken_once(provider: Provider) -> None:
         await instances.by_name(provider.decider.ledger, "nobody")
 
 
-async def test_a_provisioner_makes_instances_for_its_apps_alone(provider: Provider) -> None:
+async def test_a_provisioner_creates_instances_only_for_its_apps(provider: Provider) -> None:
     """An instance cannot use the name of an agent that its provisioner may not use."""
     token = await provider.provisioner(users=("riley",), apps=("codex",))
     other = json.dumps({"instance_name": "finance"})
@@ -411,7 +411,7 @@ async def test_a_failed_verification_is_the_clients_own_error(
         )
 
 
-async def test_an_unreadable_instance_is_named_and_keeps_its_secrets(provider: Provider) -> None:
+async def test_an_unreadable_instance_is_reported_without_its_secrets(provider: Provider) -> None:
     """The error has the key of the record, and no part of its content."""
     ledger = provider.decider.ledger
     receiver = '{"url": 1, "signing_secret": "whsec_x"}'

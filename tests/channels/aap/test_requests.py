@@ -25,7 +25,7 @@ from signoff.core.policies.policy import Fallback, Policy
 MISSING = "7ab8c8ec-7b2d-4fd6-9b52-752f9515eb71"
 
 
-async def test_a_request_waits_for_its_approver_and_is_started_once(provider: Provider) -> None:
+async def test_an_approved_request_is_started_once(provider: Provider) -> None:
     """Approved with a note, consumed under one key, and reported: the approval records all."""
     client = await provider.client()
     made = await client.create(CALL, "k1")
@@ -70,7 +70,7 @@ async def test_a_request_is_an_approval_without_a_run(provider: Provider) -> Non
     assert not [stage for stage in await ledger.backlog() if stage.startswith(("run", "resume"))]
 
 
-async def test_a_thousand_starts_at_once_are_one(provider: Provider) -> None:
+async def test_concurrent_starts_of_an_approval_start_one_call(provider: Provider) -> None:
     """However many processes consume an approval, one of them starts the call."""
     client = await provider.client()
     made = await client.create(CALL, "k1")
@@ -90,7 +90,7 @@ async def test_a_thousand_starts_at_once_are_one(provider: Provider) -> None:
     assert (await provider.approval(made.id)).starts == 1
 
 
-async def test_policies_that_ask_nobody_answer_at_once(provider: Provider) -> None:
+async def test_an_allow_or_deny_policy_answers_immediately(provider: Provider) -> None:
     """The response to the request itself contains the result of `allow` or `deny`."""
     client = await provider.client()
     allowed = await client.create({**CALL, "tool": "read_orders"}, "k1")
@@ -101,7 +101,7 @@ async def test_policies_that_ask_nobody_answer_at_once(provider: Provider) -> No
     assert (await client.consume(allowed.id, "c")).consumption is not None
 
 
-async def test_the_same_key_is_the_same_request(provider: Provider) -> None:
+async def test_a_repeated_key_returns_the_same_request(provider: Provider) -> None:
     """Its current state is returned; another request under its key is refused."""
     client = await provider.client()
     made = await client.create(CALL, "k1")
@@ -127,7 +127,7 @@ async def test_the_same_key_is_the_same_request(provider: Provider) -> None:
 SENT = '{ "b": 1.10, "a": [1e3, -0.0, 12345678901234567890.125, 123456789012345678901], "n": null }'
 
 
-async def test_numbers_come_back_exactly_as_sent(provider: Provider) -> None:
+async def test_numbers_keep_every_digit(provider: Provider) -> None:
     """Every digit is kept; a fraction that a double would change is shown with its digits."""
     _, token = await provider.instance()
     body = f'{{"timeout":"30m" , "tool":"refund","arguments":{SENT},"context":{{"t":0.30}}}}'
@@ -158,7 +158,7 @@ async def test_numbers_come_back_exactly_as_sent(provider: Provider) -> None:
         ({"tool": "x", "timeout": "1m"}, "arguments"),
     ],
 )
-async def test_what_the_protocol_does_not_have_is_refused(
+async def test_fields_outside_the_protocol_are_refused(
     provider: Provider, body: dict[str, Any], param: str
 ) -> None:
     """Unknown fields, nulls and wrong values get 400 with the field, and nothing is stored."""
@@ -185,7 +185,7 @@ async def test_what_the_protocol_does_not_have_is_refused(
         '{"tool":"a","arguments":{"x":1e999},"timeout":"1m"}',
     ],
 )
-async def test_bad_json_is_refused_or_kept(provider: Provider, text: str) -> None:
+async def test_malformed_json_never_becomes_a_request(provider: Provider, text: str) -> None:
     """Duplicate keys, half characters and endless nesting never become a request."""
     _, token = await provider.instance()
     answer = await provider.raw("POST", "/requests", token, key="k1", content=text)
@@ -250,7 +250,7 @@ async def test_a_poll_ends_with_the_decision(provider: Provider) -> None:
     assert not provider.requests.waiting.reads.is_set()
 
 
-async def test_a_poll_whose_time_is_over_is_pending(provider: Provider) -> None:
+async def test_a_poll_that_times_out_returns_pending(provider: Provider) -> None:
     """So is a poll without a wait, or one that arrives while the gateway stops."""
     client = await provider.client()
     made = await client.create(CALL, "k1")
@@ -283,7 +283,7 @@ async def test_a_cancelled_request_stays_cancelled(provider: Provider) -> None:
     assert unstarted.value.code == "not_consumed"
 
 
-async def test_another_value_is_a_denial_that_says_what_would_be_approved(
+async def test_a_counterproposal_denies_the_call_and_preapproves_its_value(
     provider: Provider,
 ) -> None:
     """If the agent asks for exactly that value, nobody is asked again."""
@@ -334,7 +334,7 @@ async def test_the_owner_of_an_instance_never_decides(provider: Provider) -> Non
     assert approval.state is State.PENDING
 
 
-async def test_a_revoked_credential_asks_nothing(provider: Provider) -> None:
+async def test_a_revoked_credential_is_refused(provider: Provider) -> None:
     """After a rotation, the earlier token is invalid."""
     made, token = await provider.instance()
     fresh = await instances.rotate(provider.decider.ledger, made, by="test")
@@ -344,7 +344,7 @@ async def test_a_revoked_credential_asks_nothing(provider: Provider) -> None:
     assert (await client.create(CALL, "k1")).status == "pending"
 
 
-async def test_what_a_policy_hides_is_hidden_before_anybody_is_asked(provider: Provider) -> None:
+async def test_hidden_values_are_hidden_before_routing(provider: Provider) -> None:
     """Rules of reloaded settings count too, because the matching policy is not known yet."""
     hiding = Policy(name="refunds", ask=("mara",), hide=("currency",))
     provider.router.follow((hiding,), Fallback(ask=(CLEO.id,)))

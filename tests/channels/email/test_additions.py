@@ -201,7 +201,7 @@ def test_a_sentence_stays(sentence: str) -> None:
         assert (reply.answer, reply.doubt) == (text, "")
 
 
-def test_the_data_is_made_of_phrases() -> None:
+def test_each_entry_of_the_data_is_a_phrase() -> None:
     """Each entry is a phrase: a missing pair of brackets would turn a phrase into its letters."""
     public = {name: value for name, value in vars(additions).items() if name[0] != "_"}
     tables = {name: value for name, value in public.items() if name.isupper()}

@@ -108,13 +108,15 @@ OTHER = [
 
 
 @pytest.mark.parametrize("parts", SAME)
-def test_forms_that_say_the_same_are_an_answer(parts: tuple[tuple[str, str], ...]) -> None:
+def test_alternatives_with_the_same_words_are_an_answer(parts: tuple[tuple[str, str], ...]) -> None:
     """Layout, links, pictures, emphasis and the person's name do not matter."""
     assert read(*parts).doubt == ""
 
 
 @pytest.mark.parametrize("parts", OTHER)
-def test_forms_that_differ_are_none(parts: tuple[tuple[str, str], ...]) -> None:
+def test_alternatives_with_different_words_are_no_answer(
+    parts: tuple[tuple[str, str], ...],
+) -> None:
     """Programs may show different parts."""
     assert read(*parts).doubt == DIFFERENT
 
@@ -130,7 +132,7 @@ def test_a_form_that_cannot_be_read_puts_the_mail_in_doubt(part: tuple[str, str]
     assert read(part).doubt == UNREADABLE
 
 
-def test_what_is_in_doubt_in_one_form_may_be_told_by_another() -> None:
+def test_plain_text_resolves_a_doubt_of_the_html() -> None:
     """Text below a rule counts as quoted if the plain text marks it."""
     page = "<p>approve</p><hr><p>only half</p>"
     assert read((PLAIN, "approve\r\n\r\n> only half"), (HTML, page)).doubt == ""
@@ -141,7 +143,7 @@ def test_what_is_in_doubt_in_one_form_may_be_told_by_another() -> None:
         assert read((PLAIN, plain), (HTML, faint)).doubt in (HIDDEN, DIFFERENT)
 
 
-def test_parts_beside_each_other_are_one_text() -> None:
+def test_all_texts_of_a_mixed_mail_are_read() -> None:
     """All texts of a mixed mail are read, one below the other; a vCard is not a text."""
     both = read((PLAIN, "approve"), ("text/enriched", "but only half"), kind="mixed")
     assert (both.own_text, both.doubt) == ("approve\nbut only half", "")
@@ -149,7 +151,7 @@ def test_parts_beside_each_other_are_one_text() -> None:
     assert (card.own_text, card.doubt) == ("approve", "")
 
 
-def test_alternatives_inside_of_each_other_are_all_compared() -> None:
+def test_nested_alternatives_are_all_compared() -> None:
     """They are compared at every depth."""
     for page, doubt in (("approve", ""), ("reject", DIFFERENT)):
         inner = (
@@ -201,7 +203,7 @@ words = st.text(st.characters(categories=["L", "Nd"]) | st.sampled_from(" ,.?!:-
     st.lists(words, min_size=1, max_size=4),
     st.sampled_from(["<div>{}</div>", "{}<br>", "<p>{}</p>"]),
 )
-def test_a_page_made_from_a_text_agrees_with_it(lines: list[str], way: str) -> None:
+def test_a_text_agrees_with_its_html_page(lines: list[str], way: str) -> None:
     """Any text agrees with the page that is made from it."""
     plain = "\r\n".join(lines)
     page = "".join(way.format(escape(line)) for line in lines)
@@ -209,7 +211,7 @@ def test_a_page_made_from_a_text_agrees_with_it(lines: list[str], way: str) -> N
 
 
 @given(words, words)
-def test_two_texts_agree_only_if_they_say_the_same(one: str, other: str) -> None:
+def test_two_different_texts_never_agree(one: str, other: str) -> None:
     """Two different texts never agree."""
     said = read_mail(mail(f"approve {one}", f"<p>approve {escape(other)}</p>"))
     alike = essence(f"approve {one}") == essence(f"approve {other}")

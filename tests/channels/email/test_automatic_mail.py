@@ -101,7 +101,7 @@ def test_a_title_of_a_person(subject: str) -> None:
     assert mail(subject, "approve").automatic == ""
 
 
-def test_exchange_says_what_wrote_an_absence() -> None:
+def test_exchange_absence_replies_are_recognised() -> None:
     """Its replies are auto-generated, whatever their subject; another field names the program."""
     head = (
         "From: mara@example.com\r\nSubject: Puissa\r\nAuto-Submitted: auto-generated\r\n"

@@ -72,14 +72,14 @@ TOLD_PAGES = {
 
 
 @pytest.mark.parametrize("text", UNTOLD_TEXTS.values(), ids=UNTOLD_TEXTS)
-def test_a_text_that_cannot_be_told_is_in_doubt(text: str) -> None:
+def test_an_ambiguous_text_causes_doubt(text: str) -> None:
     """A part of the text may be quoted."""
     assert read_reply(text).doubt in (AMBIGUOUS, HIDDEN)
     assert read_mail(mail(text)).doubt in (AMBIGUOUS, HIDDEN)
 
 
 @pytest.mark.parametrize("page", UNTOLD_PAGES.values(), ids=UNTOLD_PAGES)
-def test_a_page_that_cannot_be_told_is_in_doubt(page: str) -> None:
+def test_an_ambiguous_page_causes_doubt(page: str) -> None:
     """Programs quote with rules and borders, and people draw them too."""
     for below in ("", "<p>Thanks</p>", "<blockquote type=cite>x</blockquote>"):
         assert read_mail(mail(page=page + below)).doubt == AMBIGUOUS
@@ -87,13 +87,13 @@ def test_a_page_that_cannot_be_told_is_in_doubt(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", TOLD_PAGES.values(), ids=TOLD_PAGES)
-def test_a_page_that_can_be_told_is_not(page: str) -> None:
+def test_a_quotation_below_a_rule_causes_no_doubt(page: str) -> None:
     """Text below a rule or beside a border is recognised by its beginning."""
     read = read_mail(mail(page=page))
     assert (read.own_text.split("\n")[0], read.doubt) == ("approve", "")
 
 
-def test_a_line_that_we_sent_is_told_where_it_was_wrapped() -> None:
+def test_a_wrapped_line_of_our_mail_is_recognised() -> None:
     """A wrapped rest of a line is recognised by comparing it with the sent mail."""
     text = f"approve\n\n{LONG}\nin the middle\n> of it.\n"
     sent = [f"{LONG} in the middle".removeprefix("> "), "of it."]
@@ -103,7 +103,7 @@ def test_a_line_that_we_sent_is_told_where_it_was_wrapped() -> None:
 
 
 @pytest.mark.parametrize("quote", QUOTES.values(), ids=QUOTES)
-def test_what_programs_quote_is_told(quote: str) -> None:
+def test_known_quotation_styles_cause_no_doubt(quote: str) -> None:
     """Known ways of quoting leave no doubt, with words above or below."""
     for text in (f"approve\n\n{quote}", f"approve\n{quote}", f"approve\n\nMara\n\n{quote}"):
         assert read_reply(text).doubt == ""
@@ -117,7 +117,7 @@ BELOW = "but only half"
     ["\n" * 250, "\n".join(["> quoted"] * 250) + "\n\n", " \n" * 70_000],
     ids=["blank lines", "a long quotation", "much white space"],
 )
-def test_words_below_the_cap_put_the_mail_in_doubt(gap: str) -> None:
+def test_text_beyond_the_size_limit_causes_doubt(gap: str) -> None:
     """Visible text is never left out silently."""
     assert read_reply(f"approve\n{gap}{BELOW}").doubt == TOO_LONG
     assert read_reply(f"approve\n{gap}").doubt == ""
@@ -137,14 +137,14 @@ def test_words_below_the_cap_put_the_mail_in_doubt(gap: str) -> None:
     ],
     ids=["breaks", "paragraphs", "elements", "depth", "a picture", "a comment", "lines"],
 )
-def test_words_below_the_caps_of_a_page_put_it_in_doubt(gap: str) -> None:
+def test_html_text_beyond_the_limits_causes_doubt(gap: str) -> None:
     """Text beyond a limit on size, elements or depth could say anything."""
     assert read_reply(lines_of_html(f"<p>approve</p>{gap}<p>{BELOW}</p>")).doubt == TOO_LONG
     header = "<p>From: a@x.example<br>Sent: Monday<br>To: Mara<br>Subject: x</p>"
     assert read_reply(lines_of_html(f"<p>approve</p>{header}{gap}{BELOW}")).doubt == ""
 
 
-def test_a_long_thread_is_no_reason_for_doubt() -> None:
+def test_a_long_thread_causes_no_doubt() -> None:
     """A marked or copied quotation may have any length."""
     thread = OUR_MAIL * 200
     for below in (marked(thread), f"On 2 Mar 2026 at 10:00, Ada wrote:\n{thread}"):
@@ -167,7 +167,7 @@ def test_every_line_is_the_persons_or_not_or_in_doubt(below: list[str]) -> None:
     assert kept or reply.doubt or introduced
 
 
-async def test_a_mail_in_doubt_decides_nothing_and_is_asked_about(channels: Channels) -> None:
+async def test_a_mail_in_doubt_decides_nothing_and_gets_a_reply(channels: Channels) -> None:
     """The reply explains the doubt, and what to do."""
     approval, token = await channels.ask()
     told = await take(channels, reply_to(token, f"approve\n{RULE}\nonly half"))
@@ -194,7 +194,7 @@ async def test_a_mail_in_doubt_decides_nothing_and_is_asked_about(channels: Chan
         "approve<iframe srcdoc='only half'></iframe>",
     ],
 )
-def test_frames_and_far_places_and_inserted_words_cannot_be_told(page: str) -> None:
+def test_framed_distant_and_inserted_words_cause_doubt(page: str) -> None:
     """A frame may surround a quotation; distant or style-inserted words may be invisible."""
     head = b"Content-Type: text/html; charset=utf-8\r\n\r\n"
     assert read_mail(head + page.encode()).doubt

@@ -84,7 +84,7 @@ async def test_a_mail_is_stored_with_its_envelope(
     assert "stored" in answer
 
 
-async def test_the_same_bytes_again_are_acknowledged_and_not_stored(
+async def test_repeated_mail_is_acknowledged_and_not_stored_again(
     server: MailServer, ledger: Ledger, address: str
 ) -> None:
     """A sender whose connection broke before the answer sends again and gets it."""
@@ -105,7 +105,7 @@ async def test_the_same_bytes_again_are_acknowledged_and_not_stored(
         "postmaster@signoff.example",
     ],
 )
-async def test_nobody_else_gets_mail_here(server: MailServer, recipient: str) -> None:
+async def test_unknown_recipients_get_the_same_response(server: MailServer, recipient: str) -> None:
     """An unknown token, another mailbox and another domain get the same answer."""
     with pytest.raises(aiosmtplib.SMTPRecipientsRefused) as caught:
         await send(server, [recipient])
@@ -113,7 +113,7 @@ async def test_nobody_else_gets_mail_here(server: MailServer, recipient: str) ->
     assert (refused.code, refused.message) == (550, "5.1.1 No such mailbox here")
 
 
-async def test_a_report_to_the_plain_mailbox_is_taken_where_no_token_was_sent(
+async def test_a_bounce_to_the_plain_mailbox_is_accepted_without_verp(
     ledger: Ledger,
 ) -> None:
     """With `bounces` off, reports come back to the mailbox or the sender; other mail does not."""
@@ -130,7 +130,7 @@ async def test_a_report_to_the_plain_mailbox_is_taken_where_no_token_was_sent(
     await server.stop()
 
 
-async def test_an_unknown_recipient_beside_a_known_one(
+async def test_an_unknown_recipient_does_not_block_a_known_one(
     server: MailServer, ledger: Ledger, address: str
 ) -> None:
     """A wrong recipient does not prevent delivery to the right one."""
@@ -198,7 +198,7 @@ async def test_a_mail_that_is_too_large(ledger: Ledger, address: str) -> None:
     assert (await ledger.claim("intake")).items == ()
 
 
-async def test_lines_longer_than_the_standard_allows_are_taken(
+async def test_overlong_lines_are_accepted(
     server: MailServer, ledger: Ledger, address: str
 ) -> None:
     """An answer is accepted although a mail program wrote a long line."""
@@ -257,7 +257,7 @@ async def test_lmtp_answers_for_each_recipient(ledger: Ledger, address: str) -> 
     assert answers == [b"250", b"250", b"250", b"550", b"354", b"250", b"250", b"221"]
 
 
-async def test_without_the_ledger_nothing_is_acknowledged() -> None:
+async def test_mail_is_deferred_while_redis_is_unavailable() -> None:
     """While Redis is unavailable, senders are asked to retry, so nothing is lost."""
     ledger = Ledger(Store.open(f"redis://127.0.0.1:{free_port()}/0"))
     server = MailServer(settings(), ledger)
@@ -300,7 +300,7 @@ async def test_a_bug_of_ours_is_the_senders_to_try_again(
     assert (caught.value.code, "secret" in caught.value.message) == (451, False)
 
 
-async def test_too_many_recipients_at_once(
+async def test_a_mail_with_too_many_recipients_is_refused(
     server: MailServer, ledger: Ledger, address: str
 ) -> None:
     """A mail with dozens of recipients is not an answer of a person."""
@@ -308,7 +308,7 @@ async def test_too_many_recipients_at_once(
     assert {one.code for one in errors.values()} == {452}
 
 
-async def test_an_address_that_is_taken_names_the_setting(
+async def test_a_port_in_use_is_reported_with_its_setting(
     server: MailServer, ledger: Ledger
 ) -> None:
     """A second server on the same port says which setting to change."""
@@ -318,7 +318,7 @@ async def test_an_address_that_is_taken_names_the_setting(
     assert second.problem
 
 
-async def test_it_starts_and_stops_and_starts(ledger: Ledger) -> None:
+async def test_the_server_can_be_stopped_and_restarted(ledger: Ledger) -> None:
     """A stopped server can listen again, and stopping twice does no harm."""
     server = MailServer(settings(), ledger)
     with pytest.raises(RuntimeError, match="not started"):
@@ -331,7 +331,7 @@ async def test_it_starts_and_stops_and_starts(ledger: Ledger) -> None:
         assert server.problem == "it does not listen"
 
 
-async def test_stopping_closes_what_is_open(server: MailServer) -> None:
+async def test_stopping_closes_open_connections(server: MailServer) -> None:
     """An open connection is closed, without waiting for it."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     await reader.readline()
@@ -409,7 +409,7 @@ async def connected(
     return client
 
 
-async def test_a_mail_comes_in_by_starttls(
+async def test_mail_is_accepted_over_starttls(
     encrypted: Start, ledger: Ledger, address: str, certificate: Path
 ) -> None:
     """STARTTLS is offered with our certificate, and the mail is stored as usual."""
@@ -425,7 +425,7 @@ async def test_a_mail_comes_in_by_starttls(
     assert (await ledger.backlog())["intake"] == 1
 
 
-async def test_lmtp_offers_it_too(encrypted: Start, address: str, certificate: Path) -> None:
+async def test_lmtp_offers_starttls(encrypted: Start, address: str, certificate: Path) -> None:
     """The mail server before it may be on another machine."""
     server = await encrypted(protocol="lmtp")
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -443,7 +443,7 @@ async def test_lmtp_offers_it_too(encrypted: Start, address: str, certificate: P
     writer.close()
 
 
-async def test_mail_may_be_taken_encrypted_only(
+async def test_required_tls_refuses_plaintext_mail(
     encrypted: Start, ledger: Ledger, address: str, certificate: Path
 ) -> None:
     """Without STARTTLS no mail is accepted; commands sent before it do not count after it."""
@@ -469,14 +469,16 @@ async def test_mail_may_be_taken_encrypted_only(
     assert not (await ledger.backlog()).get("intake")
 
 
-async def test_without_a_certificate_nothing_is_offered(server: MailServer) -> None:
+async def test_the_server_offers_no_starttls_without_a_certificate(server: MailServer) -> None:
     """The other settings get an error."""
     plain = await connected(server, None, start_tls=False)
     assert not plain.supports_extension("starttls")
     await plain.quit()
 
 
-async def test_a_certificate_that_is_none_is_told(ledger: Ledger, tmp_path: Path) -> None:
+async def test_an_invalid_certificate_is_reported_at_startup(
+    ledger: Ledger, tmp_path: Path
+) -> None:
     """It is reported at the start, with the setting."""
     broken = tmp_path / "broken.pem"
     broken.write_text("nothing")

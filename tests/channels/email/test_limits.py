@@ -64,23 +64,21 @@ async def send(server: MailServer, address: str, n: int, sender: str = "mara@exa
     return 250
 
 
-async def test_one_request_gets_so_many_and_the_others_go_on(
-    server: MailServer, addresses: list[str]
-) -> None:
+async def test_mail_to_one_request_is_limited(server: MailServer, addresses: list[str]) -> None:
     """The sender is asked to retry; another request is not affected."""
     codes = [await send(server, addresses[0], n, f"s{n}@example.com") for n in range(5)]
     assert codes == [250, 250, 250, 451, 451]
     assert await send(server, addresses[1], 9) == 250
 
 
-async def test_one_sender_may_send_so_many(server: MailServer, addresses: list[str]) -> None:
+async def test_mail_from_one_sender_is_limited(server: MailServer, addresses: list[str]) -> None:
     """The limit counts all requests together; another sender is not affected."""
     codes = [await send(server, addresses[n % 3], n) for n in range(6)]
     assert codes == [250] * 5 + [451]
     assert await send(server, addresses[2], 9, "cleo@example.com") == 250
 
 
-async def test_who_tries_unknown_recipients_learns_nothing_more(
+async def test_probing_for_recipients_reveals_nothing(
     server: MailServer, addresses: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a few, known and unknown ones get one answer; a local mail server is not counted."""
@@ -113,7 +111,7 @@ async def test_the_count_ends_with_its_span(ledger: Ledger) -> None:
     assert await one.allow_recipient("t", "")
 
 
-async def test_noise_is_noted_so_often_and_answered_once(channels: Channels) -> None:
+async def test_noise_beyond_the_limit_causes_no_entry_and_no_mail(channels: Channels) -> None:
     """Beyond the limit, a stranger with a token or a robot causes no entry and no mail."""
     approval, token = await channels.ask()
     limits = Limits(channels.ledger, FEW)

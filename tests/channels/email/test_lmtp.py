@@ -108,7 +108,7 @@ async def test_swaks_reads_a_5xx_for_an_unknown_token(
     assert len((await ledger.claim(stages.INTAKE)).items) == 1
 
 
-async def test_a_size_that_is_announced_is_refused_at_once(
+async def test_an_announced_oversize_is_refused_at_mail_from(
     server: MailServer, addresses: list[str]
 ) -> None:
     """MAIL FROM with a larger SIZE gets 552, and otherwise 250 (RFC 1870)."""
@@ -125,7 +125,7 @@ async def test_a_size_that_is_announced_is_refused_at_once(
 @pytest.mark.parametrize(
     ("body", "code"), [((b"x" * 70 + b"\r\n") * 400, b"552"), (b"x" * 80_000 + b"\r\n", b"500")]
 )
-async def test_what_is_too_large_is_refused_for_each_recipient(
+async def test_an_oversized_mail_is_refused_for_each_recipient(
     server: MailServer, ledger: Ledger, addresses: list[str], body: bytes, code: bytes
 ) -> None:
     """A client that expects two replies gets two, and can continue in the same connection."""
@@ -140,7 +140,7 @@ async def test_what_is_too_large_is_refused_for_each_recipient(
 
 
 @pytest.mark.parametrize("error", [LedgerUnavailable("away"), KeyError("a bug")])
-async def test_what_fails_here_is_deferred_for_each_recipient(
+async def test_a_failure_defers_the_mail_for_each_recipient(
     server: MailServer,
     ledger: Ledger,
     addresses: list[str],

@@ -65,7 +65,7 @@ def words(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("message", [CARD, END, make_notice()], ids=["card", "end", "notice"])
-def test_both_parts_say_the_same(message: Message) -> None:
+def test_text_and_html_parts_have_the_same_words(message: Message) -> None:
     """Both parts have the same words; only the buttons are in the HTML alone."""
     text = words(plain_text(message, SETTINGS))
     markup = words(text_of_html(html(message, SETTINGS)))
@@ -107,7 +107,7 @@ def test_outlook_gets_a_table_of_a_fixed_width() -> None:
     assert markup.count("[if mso]") == markup.count("[endif]") == 3
 
 
-def test_nothing_is_fetched() -> None:
+def test_a_mail_loads_no_external_resource() -> None:
     """No image, font or sheet comes from elsewhere, so opening a mail is not observable."""
     for message in (CARD, END):
         markup = html(message, SETTINGS)
@@ -117,7 +117,7 @@ def test_nothing_is_fetched() -> None:
         assert {tag for tag, _ in Seen(markup).tags}.isdisjoint({"img", "link", "script", "iframe"})
 
 
-def test_the_list_of_mails_shows_who_asks_and_for_what() -> None:
+def test_the_preview_line_shows_the_requester_and_the_call() -> None:
     """The hidden line comes first, and does not belong to the text of the mail."""
     markup = html(CARD, SETTINGS)
     hidden = markup[markup.index('class="preheader"') :].partition("</div>")[0]
@@ -127,7 +127,7 @@ def test_the_list_of_mails_shows_who_asks_and_for_what() -> None:
 
 
 @pytest.mark.parametrize("value", ["כנס בתל אביב (3 ימים)", "مؤتمر 250 EUR", "a\u202egnp.exe"])
-def test_text_from_right_to_left_reorders_nothing_else(value: str) -> None:
+def test_right_to_left_text_does_not_reorder_other_text(value: str) -> None:
     """Each value has its own direction, and direction overrides are written out."""
     markup = html(make_message(hint=value, call=make_call(purpose=value)), SETTINGS)
     seen = Seen(markup)
@@ -138,7 +138,7 @@ def test_text_from_right_to_left_reorders_nothing_else(value: str) -> None:
         assert not set(part) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
-def test_a_button_is_written_as_every_phone_reads_it() -> None:
+def test_a_button_link_encodes_spaces_and_line_breaks_as_rfc6068() -> None:
     """RFC 6068: a space is %20 and not a plus, a line break is %0D%0A, an ampersand is %26."""
     link = mailto("a+b@c.example", "Re: x & y", "approve\r\ndays: 3 + 4")
     assert link == (
@@ -148,7 +148,7 @@ def test_a_button_is_written_as_every_phone_reads_it() -> None:
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=80))
-def test_no_text_of_others_ever_makes_a_header(tool: str, name: str, reason: str) -> None:
+def test_foreign_text_never_creates_a_header(tool: str, name: str, reason: str) -> None:
     """CVE-2024-6923: any text in a name, a call or a reason leaves the header fields the same."""
     usual = parsed(make_notice()).keys()
     message = make_notice(
@@ -167,7 +167,7 @@ def test_no_text_of_others_ever_makes_a_header(tool: str, name: str, reason: str
     assert b"\n" not in head.replace(b"\r\n", b"")
 
 
-def test_many_small_arguments_stay_below_what_gmail_shows() -> None:
+def test_a_mail_with_many_arguments_stays_below_the_gmail_limit() -> None:
     """Inline styles make a mail longer; forty arguments still fit."""
     call = make_call(**{f"argument_{n}": "word " * 100 for n in range(40)})
     assert len(html(make_message(call=call), SETTINGS).encode()) < 102_000

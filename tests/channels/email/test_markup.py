@@ -63,7 +63,7 @@ def answered(markup: str) -> Verdict:
 
 
 @pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
-def test_our_own_page_decides_nothing(container: str) -> None:
+def test_our_own_html_decides_nothing(container: str) -> None:
     """The HTML that we sent is never an answer, however a program wraps it."""
     for above in ("", "<div><br></div>", "<div>Sent from my iPhone</div>"):
         for document in (BODY, OURS):
@@ -126,7 +126,7 @@ def test_an_answer_below_is_understood(name: str) -> None:
         "<xmp>{}</xmp>",
     ],
 )
-def test_what_nobody_sees_is_not_read(hidden: str) -> None:
+def test_hidden_html_text_is_not_read(hidden: str) -> None:
     """Hidden text is neither an answer nor a part of one."""
     assert answered(hidden.format("approve")) is Verdict.UNCLEAR
     assert text_of_html(f"{hidden.format('no')}<p>approve</p>").strip() == "approve"
@@ -178,14 +178,14 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("markup", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_markup_says_no_yes(markup: str) -> None:
+def test_hostile_html_never_approves(markup: str) -> None:
     """Reading ends and finds no approval; benchmarks/layouts.py measures the time."""
     reply = read_reply(lines_of_html(markup))
     assert reply.doubt or verdict_of(reply.answer) is Verdict.UNCLEAR
 
 
 @pytest.mark.soak
-def test_deep_and_long_pages_keep_their_top() -> None:
+def test_oversized_pages_are_read_up_to_the_limit() -> None:
     """Text above a limit is read, and the rest is cut off.
 
     Style sheets apply to the whole page: if one is too long, no text counts as seen.
@@ -195,7 +195,7 @@ def test_deep_and_long_pages_keep_their_top() -> None:
         assert first.text == "no, too dear" or ("<style>" in below and first.doubt)
 
 
-def test_depth_alone_hides_nothing() -> None:
+def test_deep_nesting_hides_no_text() -> None:
     """A page of 300 levels, where lxml stops by default, is read completely."""
     page = f"<p>approve</p>{'<div>' * 300}only{'</div>' * 300}<p>half</p>"
     assert text_of_html(page).split() == ["approve", "only", "half"]

@@ -194,7 +194,7 @@ def said(raw: bytes) -> Results:
     return found
 
 
-async def test_what_another_program_has_signed_decides(channels: Channels, relays: Relays) -> None:
+async def test_a_reply_signed_by_opendkim_decides(channels: Channels, relays: Relays) -> None:
     """The manager's server signs with strict canonicalisation, and Signoff verifies it."""
     approval, token = await channels.ask()
     async with (
@@ -210,7 +210,7 @@ async def test_what_another_program_has_signed_decides(channels: Channels, relay
     assert proof_of(event)["by"] == "DKIM signature of example.com, verified here"
 
 
-async def test_what_was_changed_on_the_way_decides_nothing(
+async def test_a_reply_modified_in_transit_decides_nothing(
     channels: Channels, relays: Relays, start_sink: SinkFactory
 ) -> None:
     """A second hop changes the text after the signature; unchanged, the same mail decides."""

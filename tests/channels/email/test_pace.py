@@ -49,9 +49,7 @@ def channel(ledger: Ledger, sink: Sink, **smtp: Any) -> EmailChannel:
     return EmailChannel(settings, pace=Pace(ledger, settings.smtp))
 
 
-async def test_the_rate_holds_for_all_processes_together(
-    start_sink: SinkFactory, ledger: Ledger
-) -> None:
+async def test_all_senders_share_the_rate_limit(start_sink: SinkFactory, ledger: Ledger) -> None:
     """Two senders share the minute's limit; the rest waits without an attempt."""
     sink = await start_sink()
     first, second = (channel(ledger, sink, per_minute=3) for _ in range(2))
@@ -103,7 +101,7 @@ async def test_a_server_that_asks_for_less_gets_less(
 
 
 @pytest.mark.parametrize("code", [530, 535])
-async def test_a_login_that_is_asked_for_late_is_no_refusal_of_the_person(
+async def test_a_late_login_request_does_not_refuse_the_recipient(
     start_sink: SinkFactory, ledger: Ledger, code: int
 ) -> None:
     """A server that wants a login at MAIL or RCPT has not refused the recipient."""
@@ -132,7 +130,7 @@ async def test_waiting_for_ones_turn_is_never_given_up(
     assert len(channels.channel.delivered) == 1
 
 
-async def test_an_outage_is_told_apart_from_a_refusal(
+async def test_an_outage_is_logged_as_an_error_and_a_refusal_is_not(
     still_channels: Channels, clock: VirtualClock, log_output: LogCapture
 ) -> None:
     """Mail that is given up after an outage is logged as an error; a refusal is not."""

@@ -21,7 +21,7 @@ local_recipient_maps = $alias_maps, inline:{{ approvals=signoff }}
 
 
 @needs_root
-async def test_an_answer_comes_through_postfix(channels: Channels) -> None:
+async def test_a_reply_through_postfix_decides(channels: Channels) -> None:
     """A reply by SMTP reaches the gateway by LMTP and decides; an unknown token is refused."""
     approval, token = await channels.ask()
     inbound = InboundSettings(protocol="lmtp", port=0)

@@ -50,7 +50,7 @@ def forms(program: Program, own: list[str], card: str) -> dict[str, IncomingMail
 
 @pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
-def test_the_persons_words_are_found(program: Program, every: int) -> None:
+def test_exactly_the_words_of_the_person_are_read(program: Program, every: int) -> None:
     """All of them and no others are read, from the text, the page and both."""
     pairs = [(own, card) for card in CARDS for own in ANSWERS]
     for own, card in pairs[PROGRAMS.index(program) % every :: every]:
@@ -63,7 +63,7 @@ def test_the_persons_words_are_found(program: Program, every: int) -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
-def test_an_empty_reply_says_nothing(program: Program) -> None:
+def test_an_empty_reply_has_no_words(program: Program) -> None:
     """Whatever quotation of our mail follows, no word is the person's."""
     for card in CARDS:
         for form, read in forms(program, [""], card).items():

@@ -67,7 +67,7 @@ async def provers(here: Authenticator) -> AsyncIterator[Provers]:
         (b"", "", Proven.FROM),
     ],
 )
-async def test_the_proof_is_the_same_as_in_this_process(
+async def test_the_prover_process_returns_the_same_proof(
     here: Authenticator, provers: Provers, raw: bytes, peer: str, proven: Proven
 ) -> None:
     """The process gets settings, peer and DNS answers, and returns every field of the proof."""
@@ -96,7 +96,7 @@ async def test_the_dns_is_asked_from_here_and_may_be_away(provers: Provers, zone
     assert process.net_connections() == []
 
 
-async def test_a_cap_is_the_same_error(provers: Provers) -> None:
+async def test_the_prover_process_enforces_the_same_limits(provers: Provers) -> None:
     """A header over a limit is refused there as in this process."""
     raw = b"X: " + b"y" * (1 << 20) + b"\r\n" + answer(TOKEN)
     with pytest.raises(MailTooLarge):

@@ -46,7 +46,7 @@ async def audited(ledger: Ledger) -> list[Event]:
     return [one for one in events if "mail" in one.more]
 
 
-async def test_a_mail_goes_in_and_comes_out_as_it_was(channels: Channels) -> None:
+async def test_a_quarantined_mail_decides_after_a_retry(channels: Channels) -> None:
     """After its reader works, the mail decides; the audit has both attempts."""
     approval, token = await channels.ask()
     read, raw = Stubborn(), reply(token, "approve")
@@ -70,7 +70,7 @@ async def test_a_mail_goes_in_and_comes_out_as_it_was(channels: Channels) -> Non
     assert first.more == second.more == {"mail": one.id}
 
 
-async def test_what_fails_again_is_there_again(channels: Channels) -> None:
+async def test_a_mail_that_fails_again_stays_quarantined(channels: Channels) -> None:
     """A mail can be retried any number of times, also after its guard has expired."""
     _, token = await channels.ask()
     read = Stubborn()
@@ -86,7 +86,7 @@ async def test_what_fails_again_is_there_again(channels: Channels) -> None:
     assert (await channels.ledger.backlog())["intake"] == 0
 
 
-async def test_what_is_dropped_is_gone_and_who_did_it_is_known(channels: Channels) -> None:
+async def test_a_dropped_mail_is_deleted_with_its_dropper_in_the_audit(channels: Channels) -> None:
     """If two people act on one mail, only one succeeds."""
     _, token = await channels.ask()
     await take_in(channels, reply(token, "approve"), Stubborn())
@@ -120,7 +120,7 @@ async def test_the_list_begins_with_the_latest(
     assert len(await store_.members(quarantine.INDEX)) == 2
 
 
-async def test_the_index_can_be_made_anew(channels: Channels) -> None:
+async def test_the_quarantine_index_can_be_rebuilt(channels: Channels) -> None:
     """The index is made from the records without strays; an unreadable record is skipped."""
     _, token = await channels.ask()
     for n in range(2):
@@ -147,7 +147,7 @@ async def test_an_id_is_named_by_its_beginning(channels: Channels) -> None:
             await quarantine.find(channels.ledger, wrong)
 
 
-async def test_the_header_is_shown_as_it_stands_and_without_tokens(channels: Channels) -> None:
+async def test_the_header_is_shown_undecoded_and_without_tokens(channels: Channels) -> None:
     """Nothing is decoded, and text outside the header is left out."""
     _, token = await channels.ask()
     raw = b"Subject: =?utf-8?q?x?=\r\n" + reply(token, "body", X_Odd="\\")

@@ -59,7 +59,7 @@ def first_line_of(text: str) -> str:
 
 
 @pytest.mark.parametrize("quote", QUOTES.values(), ids=QUOTES)
-def test_what_was_quoted_is_cut(quote: str) -> None:
+def test_quoted_text_is_removed(quote: str) -> None:
     """Whatever a program adds around our mail, exactly the person's lines are left."""
     assert own_text(f"Approve\nHave a good trip\n\n{quote}") == "Approve\nHave a good trip"
     assert own_text(f"Approve\n{quote}") == "Approve"
@@ -67,7 +67,7 @@ def test_what_was_quoted_is_cut(quote: str) -> None:
 
 @pytest.mark.parametrize("quote", QUOTES.values(), ids=QUOTES)
 @pytest.mark.parametrize("above", ["", "\n\n", "Sent from my iPhone\n\n", "-- \nAda\n"])
-def test_an_empty_reply_says_nothing(quote: str, above: str) -> None:
+def test_an_empty_reply_decides_nothing(quote: str, above: str) -> None:
     """Without the person's words, no reply approves or rejects."""
     assert verdict_of(own_text(above + quote), {"amount": 0}) is Verdict.UNCLEAR
 
@@ -105,7 +105,7 @@ def test_our_own_lines_are_subtracted() -> None:
         "approve\n12:30 is fine: see you",
     ],
 )
-def test_what_only_resembles_a_quote_stays(text: str) -> None:
+def test_text_that_resembles_a_quotation_is_kept(text: str) -> None:
     """A person's line that begins like an attribution or a header is kept."""
     assert own_text(text) == text
 
@@ -141,7 +141,9 @@ def test_quoting_changes_no_answer(words: str, name: str) -> None:
         ("ok\nto: ada@x.example\nsubject: x\nfrom: b@x.example", None, None),
     ],
 )
-def test_what_is_shown_and_what_is_read(text: str, shown: str | None, answer: str | None) -> None:
+def test_displayed_text_keeps_quotations_and_the_answer_omits_them(
+    text: str, shown: str | None, answer: str | None
+) -> None:
     """The displayed text keeps the person's own quotations; the answer leaves them out."""
     reply = read_reply(text)
     assert reply.shown == (text if shown is None else shown)
@@ -150,7 +152,7 @@ def test_what_is_shown_and_what_is_read(text: str, shown: str | None, answer: st
 
 
 @needs_corpus
-def test_replies_of_the_corpus_are_told_exactly() -> None:
+def test_the_author_text_of_corpus_replies_is_found() -> None:
     """At least 95 of 100 real replies give exactly the author's text."""
     mails = sorted((CORPUS / "replies" / "mail").glob("*.txt"))
     exact = 0
@@ -186,7 +188,7 @@ def test_replies_of_the_corpus() -> None:
     ("words", "verdict", "share"),
     [("Approve", Verdict.APPROVE, 1.0), ("No, too dear", Verdict.REJECT, 1.0), ("", None, 0.0)],
 )
-def test_replies_of_the_corpus_with_other_words(
+def test_corpus_replies_with_replaced_text_decide_as_written(
     words: str, verdict: Verdict | None, share: float
 ) -> None:
     """In real replies, a replaced text decides as it says; an empty one decides nothing."""
@@ -219,14 +221,14 @@ def test_a_postscript_below_a_signature_is_text(line: str) -> None:
 @pytest.mark.parametrize(
     "line", ["PD Dr. Anna Weber", "NB Consulting", "Edith Weber", "P.O. Box 12", "PSA Group"]
 )
-def test_a_line_of_a_signature_is_no_postscript(line: str) -> None:
+def test_a_signature_line_is_not_a_postscript(line: str) -> None:
     """Titles, companies and addresses that begin like a postscript are left out."""
     reply = read_reply(f"approve\n\n-- \nMara Lind\n{line}")
     assert (reply.answer, reply.doubt) == ("approve", "")
 
 
 @pytest.mark.parametrize("line", ["reject", "Reject!", "Nein", "approve"])
-def test_an_answer_below_a_signature_cannot_be_told(line: str) -> None:
+def test_an_answer_below_a_signature_is_ambiguous(line: str) -> None:
     """It may be the person's, or from an older mail without marks."""
     assert read_reply(f"approve\n\n-- \nMara Lind\n{line}").doubt == AMBIGUOUS
     assert not read_reply(f"-- \nMara Lind\n{line}").answer

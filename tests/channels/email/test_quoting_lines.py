@@ -54,7 +54,7 @@ def test_an_answer_below_a_marked_quotation_is_read(line: str) -> None:
         "Mon Dieu: approve",
     ],
 )
-def test_what_only_resembles_one_stays(text: str) -> None:
+def test_lines_that_resemble_an_attribution_are_kept(text: str) -> None:
     """Names that begin like a weekday, values and the person's own marks are kept."""
     reply = read_reply(text)
     assert (reply.answer, reply.doubt) == (text, "")

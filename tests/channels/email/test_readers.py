@@ -61,7 +61,7 @@ async def odd(gate: Path) -> AsyncIterator[Readers]:
     await made.close()
 
 
-async def test_it_reads_as_in_this_process(readers: Readers) -> None:
+async def test_a_reader_process_returns_the_same_result(readers: Readers) -> None:
     """The result is the same, our lines are recognised, and a process reads many mails."""
 
     async def mine(recipients: Sequence[str]) -> list[str]:
@@ -74,7 +74,9 @@ async def test_it_reads_as_in_this_process(readers: Readers) -> None:
     assert len(children(READER)) == 1
 
 
-async def test_it_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reader_process_has_no_secrets_in_its_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """An attacker who breaks a parser finds no secrets in the process's environment."""
     monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PASSWORD", "hunter2")
     monkeypatch.setenv("GOOGLE_API_KEY", "hunter2")
@@ -87,16 +89,14 @@ async def test_it_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
         await readers.close()
 
 
-async def test_what_cannot_be_read_is_the_same_error(readers: Readers) -> None:
+async def test_a_reader_process_raises_the_same_errors(readers: Readers) -> None:
     """A mail that is too large there is too large in this process."""
     with pytest.raises(MailTooLarge, match="bytes"):
         await readers.read(b"x" * (LARGEST_MAIL + 1))
     assert await readers.read(PLAIN) == read_mail(PLAIN)
 
 
-async def test_a_mail_that_hangs_is_broken_off_and_the_others_go_on(
-    odd: Readers, gate: Path
-) -> None:
+async def test_a_hanging_mail_is_stopped_and_others_continue(odd: Readers, gate: Path) -> None:
     """Its process is killed; other mails are read meanwhile and afterwards."""
     hanging = asyncio.create_task(odd.read(b"!hang"))
     await asyncio.sleep(0)
@@ -109,7 +109,7 @@ async def test_a_mail_that_hangs_is_broken_off_and_the_others_go_on(
     await asyncio.gather(*(odd.read(PLAIN) for _ in range(4)))
 
 
-async def test_one_that_stands_still_is_broken_off_and_may_be_tried_again(gate: Path) -> None:
+async def test_a_stalled_mail_is_stopped_and_may_be_retried(gate: Path) -> None:
     """The time on the clock is limited too, but a busy machine may be the reason."""
     hasty = Readers(seconds=1, wall=0.2, program=(ODD, str(gate)))
     try:
@@ -128,7 +128,9 @@ async def test_memory_is_limited(odd: Readers) -> None:
 
 
 @pytest.mark.parametrize(("mail", "words"), [(b"!die", "status 3"), (b"!bug", "KeyError")])
-async def test_other_deaths_are_no_fault_of_the_mail(odd: Readers, mail: bytes, words: str) -> None:
+async def test_a_mail_may_be_retried_after_an_unrelated_reader_crash(
+    odd: Readers, mail: bytes, words: str
+) -> None:
     """If its process died of another cause than its limits, the mail may be tried again."""
     with pytest.raises(ReaderDied, match=words):
         await odd.read(mail)
@@ -145,7 +147,7 @@ async def test_a_process_that_was_killed_idle_is_replaced(readers: Readers) -> N
     await readers.read(PLAIN)
 
 
-async def test_a_cancelled_reading_leaves_no_answer_behind(odd: Readers) -> None:
+async def test_a_cancelled_reading_does_not_affect_the_next_mail(odd: Readers) -> None:
     """Its answer is not used for the next mail."""
     task = asyncio.create_task(odd.read(b"!hang"))
     while not children(ODD):  # noqa: ASYNC110 -- no signal announces it
@@ -167,7 +169,7 @@ async def test_closing_ends_a_reading(gate: Path) -> None:
     assert children(ODD) == []
 
 
-def test_they_end_with_the_process_that_started_them(gate: Path) -> None:
+def test_reader_processes_end_with_their_parent(gate: Path) -> None:
     """After kill -9 of the parent, no reader is left, busy or not."""
     script = (
         "import asyncio, sys\n"
@@ -192,7 +194,7 @@ def test_they_end_with_the_process_that_started_them(gate: Path) -> None:
     assert left == []
 
 
-async def test_a_hanging_mail_is_quarantined_and_holds_up_nobody(
+async def test_a_hanging_mail_is_quarantined_without_delaying_others(
     channels: Channels, odd: Readers, gate: Path
 ) -> None:
     """The next answer of the batch is processed before the hanging mail is stopped."""
@@ -214,7 +216,7 @@ async def test_a_hanging_mail_is_quarantined_and_holds_up_nobody(
     assert "seconds of work" in present(await channels.ledger.raw(key))[1]
 
 
-async def test_mails_are_processed_in_the_order_in_which_they_came(
+async def test_mails_are_processed_in_order_of_arrival(
     channels: Channels, readers: Readers
 ) -> None:
     """If forty approvals follow a rejection, the rejection counts."""

@@ -72,7 +72,7 @@ def test_a_plain_reply_is_read() -> None:
         ("From: Ada <ada@bücher.example>\n", "ada@xn--bcher-kva.example"),
     ],
 )
-def test_one_author_with_one_address_is_the_sender(sender: str, address: str) -> None:
+def test_a_single_author_address_is_the_sender(sender: str, address: str) -> None:
     """All usual forms of one address are read."""
     assert read_mail(mail_of(sender=sender)).sender == address
 
@@ -115,7 +115,7 @@ def test_one_author_with_one_address_is_the_sender(sender: str, address: str) ->
         "From: ada@corp.example\nno header\nFrom: eve@evil.example\n",
     ],
 )
-def test_any_doubt_about_the_author_leaves_no_sender(sender: str) -> None:
+def test_an_ambiguous_author_leaves_no_sender(sender: str) -> None:
     """Without a From, with two, with two addresses or an ambiguous one, there is no author."""
     assert read_mail(mail_of(sender=sender)).sender is None
 
@@ -256,7 +256,7 @@ def test_odd_charsets_are_survived(charset: str) -> None:
     ],
 )
 @pytest.mark.parametrize("charset", ["utf-8", "us-ascii", ""])
-def test_one_bad_byte_does_not_turn_a_text_into_another(
+def test_a_bad_byte_does_not_change_the_charset_of_a_utf8_text(
     body: bytes, text: str, charset: str
 ) -> None:
     """Mostly valid UTF-8 is read as UTF-8 with replacement marks; other text as cp1252."""
@@ -274,7 +274,9 @@ def test_one_bad_byte_does_not_turn_a_text_into_another(
         ("tis-620", "cp874", "โอเค"),
     ],
 )
-def test_charsets_are_what_programs_mean_by_them(charset: str, codec: str, text: str) -> None:
+def test_charset_names_map_to_their_larger_character_sets(
+    charset: str, codec: str, text: str
+) -> None:
     """Programs use each of these names for a larger character set."""
     raw = f"Content-Type: text/plain; charset={charset}\n\n".encode() + text.encode(codec)
     assert read_mail(raw).own_text == text
@@ -341,20 +343,20 @@ def test_attachments_and_inner_mails_are_not_read() -> None:
         ("<p>Approve</p><p>On 2 May 2025, Ada wrote:</p><blockquote>x</blockquote>", "Approve"),
     ],
 )
-def test_html_is_read_as_it_is_seen(markup: str, text: str) -> None:
+def test_only_visible_html_text_is_read(markup: str, text: str) -> None:
     """The visible text of an HTML mail counts, without its quotation."""
     mail = read_mail(mail_of(markup, headers="Content-Type: text/html; charset=utf-8\n"))
     assert mail.own_text == text
 
 
-def test_subjects_are_one_line() -> None:
+def test_a_subject_is_decoded_to_one_line() -> None:
     """Encoded words are decoded, and a line break cannot get into a subject."""
     raw = b"Subject: =?utf-8?b?" + base64.b64encode("a\r\nBcc: ü".encode()) + b"?=\n\nx"
     assert read_mail(raw).subject == "a Bcc: ü"
     assert read_mail(b"Subject: =?utf-8?b?a?=\n\nx").subject
 
 
-def test_unreadable_dates_are_none() -> None:
+def test_an_invalid_date_is_ignored() -> None:
     """A date is a claim of the sender; an invalid date is not an error."""
     for date in ("yesterday", "Fri, 99 May 2025", "Fri, 2 May 99999999 10:00:00 +9999", ""):
         assert read_mail(mail_of(headers=f"Date: {date}\n")).date is None

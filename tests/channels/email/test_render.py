@@ -105,7 +105,7 @@ class Links(HTMLParser):
         self.fetched += [value or "" for name, value in attributes if name in {"src", "background"}]
 
 
-def test_the_headers_are_what_a_mail_of_a_program_needs() -> None:
+def test_a_card_has_the_headers_of_an_automatic_mail() -> None:
     """They have the sender, the recipient and the reply address, and stop automatic replies."""
     mail = parsed(make_message())
     assert mail["From"] == f"Signoff <{MAILBOX}>"
@@ -130,7 +130,7 @@ def test_no_line_of_the_body_is_longer_than_its_encoding_allows() -> None:
     assert message_id(message.id, message.card.approval, SETTINGS.domain).encode() in head
 
 
-def test_a_resend_is_the_same_mail() -> None:
+def test_a_resent_mail_keeps_its_message_id() -> None:
     """The Message-ID is computed from the cause, under our own domain."""
     first = parsed(make_message())["Message-ID"]
     again = parsed(make_message(at=NOON + timedelta(hours=1), token=new_token()))["Message-ID"]
@@ -139,7 +139,7 @@ def test_a_resend_is_the_same_mail() -> None:
     assert first.endswith("@signoff.example>")
 
 
-def test_what_follows_stands_in_the_thread_of_the_card() -> None:
+def test_later_mails_belong_to_the_thread_of_the_card() -> None:
     """They have the subject with "Re:", and references to the card and the person's own mail."""
     card_mail = parsed(make_message())
     receipt = card_mail["Message-ID"]
@@ -155,7 +155,7 @@ def test_what_follows_stands_in_the_thread_of_the_card() -> None:
 @pytest.mark.parametrize(
     "bad", ["<a@b>\r\nBcc: x@y.example", "<a@b c>", "a@b", "<>", "<" + "a" * 500 + "@b>", "<a@b@c>"]
 )
-def test_a_foreign_message_id_is_checked_before_it_becomes_a_header(bad: str) -> None:
+def test_only_a_plain_foreign_message_id_becomes_a_header(bad: str) -> None:
     """The Message-ID of the person's mail is used only if it is a plain Message-ID."""
     mail = parsed(make_notice(reply_to=bad))
     assert mail["References"] == CARD_ID
@@ -178,7 +178,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("bad", HOSTILE)
 @pytest.mark.parametrize("where", ["tool", "argument", "value", "hint", "name", "headline"])
-def test_nothing_of_others_gets_into_a_header_or_the_markup(bad: str, where: str) -> None:
+def test_foreign_values_never_become_headers_or_markup(bad: str, where: str) -> None:
     """A value never becomes a header, a tag or a template."""
     if where == "tool":
         message = make_message(call=make_call(bad))
@@ -205,7 +205,7 @@ def test_nothing_of_others_gets_into_a_header_or_the_markup(bad: str, where: str
     assert "49" not in subject(message)
 
 
-def test_the_card_says_all_there_is_to_know() -> None:
+def test_both_parts_of_a_card_show_the_whole_request() -> None:
     """Both parts show the call, requester, deadline and how to answer; nothing is fetched."""
     message = make_message(hint="Is this in the budget?")
     text, markup = plain_text(message, SETTINGS), text_of_html(html(message, SETTINGS))
@@ -267,7 +267,7 @@ def test_a_notice_shows_an_answer_that_works() -> None:
     assert "approved_days: 3" in text_of_html(html(make_notice(), SETTINGS))
 
 
-def test_an_outcome_asks_for_nothing() -> None:
+def test_an_outcome_mail_has_no_buttons() -> None:
     """Such a mail has no buttons and says that replies are not read."""
     message = make_notice(kind=Kind.OUTCOME, token="", example="", good=True)
     assert Links(html(message, SETTINGS)).links == []
@@ -290,7 +290,7 @@ WORDS = [
 
 @pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("where", ["value", "second line", "argument", "hint", "text", "name"])
-def test_no_line_of_ours_decides_when_it_is_quoted(word: str, where: str) -> None:
+def test_no_line_of_our_mail_decides_when_quoted(word: str, where: str) -> None:
     """Whatever the call contains, no line of either part reads as an answer."""
     if where == "value":
         message = make_message(call=make_call(note=word))
@@ -346,7 +346,7 @@ def _decides(line: str) -> bool:
         ("", False),
     ],
 )
-def test_what_would_be_an_answer_by_itself(line: str, expected: bool) -> None:
+def test_a_line_that_would_decide_if_quoted_is_recognised(line: str, expected: bool) -> None:
     """A line that would decide if quoted, with any decoration."""
     assert is_reply(line) is expected
 
@@ -361,7 +361,7 @@ def test_a_huge_argument_does_not_hide_the_small_ones() -> None:
     assert fit(()) == ()
 
 
-def test_many_large_arguments_stay_below_what_mail_programs_show() -> None:
+def test_a_card_with_many_large_arguments_stays_below_the_gmail_limit() -> None:
     """The HTML of the largest card is below the 102 KB that Gmail shows."""
     call = make_call(**{f"a{n}": "word " * 2000 for n in range(20)})
     assert len(html(make_message(call=call), SETTINGS).encode()) < 102_000
@@ -381,7 +381,7 @@ def test_many_large_arguments_stay_below_what_mail_programs_show() -> None:
         (timedelta(days=5, hours=3), "5 days"),
     ],
 )
-def test_how_long_is_left(duration: timedelta, words: str) -> None:
+def test_a_time_span_is_written_in_words(duration: timedelta, words: str) -> None:
     """A span is written in words."""
     assert span(duration) == words
 
@@ -393,6 +393,6 @@ def test_an_address_that_cannot_be_written_to_is_refused(address: str) -> None:
         recipient(make_message(address=address))
 
 
-def test_a_domain_beyond_ascii_is_written_as_dns_has_it() -> None:
+def test_an_internationalised_domain_is_sent_in_ascii() -> None:
     """The envelope has the ASCII form of an internationalised domain."""
     assert recipient(make_message(address="a@bücher.example")) == "a@xn--bcher-kva.example"

@@ -78,7 +78,9 @@ def test_every_charset_of_a_language_is_read(language: str, encoding: str) -> No
         ("x-unknown", b"approve", "approve"),
     ],
 )
-def test_broken_encodings_are_read_as_far_as_they_go(encoding: str, body: bytes, text: str) -> None:
+def test_damaged_encodings_never_turn_into_another_word(
+    encoding: str, body: bytes, text: str
+) -> None:
     """After any damage, the remaining text never becomes another word."""
     head = f"Content-Type: text/plain\r\nContent-Transfer-Encoding: {encoding}\r\n"
     assert mail(body, head).own_text == text
@@ -117,7 +119,7 @@ def test_flowed_text_is_read(body: str, verdict: str) -> None:
         "Content-Type: text/x-vcard\r\n\r\nFN:approve\r\n",
     ],
 )
-def test_what_is_attached_says_nothing(part: str) -> None:
+def test_attachments_are_not_answers(part: str) -> None:
     """Calendar parts, vCards, files, pictures and inner mails are not answers."""
     head = "Content-Type: multipart/mixed; boundary=x\r\n"
     alone = f"--x\r\n{part}\r\n--x--\r\n".encode()
@@ -151,7 +153,7 @@ def test_the_token_leads_to_the_request_and_no_subject_does(message: Message, su
     assert (read.own_text, read.automatic) == ("approve 3", "")
 
 
-def test_what_was_forwarded_to_a_delegate_is_their_own_answer() -> None:
+def test_a_delegate_decides_with_their_own_words_alone() -> None:
     """The quoted mail and answer of the first approver do not answer the escalated copy."""
     first = f"approve\n\nOn Mon, 2 Mar 2026, Signoff wrote:\n{marked(MAILS['card'])}"
     for quote in (

@@ -39,7 +39,7 @@ def test_no_security_only_to_this_machine() -> None:
     assert SmtpSettings(host="localhost").security == "none"
 
 
-def test_half_a_login_is_none() -> None:
+def test_a_password_without_a_user_name_is_refused() -> None:
     """A password needs a name; the password may be in the environment of another process."""
     with pytest.raises(ValidationError, match="needs a username"):
         SmtpSettings(password="x")
@@ -70,7 +70,9 @@ def test_a_password_is_not_printed() -> None:
         ("inbound", {"max_bytes": 10}),
     ],
 )
-def test_what_is_refused(key: str, value: str | dict[str, int] | dict[str, str]) -> None:
+def test_invalid_settings_are_refused(
+    key: str, value: str | dict[str, int] | dict[str, str]
+) -> None:
     """An invalid setting is refused when it is read, not at the first mail."""
     with pytest.raises(ValidationError, match=key):
         EmailSettings(**{key: value})
@@ -89,7 +91,7 @@ def test_what_is_refused(key: str, value: str | dict[str, int] | dict[str, str])
         ("::ffff:10.0.0.1", False),
     ],
 )
-def test_what_is_this_machine(host: str, expected: bool) -> None:
+def test_only_loopback_is_the_local_machine(host: str, expected: bool) -> None:
     """Only loopback counts as this machine."""
     assert is_loopback(host) is expected
 
@@ -123,7 +125,7 @@ def test_the_most_is_required_that_can_be_proven(parts: dict[str, Any], required
         ("require", "dmarc"),
     ],
 )
-def test_what_proves_nothing_is_refused(key: str, value: str | list[str]) -> None:
+def test_invalid_names_networks_and_servers_are_refused(key: str, value: str | list[str]) -> None:
     """Names, networks and servers have to be valid when the settings are read."""
     with pytest.raises(ValidationError):
         EmailSettings(authentication={key: value})

@@ -32,14 +32,14 @@ def sender(sink: Sink, **settings: Any) -> SmtpSender:
     return SmtpSender(sink.settings(**settings).smtp, hostname="signoff.example")
 
 
-async def test_a_batch_takes_one_connection(start_sink: SinkFactory) -> None:
+async def test_a_batch_uses_one_connection(start_sink: SinkFactory) -> None:
     """All mails of a batch go over one connection."""
     sink = await start_sink()
     assert await sender(sink).send([mail() for _ in range(20)]) == [None] * 20
     assert (len(sink.mails), sink.connections) == (20, 1)
 
 
-async def test_a_dropped_connection_is_made_anew(start_sink: SinkFactory) -> None:
+async def test_a_dropped_connection_is_replaced(start_sink: SinkFactory) -> None:
     """If the server hangs up between two mails, the rest uses a new connection."""
     sink = await start_sink(drop_after=2)
     assert await sender(sink).send([mail() for _ in range(4)]) == [None] * 4
@@ -73,7 +73,7 @@ async def test_tls_from_the_start(
 
 
 @pytest.mark.parametrize(("security", "implicit"), [("starttls", False), ("tls", True)])
-async def test_a_certificate_that_nobody_vouches_for(
+async def test_a_server_with_an_untrusted_certificate_gets_no_mail(
     start_sink: SinkFactory, server_tls: ssl.SSLContext, security: str, implicit: bool
 ) -> None:
     """A server without a trusted certificate gets no mail; the error names the settings."""
@@ -134,7 +134,7 @@ async def test_a_wrong_password_is_ours_to_mend(
     assert sink.connections == 1
 
 
-async def test_nobody_listens(log_output: LogCapture) -> None:
+async def test_an_unreachable_server_defers_the_batch(log_output: LogCapture) -> None:
     """A missing server defers the batch after one attempt; the error names the settings."""
     port = free_port()
     smtp = SmtpSender(SmtpSettings(port=port, timeout=60), hostname="signoff.example")
@@ -146,7 +146,7 @@ async def test_nobody_listens(log_output: LogCapture) -> None:
     assert "[email.smtp]" in entry["setting"]
 
 
-async def test_a_server_that_says_nothing_times_out() -> None:
+async def test_a_silent_server_costs_one_timeout_per_batch() -> None:
     """A server that accepts and stays silent costs one timeout per batch."""
     connections: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
     server = await asyncio.start_server(
@@ -174,7 +174,7 @@ async def test_a_server_that_says_nothing_times_out() -> None:
         ("MAIL", "550 5.7.1 Not your address", MailDeferred),
     ],
 )
-async def test_what_the_server_says_decides(
+async def test_reply_codes_distinguish_temporary_and_permanent_failures(
     start_sink: SinkFactory, command: str, answer: str, expected: type[Exception]
 ) -> None:
     """4yz is temporary and 5yz permanent; a refused sender is our error, not the person's."""
@@ -184,7 +184,7 @@ async def test_what_the_server_says_decides(
     assert answer[:3] in str(error)
 
 
-async def test_after_a_421_the_others_get_a_new_connection(start_sink: SinkFactory) -> None:
+async def test_mails_after_a_421_use_a_new_connection(start_sink: SinkFactory) -> None:
     """A server that closes the connection after one mail still gets the others."""
     sink = await start_sink(answers={"RCPT busy@example.com": "421 4.7.0 Closing"})
     errors = await sender(sink).send([mail("busy@example.com"), mail(), mail()])
@@ -211,7 +211,7 @@ async def test_a_server_that_asks_for_less_is_left_alone(
     assert len(senders) == 2
 
 
-async def test_tokens_stay_out_of_what_is_said() -> None:
+async def test_tokens_are_removed_from_server_errors() -> None:
     """A server that repeats the envelope does not get the token into a log."""
     token = new_token()
     address = f"approvals+{token}@signoff.example"
@@ -261,7 +261,9 @@ def test_every_exception_of_the_library_is_translated(kind: type[Exception]) -> 
         (ValueError("prohibited"), MailRefused),
     ],
 )
-def test_what_others_raise_is_translated_too(error: Exception, expected: type[Exception]) -> None:
+def test_network_and_library_errors_are_translated(
+    error: Exception, expected: type[Exception]
+) -> None:
     """Network and library errors have a translation too; unknown ones count as temporary."""
     assert type(translate(error).error) is expected
 

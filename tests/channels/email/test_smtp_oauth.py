@@ -88,7 +88,7 @@ async def test_a_token_logs_in(ledger: Ledger) -> None:
     assert handler.logins == ["user=approvals@signoff.example"]
 
 
-async def test_a_token_that_is_not_taken_is_no_refusal_of_the_person(ledger: Ledger) -> None:
+async def test_a_refused_token_defers_the_mail(ledger: Ledger) -> None:
     """The mail waits, the error names the settings, and the token is not in it."""
     handler = Server("good")
     with issuer("approvals") as made:
@@ -114,7 +114,7 @@ async def test_an_issuer_that_refuses_is_an_alarm_of_the_settings(
     assert entry["setting"] == "[email.smtp.oauth]"
 
 
-def test_a_password_and_a_token_exclude_each_other() -> None:
+def test_a_password_and_a_token_cannot_both_be_set() -> None:
     """Only one kind of login can be set."""
     oauth = {"token_url": "https://i.example/t", "client_id": "c", "client_secret": "s"}
     with pytest.raises(ValidationError, match="not both"):

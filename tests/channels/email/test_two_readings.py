@@ -37,7 +37,7 @@ def bare(raw: bytes) -> bytes:
     return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
-async def test_a_signed_question_is_not_made_an_approval() -> None:
+async def test_an_unsigned_content_type_cannot_create_an_approval() -> None:
     """An unsigned Content-Type may hide all but a quoted line; Signoff does not read it so."""
     async with serving(Zone()) as zone:
         zone.publish(COMPANY)
@@ -59,7 +59,7 @@ async def test_nor_by_the_results_of_our_server() -> None:
 @pytest.mark.parametrize(
     "second", [TOP, b"Content-Transfer-Encoding: base64\r\n", b"CONTENT-TYPE : text/html\r\n"]
 )
-def test_a_mail_with_two_types_is_nobodys(second: bytes) -> None:
+def test_a_mail_with_two_content_types_has_no_author(second: bytes) -> None:
     """Programs read the first or the last type, and a signature covers only one."""
     raw = bare(letter(text=SAID))
     first = b"Content-Type: text/plain\r\nContent-Transfer-Encoding: 8bit\r\n"
@@ -76,14 +76,14 @@ def test_a_mail_with_two_types_is_nobodys(second: bytes) -> None:
         "Content-Type: message/rfc822",
     ],
 )
-def test_a_file_is_not_the_persons_word(head: str) -> None:
+def test_an_attached_file_is_not_an_answer(head: str) -> None:
     """A file name in the form of RFC 2231 counts too."""
     parts = f"--XX\r\n\r\n\r\n--XX\r\n{head}\r\n\r\napprove\r\n--XX--\r\n".encode()
     raw = b"From: mara@example.com\r\n" + TOP + b"\r\n" + parts
     assert read_mail(raw).own_text == ""
 
 
-def test_mails_in_a_digest_are_others() -> None:
+def test_mails_in_a_digest_are_not_answers() -> None:
     """The parts of a multipart/digest are other mails, whatever their headers say."""
     top = TOP.replace(b"mixed", b"digest")
     raw = b"From: mara@example.com\r\n" + top + b"\r\n--XX\r\n\r\n\r\napprove\r\n--XX--\r\n"
@@ -118,7 +118,7 @@ def alternatives(plain: str, page: str) -> bytes:
         ("approve", "<p>👎</p>", True),
     ],
 )
-def test_two_texts_that_differ_are_no_answer(plain: str, page: str, *, differ: bool) -> None:
+def test_two_different_texts_are_no_answer(plain: str, page: str, *, differ: bool) -> None:
     """The person may have seen the page while another program reads the text."""
     raw = alternatives(plain, page)
     assert (read_mail(raw).doubt == DIFFERENT) is differ

@@ -204,7 +204,7 @@ def read(page: str) -> Reply:
 
 
 @pytest.mark.parametrize("way", GONE)
-def test_what_nobody_sees_is_not_read(way: str) -> None:
+def test_hidden_text_is_not_read(way: str) -> None:
     """Hidden text is not an answer, not a part of one, and does not cause doubt."""
     assert read(way.format("approve")) == Reply("", "")
     page = f"<p>re{way.format('only half')}ject</p>" if way[:2] in ("<s", "<!") else None
@@ -214,7 +214,7 @@ def test_what_nobody_sees_is_not_read(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", UNSURE)
-def test_what_may_not_be_seen_puts_the_mail_in_doubt(way: str) -> None:
+def test_text_of_uncertain_visibility_causes_doubt(way: str) -> None:
     """As an answer or a part of one, it could change the meaning of a mail."""
     for words, page in (
         ("approve", "<p>Thanks</p>{}"),
@@ -226,7 +226,7 @@ def test_what_may_not_be_seen_puts_the_mail_in_doubt(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", UNSURE)
-def test_below_a_quotation_it_does_no_harm(way: str) -> None:
+def test_hidden_text_below_a_quotation_causes_no_doubt(way: str) -> None:
     """The quoted mail is not the person's, visible or not."""
     for quote in (
         "<blockquote type=cite>{}</blockquote>",
@@ -242,7 +242,7 @@ def test_below_a_quotation_it_does_no_harm(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", SEEN)
-def test_what_is_seen_is_read(way: str) -> None:
+def test_ordinary_styles_cause_no_doubt(way: str) -> None:
     """Ordinary styles cause no doubt."""
     reply = read(way.format("approve"))
     assert (reply.answer, reply.doubt) == ("approve", "")
@@ -250,7 +250,7 @@ def test_what_is_seen_is_read(way: str) -> None:
 
 @pytest.mark.parametrize("nothing", ["", " ", "&nbsp;", "&#8203;", "ᐧ", "—", "***", "<br>"])
 @pytest.mark.parametrize("way", ['<p style="font-size:0">{}</p>', "<noscript>{}</noscript>"])
-def test_hidden_marks_say_nothing(way: str, nothing: str) -> None:
+def test_hidden_spaces_rules_and_tracking_marks_are_not_words(way: str, nothing: str) -> None:
     """Spaces, rules and tracking marks are not words."""
     assert read(f"<p>approve</p>{way.format(nothing)}").doubt == ""
 
@@ -275,7 +275,7 @@ styles = st.sampled_from(
 
 
 @given(st.lists(st.lists(styles, max_size=4).map(";".join), max_size=5), st.booleans())
-def test_hidden_words_never_change_an_answer_silently(ways: list[str], inside: bool) -> None:
+def test_hidden_words_never_change_an_answer_without_doubt(ways: list[str], inside: bool) -> None:
     """With any nested styles, an answer without doubt has exactly the visible words."""
     opened = "".join(f'<div style="{way}">' for way in ways)
     hidden = f"{opened}only half{'</div>' * len(ways)}"

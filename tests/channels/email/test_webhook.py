@@ -93,7 +93,7 @@ async def test_a_signed_mail_is_stored(ledger: Ledger, secret: str) -> None:
 
 
 @pytest.mark.parametrize("results", [False, True])
-async def test_what_stands_on_top_is_believed_only_where_it_is_said(
+async def test_authentication_results_are_trusted_only_if_configured(
     ledger: Ledger, results: bool
 ) -> None:
     """A sender can write Authentication-Results, and most providers do not remove them."""
@@ -107,7 +107,7 @@ async def test_what_stands_on_top_is_believed_only_where_it_is_said(
     assert (proof.proven is Proven.DMARC) is results
 
 
-async def test_one_of_several_signatures_is_enough(ledger: Ledger) -> None:
+async def test_one_valid_signature_of_several_is_enough(ledger: Ledger) -> None:
     """A provider that rotates its secret signs with both for a while."""
     headers = await signed(ledger)
     headers["webhook-signature"] = f"v1a,xx v1,AAAA {headers['webhook-signature']}"
@@ -133,9 +133,7 @@ async def test_one_of_several_signatures_is_enough(ledger: Ledger) -> None:
     ],
     ids=str,
 )
-async def test_what_is_not_signed_or_not_in_time_is_refused(
-    ledger: Ledger, wrong: dict[str, Any]
-) -> None:
+async def test_an_unsigned_or_late_post_is_refused(ledger: Ledger, wrong: dict[str, Any]) -> None:
     """Nothing is stored, and the response is a problem document."""
     wrong = dict(wrong)
     content = wrong.pop("body", MAIL)
@@ -148,7 +146,7 @@ async def test_what_is_not_signed_or_not_in_time_is_refused(
     assert await waiting(ledger) == []
 
 
-async def test_a_post_that_comes_again_is_stored_once(ledger: Ledger) -> None:
+async def test_a_repeated_post_is_stored_once(ledger: Ledger) -> None:
     """A repeated post is acknowledged; another mail under the same id is refused."""
     headers = await signed(ledger)
     async with client(ledger) as http:
@@ -199,7 +197,7 @@ async def test_the_size_is_capped_announced_or_not(ledger: Ledger) -> None:
     assert (fits.status_code, empty.status_code) == (200, 422)
 
 
-async def test_without_redis_the_provider_is_told_to_come_again() -> None:
+async def test_a_post_without_redis_is_not_acknowledged() -> None:
     """A mail that cannot be stored is not acknowledged."""
     ledger = Ledger(Store.open(f"redis://127.0.0.1:{free_port()}/0"))
     at = "1785578400"
@@ -214,7 +212,7 @@ async def test_without_redis_the_provider_is_told_to_come_again() -> None:
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
 
 
-async def test_without_a_secret_nothing_is_served(ledger: Ledger) -> None:
+async def test_each_path_exists_only_with_its_secret(ledger: Ledger) -> None:
     """Each path exists only with its own secret."""
     async with client(ledger, mailgun_secrets=(KEY,)) as http:
         assert (await http.post(PATH, content=MAIL)).status_code == 404
@@ -278,7 +276,7 @@ async def test_a_wrong_form_is_refused(
 
 
 @pytest.mark.parametrize("secret", ["", "short", "whsec_", "whsec_AAAA", "whsec_!" + "A" * 60])
-def test_a_secret_that_is_none_is_refused(secret: str) -> None:
+def test_an_invalid_secret_is_refused_without_quoting_it(secret: str) -> None:
     """The error says what is wrong without the secret."""
     with pytest.raises(ValidationError, match="openssl rand"):
         WebhookSettings(secrets=(secret,))

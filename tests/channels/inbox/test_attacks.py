@@ -118,7 +118,7 @@ async def test_a_session_name_that_was_planted(browser: Browser) -> None:
     assert (await browser.get("/inbox/")).status_code == 200
 
 
-async def test_the_cookie_is_kept_from_scripts_and_other_hosts(browser: Browser) -> None:
+async def test_the_cookie_is_protected_from_scripts_and_other_hosts(browser: Browser) -> None:
     """Its prefix and attributes protect it; it does not reveal the person."""
     cookie = (await browser.sign_in()).headers["Set-Cookie"]
     assert cookie.startswith(f"{COOKIE}=")
@@ -147,7 +147,9 @@ async def test_a_sign_in_leads_nowhere_else(browser: Browser, to: str) -> None:
     assert (await browser.sign_in(to=to)).headers["Location"] == "/inbox/"
 
 
-async def test_who_is_there_is_not_told(browser: Browser, office: Channels) -> None:
+async def test_the_sign_in_response_does_not_reveal_accounts(
+    browser: Browser, office: Channels
+) -> None:
     """Enrolled, not enrolled, unknown or without an address: each response has the same bytes."""
     addresses = [MARA.email, RILEY.email, "nobody@example.com", "mara", "", "x" * 300]
     answers = []
@@ -170,7 +172,9 @@ async def test_codes_cannot_be_guessed(browser: Browser, address: str) -> None:
     assert (await browser.post("/inbox/sign-in", right)).status_code == 429
 
 
-async def test_a_burst_locks_nobody_out_for_a_day(browser: Browser, office: Channels) -> None:
+async def test_refused_sign_in_attempts_do_not_extend_a_lockout(
+    browser: Browser, office: Channels
+) -> None:
     """Refused attempts do not count: a quarter of an hour later the right code works."""
     form = {"address": MARA.email, "code": "000000", "next": "/inbox/"}
     codes = [(await browser.post("/inbox/sign-in", form)).status_code for _ in range(52)]
@@ -183,7 +187,7 @@ async def test_a_burst_locks_nobody_out_for_a_day(browser: Browser, office: Chan
     assert (await browser.post("/inbox/sign-in", right)).status_code == 303
 
 
-async def test_codes_that_are_right_use_up_nothing(browser: Browser, office: Channels) -> None:
+async def test_correct_codes_are_not_limited(browser: Browser, office: Channels) -> None:
     """An approver may give many right codes a day; only failures are limited."""
     form = {"address": MARA.email, "next": "/inbox/"}
     for _ in range(12):
@@ -195,7 +199,9 @@ async def test_codes_that_are_right_use_up_nothing(browser: Browser, office: Cha
     assert [one.status_code for one in wrong] == [401, 401, 429]
 
 
-async def test_who_is_signed_in_cannot_be_locked_out(browser: Browser, office: Channels) -> None:
+async def test_failed_sign_ins_do_not_block_an_existing_session(
+    browser: Browser, office: Channels
+) -> None:
     """Failed attempts to sign in as a person do not block the person's session."""
     approval, path = await noted(office)
     await browser.sign_in()
@@ -218,7 +224,7 @@ async def test_the_codes_of_a_session_cannot_be_guessed(browser: Browser, office
     assert await still_pending(office, approval)
 
 
-async def test_one_place_cannot_try_many_people(browser: Browser) -> None:
+async def test_sign_in_attempts_from_one_address_are_limited(browser: Browser) -> None:
     """After sixty attempts from one address no further attempt is checked, for any account."""
     codes = set()
     for number in range(60):
@@ -238,7 +244,7 @@ async def test_an_alias_gives_no_further_attempts(browser: Browser) -> None:
     assert (await browser.post("/inbox/sign-in", alias)).status_code == 401
 
 
-async def test_a_code_counts_once(browser: Browser, office: Channels) -> None:
+async def test_a_used_or_older_code_is_refused(browser: Browser, office: Channels) -> None:
     """A code that somebody else has seen does not work again, nor does an older one."""
     earlier, now = await browser.code(), await browser.code()
     form = {"address": MARA.email, "code": now, "next": "/inbox/"}
@@ -256,7 +262,9 @@ async def test_an_old_code_does_not_count(browser: Browser, office: Channels) ->
     assert (await browser.post("/inbox/sign-in", form)).status_code == 401
 
 
-async def test_ids_of_others_lead_nowhere(browser: Browser, office: Channels) -> None:
+async def test_foreign_and_unknown_ids_get_the_same_response(
+    browser: Browser, office: Channels
+) -> None:
     """An unasked person and an unknown id get the same response, to reading and to deciding."""
     office.policies = (Policy(name="m", ask=("mara",), within="4h"),)
     others, _ = await office.ask()
@@ -324,7 +332,7 @@ async def test_another_call_than_was_shown(browser: Browser, office: Channels) -
         (b"", "multipart/form-data; boundary=x", 415),
     ],
 )
-async def test_what_is_no_form(
+async def test_a_malformed_form_is_refused_first(
     browser: Browser, body: bytes | str, media_type: str | None, status: int
 ) -> None:
     """It is refused with a page that says so, before anything else is checked."""
@@ -337,7 +345,9 @@ async def test_what_is_no_form(
     assert "Not done" in answer.text
 
 
-async def test_nothing_comes_from_elsewhere(browser: Browser, office: Channels) -> None:
+async def test_pages_forbid_frames_foreign_forms_and_foreign_scripts(
+    browser: Browser, office: Channels
+) -> None:
     """Every page forbids frames, foreign forms, and scripts other than our own files."""
     _, path = await noted(office)
     await browser.sign_in()
@@ -369,7 +379,9 @@ async def test_nothing_comes_from_elsewhere(browser: Browser, office: Channels) 
     assert "@import" not in style.text
 
 
-async def test_who_loses_the_second_factor_is_out(browser: Browser, office: Channels) -> None:
+async def test_removing_the_second_factor_ends_all_sessions(
+    browser: Browser, office: Channels
+) -> None:
     """All their sessions end, and a new factor does not restore them."""
     from signoff.channels.inbox.auth.factors import Factors, enrolled, unenroll
     from visitor import SETTINGS

@@ -30,7 +30,9 @@ async def say(browser: Browser, action: str = PATH, **fields: str) -> httpx.Resp
     return await browser.post(action, form | fields)
 
 
-async def test_the_whole_way(browser: Browser, office: Channels) -> None:
+async def test_an_absence_is_set_shown_and_ended_on_the_page(
+    browser: Browser, office: Channels
+) -> None:
     """A link leads to sign-in and back; an absence shows, counts immediately, and can be ended."""
     assert (await browser.get(PATH)).headers["Location"] == f"/inbox/sign-in?next={PATH}"
     await browser.sign_in(to=PATH)
@@ -55,7 +57,9 @@ async def test_the_whole_way(browser: Browser, office: Channels) -> None:
     assert "You are not away" in (await browser.get(PATH)).text
 
 
-async def test_what_is_to_come_is_listed(browser: Browser, office: Channels) -> None:
+async def test_a_future_absence_is_listed_and_not_active(
+    browser: Browser, office: Channels
+) -> None:
     """It does not count yet."""
     await browser.sign_in()
     await say(browser, **{"from": "9998-01-01", "until": "9998-01-09"})
@@ -73,7 +77,7 @@ async def test_what_is_to_come_is_listed(browser: Browser, office: Channels) -> 
         ({"until": UNTIL, "delegate": "mara"}, "stand in for each other"),
     ],
 )
-async def test_what_cannot_be_is_told_beside_the_form(
+async def test_an_invalid_absence_is_reported_beside_the_form(
     browser: Browser, office: Channels, fields: dict[str, str] | dict[str, object], words: str
 ) -> None:
     """The form keeps the input, and nothing changes."""
@@ -85,7 +89,7 @@ async def test_what_cannot_be_is_told_beside_the_form(
     assert await absence_of(office) is None
 
 
-async def test_a_session_that_was_left_open_changes_nothing(
+async def test_an_old_session_cannot_set_an_absence_without_a_code(
     browser: Browser, office: Channels, clock: VirtualClock
 ) -> None:
     """The delegate decides, so an absence needs a fresh code, as a decision does."""
@@ -99,7 +103,7 @@ async def test_a_session_that_was_left_open_changes_nothing(
 
 
 @pytest.mark.parametrize("action", [PATH, f"{PATH}/back"])
-async def test_a_form_of_another_page_changes_nothing(
+async def test_a_form_of_another_origin_or_session_changes_nothing(
     browser: Browser, office: Channels, action: str
 ) -> None:
     """This holds for another origin and for a form without the session's token."""
@@ -110,7 +114,9 @@ async def test_a_form_of_another_page_changes_nothing(
     assert await absence_of(office) is None
 
 
-async def test_what_waits_is_shown_and_handed_over(browser: Browser, office: Channels) -> None:
+async def test_waiting_requests_are_listed_and_handed_to_the_delegate(
+    browser: Browser, office: Channels
+) -> None:
     """Each has a link, and one box hands over all; without a delegate nothing is handed over."""
     _, (approval,) = await paused(office.ledger, asked=[MARA])
     await browser.sign_in()

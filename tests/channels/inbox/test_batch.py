@@ -53,7 +53,9 @@ async def states(office: Channels, approvals: Iterable[Approval]) -> list[State]
     return [one.state for one in await office.ledger.approvals([one.id for one in approvals])]
 
 
-async def test_the_whole_way(browser: Browser, office: Channels) -> None:
+async def test_selected_requests_are_reviewed_and_approved_together(
+    browser: Browser, office: Channels
+) -> None:
     """Boxes in the list, a page that shows each request in full, one button, and the results."""
     found = await opened(office)
     await browser.sign_in()
@@ -75,7 +77,7 @@ async def test_the_whole_way(browser: Browser, office: Channels) -> None:
     assert (event.more["channel"], event.more["batch"]) == ("inbox", True)
 
 
-async def test_one_that_was_decided_meanwhile_keeps_none_of_the_others(
+async def test_a_request_decided_meanwhile_does_not_block_the_others(
     browser: Browser, office: Channels
 ) -> None:
     """Its result names the decider, and the attempt is recorded; the others are approved."""
@@ -92,7 +94,7 @@ async def test_one_that_was_decided_meanwhile_keeps_none_of_the_others(
     assert (await office.whats(found[1]))[-1] is What.REFUSED_ANSWER
 
 
-async def test_what_is_not_harmless_is_refused_even_if_it_is_forged(
+async def test_a_forged_form_cannot_batch_approve_a_harmful_request(
     browser: Browser, office: Channels
 ) -> None:
     """It has no box, the page leaves it out, and a forged form does not decide it."""
@@ -147,7 +149,7 @@ async def test_no_longer_mine(browser: Browser, office: Channels) -> None:
     assert "reimburse" not in (await browser.get(looked_at([other]))).text
 
 
-async def test_what_needs_more_than_a_yes_is_answered_by_itself(
+async def test_requests_that_need_more_than_an_approval_are_opened_separately(
     browser: Browser, office: Channels
 ) -> None:
     """Requests with values, required reasons or by the approver have to be opened separately."""
@@ -164,7 +166,9 @@ async def test_what_needs_more_than_a_yes_is_answered_by_itself(
 
 
 @pytest.mark.parametrize(("count", "words"), [(0, "You selected nothing"), (51, "at most 50")])
-async def test_none_and_too_many(browser: Browser, count: int, words: str) -> None:
+async def test_an_empty_or_oversized_selection_changes_nothing(
+    browser: Browser, count: int, words: str
+) -> None:
     """Both cases get a message, and nothing changes."""
     await browser.sign_in()
     ids = [f"ap_{number:016d}" for number in range(count)]
@@ -191,7 +195,9 @@ async def test_the_form_is_of_this_session(browser: Browser, office: Channels) -
     assert await states(office, found) == [State.PENDING]
 
 
-async def test_a_policy_is_harmless_or_takes_two_steps(browser: Browser, office: Channels) -> None:
+async def test_a_policy_cannot_be_both_harmless_and_two_step(
+    browser: Browser, office: Channels
+) -> None:
     """The two settings exclude each other, and the default is never harmless."""
     for more in ({"second_step": "args.amount > 5"}, {"risk": "high"}):
         with pytest.raises(ValidationError, match="batch"):
@@ -203,7 +209,9 @@ async def test_a_policy_is_harmless_or_takes_two_steps(browser: Browser, office:
     assert Terms.model_validate_json(terms.model_dump_json(exclude_defaults=True)) == terms
 
 
-async def test_the_page_of_one_of_them_still_decides_it(browser: Browser, office: Channels) -> None:
+async def test_a_batchable_request_can_be_approved_on_its_own_page(
+    browser: Browser, office: Channels
+) -> None:
     """A request that can be approved with others can also be approved alone."""
     (one,) = await opened(office, 1)
     await browser.sign_in()
@@ -213,7 +221,7 @@ async def test_the_page_of_one_of_them_still_decides_it(browser: Browser, office
     assert present((await office.ledger.approval(one.id)).decision).by == MARA.id
 
 
-async def test_all_that_can_be_approved_together_are_shown_at_once(
+async def test_the_batch_page_shows_a_limited_number_of_requests(
     browser: Browser, office: Channels
 ) -> None:
     """The page shows a limited number in full and says how many are left."""
@@ -262,7 +270,7 @@ async def test_a_harmless_call_is_approved_from_the_list(
     ],
     ids=["cut", "lookalike", "broken", "pretending"],
 )
-async def test_what_the_list_does_not_show_is_not_approved_there(
+async def test_a_long_or_flagged_request_cannot_be_approved_from_the_list(
     browser: Browser, office: Channels, call: dict[str, str]
 ) -> None:
     """If a value is long or has a warning, the request has to be opened first."""
@@ -273,7 +281,9 @@ async def test_what_the_list_does_not_show_is_not_approved_there(
     assert f"digest.{approval.id}" not in page.text
 
 
-async def test_what_others_have_said_is_read_first(browser: Browser, office: Channels) -> None:
+async def test_a_request_with_comments_cannot_be_approved_from_the_list(
+    browser: Browser, office: Channels
+) -> None:
     """The comment is on the page of the request and not in the list."""
     (one,) = await opened(office, 1)
     comment = moves.Comment(text="Wait for the invoice.")
@@ -282,7 +292,7 @@ async def test_what_others_have_said_is_read_first(browser: Browser, office: Cha
     assert f"digest.{one.id}" not in (await browser.get("/inbox/")).text
 
 
-async def test_a_record_that_cannot_be_read_keeps_none_of_the_others(
+async def test_an_unreadable_record_does_not_block_the_batch(
     browser: Browser, office: Channels
 ) -> None:
     """A newer version wrote its run; the later approvals are decided."""

@@ -95,7 +95,7 @@ async def test_of_everything(browser: Browser, office: Channels) -> None:
     assert ["2026-03-02", "sign", "1", "0", "0", "0", "0"] in found
 
 
-async def test_drawings_say_what_the_tables_say(browser: Browser, office: Channels) -> None:
+async def test_charts_match_their_tables(browser: Browser, office: Channels) -> None:
     """Each chart has a name and a description, and its bars are as long as the values."""
     await browser.sign_in(CLEO)
     page = await browser.get("/inbox/charts")
@@ -126,7 +126,7 @@ async def test_drawings_say_what_the_tables_say(browser: Browser, office: Channe
     assert " style=" not in page.text
 
 
-async def test_who_is_in_no_queue(
+async def test_a_person_without_a_queue_reads_why_metrics_are_missing(
     browser: Browser, office: Channels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The page explains why there are no metrics."""

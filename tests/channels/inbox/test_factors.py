@@ -51,7 +51,7 @@ async def test_a_step_on_either_side_counts(
     assert await factors.check(MARA, code) is counts
 
 
-async def test_a_code_is_taken_once_even_at_the_same_moment(
+async def test_a_code_is_accepted_once_under_concurrency(
     factors: Factors, clock: VirtualClock
 ) -> None:
     """Of several uses at the same time, one succeeds."""
@@ -152,12 +152,12 @@ async def test_the_address_names_the_person_and_signoff(factors: Factors) -> Non
         ("http://[::1]:8080", "http://[::1]:8080"),
     ],
 )
-def test_the_url_is_kept_as_browsers_write_an_origin(given: str, url: str) -> None:
+def test_the_url_is_normalised_to_a_browser_origin(given: str, url: str) -> None:
     """Otherwise no form would seem to come from this page."""
     assert InboxSettings(url=given, secret_key=KEY).url == url
 
 
-def test_nothing_is_sealed_without_a_key(ledger: Ledger) -> None:
+def test_second_factors_need_a_secret_key(ledger: Ledger) -> None:
     """Data that anybody can decrypt is worse than none; a process may have no key."""
     with pytest.raises(ConfigError, match="SIGNOFF_INBOX__SECRET_KEY"):
         Factors(ledger, SecretStr(""))

@@ -109,7 +109,7 @@ def untouched(made: tuple[Control, ...]) -> dict[str, str]:
 
 
 @given(template=TEMPLATES)
-def test_what_nobody_touched_is_what_it_started_as(template: dict[str, JsonValue]) -> None:
+def test_an_untouched_form_changes_no_value(template: dict[str, JsonValue]) -> None:
     """Showing a template and sending it back changes no value and refuses none."""
     approval = make_approval(template=template)
     wanted = fields(approval)
@@ -124,7 +124,7 @@ def test_what_nobody_touched_is_what_it_started_as(template: dict[str, JsonValue
 
 
 @given(template=TEMPLATES, other=st.data())
-def test_what_is_chosen_comes_back(template: dict[str, JsonValue], other: st.DataObject) -> None:
+def test_changed_inputs_are_read_back(template: dict[str, JsonValue], other: st.DataObject) -> None:
     """Other values of the same kinds are read back from the displayed inputs."""
     approval = make_approval(template={**template, "note": "x"})
     wanted = fields(approval)
@@ -230,7 +230,9 @@ def test_a_schema_filled_in() -> None:
         ({"map": {"a": 1}}, "[" * 40_000, "too deep"),
     ],
 )
-def test_what_is_wrong_is_said_at_its_field(template: JsonValue, text: str, says: str) -> None:
+def test_an_invalid_input_has_its_error_beside_it(
+    template: JsonValue, text: str, says: str
+) -> None:
     """The error is shown beside the input."""
     wanted = fields(make_approval(template=template))
     with pytest.raises(PayloadErrors) as error:
@@ -239,7 +241,7 @@ def test_what_is_wrong_is_said_at_its_field(template: JsonValue, text: str, says
     assert says in str(problem)
 
 
-async def test_errors_stand_at_their_fields(browser: Browser, office: Channels) -> None:
+async def test_all_errors_appear_beside_their_inputs(browser: Browser, office: Channels) -> None:
     """All errors appear together; correct input stays, and the alert has the focus."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask(template={"days": 0, "note": "", "sure": False})

@@ -34,7 +34,7 @@ NAMES = st.sampled_from(
 
 
 @given(WANTED, st.none() | PLACES)
-def test_an_address_says_what_it_was_made_of(wanted: Wanted, place: Place | None) -> None:
+def test_a_filter_round_trips_through_its_url(wanted: Wanted, place: Place | None) -> None:
     """Any filter, for any page of the list, is read back from its address."""
     query = dict(parse_qsl(wanted.query(place), strict_parsing=True))
     found = Wanted.of(query, sort=Sort.OLDEST)
@@ -43,7 +43,7 @@ def test_an_address_says_what_it_was_made_of(wanted: Wanted, place: Place | None
 
 
 @given(st.dictionaries(NAMES, st.text(max_size=300)))
-def test_any_other_address_is_refused_or_read(query: dict[str, str]) -> None:
+def test_an_invalid_filter_url_raises_only_the_declared_error(query: dict[str, str]) -> None:
     """Invalid text raises only the declared error."""
     with suppress(BadForm):
         assert len(Wanted.of(query, sort=Sort.OLDEST).q) <= 200

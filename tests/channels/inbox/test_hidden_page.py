@@ -13,7 +13,7 @@ from visitor import Browser
 IBAN = "DE89370400440532013000"
 
 
-async def test_the_page_hides_it(browser: Browser, office: Channels) -> None:
+async def test_the_page_hides_hidden_values(browser: Browser, office: Channels) -> None:
     """This holds for its lists and the request's page, before and after the decision."""
     office.policies = (Policy(name="p", ask=("mara",), hide=("iban",), title="Pay {args.to}"),)
     approval, _ = await office.ask(tool="pay", to="Lee", iban=IBAN, hint=f"Pay {IBAN}")

@@ -61,7 +61,9 @@ def plain(page: httpx.Response) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", page.text).split())
 
 
-async def test_who_decides_and_what_comes_next(browser: Browser, office: Channels) -> None:
+async def test_the_history_shows_votes_reminders_and_next_levels(
+    browser: Browser, office: Channels
+) -> None:
     """Votes, awaited people, reminders, the next level and the end, with machine-readable times."""
     office.policies = (LADDER,)
     approval, _ = await office.ask()
@@ -83,7 +85,7 @@ async def test_who_decides_and_what_comes_next(browser: Browser, office: Channel
     assert '<time datetime="2026-03-02T14:00:00Z">Mon 2 Mar 2026, 14:00 UTC</time>' in page.text
 
 
-async def test_one_phase_after_the_other(browser: Browser, office: Channels) -> None:
+async def test_the_history_shows_the_phases_in_order(browser: Browser, office: Channels) -> None:
     """Before the first phase ends, the second is announced; after it, the approver is named."""
     phases = (
         Level(name="team", ask=("mara",), within="2h", phase="team"),
@@ -109,7 +111,9 @@ async def test_one_phase_after_the_other(browser: Browser, office: Channels) -> 
     assert (await office.ledger.approval(approval.id)).decided_by == ("mara", "dan")
 
 
-async def test_the_informed_read_it_and_have_no_form(browser: Browser, office: Channels) -> None:
+async def test_an_informed_person_can_only_read_the_request(
+    browser: Browser, office: Channels
+) -> None:
     """The page names their role, offers no move, and refuses a forged one."""
     office.policies = (PLAIN.model_copy(update={"inform": ("dan",)}),)
     approval, _ = await office.ask()
@@ -123,7 +127,9 @@ async def test_the_informed_read_it_and_have_no_form(browser: Browser, office: C
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_deliveries_are_for_those_who_are_asked(browser: Browser, office: Channels) -> None:
+async def test_only_approvers_operators_and_auditors_see_deliveries(
+    browser: Browser, office: Channels
+) -> None:
     """Operators and auditors see them too; the requester's history leaves them out."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
@@ -143,7 +149,9 @@ async def test_deliveries_are_for_those_who_are_asked(browser: Browser, office: 
     assert "Asked: Mara Lind, Cleo Park" in words
 
 
-async def test_what_came_of_it(browser: Browser, office: Channels) -> None:
+async def test_only_decider_and_requester_read_the_result(
+    browser: Browser, office: Channels
+) -> None:
     """Decider and requester read the tool's result and the agent's message; others read less."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
@@ -162,7 +170,9 @@ async def test_what_came_of_it(browser: Browser, office: Channels) -> None:
         assert ("{&#34;paid&#34;: 2500}" in words) is told, person.id
 
 
-async def test_the_agents_words_and_long_arguments(browser: Browser, office: Channels) -> None:
+async def test_agent_messages_are_marked_and_long_arguments_shown_in_full(
+    browser: Browser, office: Channels
+) -> None:
     """The agent's words are marked as such; an argument is shown in full at any length."""
     office.policies = (PLAIN,)
     approval = await opened(office, "I checked \u202ethe budget. " + "x" * 3000)
@@ -211,7 +221,7 @@ async def test_markup_of_everybody_is_text(browser: Browser, office: Channels) -
 
 
 @pytest.mark.parametrize("on_timeout", list(OnTimeout))
-def test_what_is_foretold_of_the_rest_is_its_end(on_timeout: OnTimeout) -> None:
+def test_the_last_step_shows_the_end_of_the_request(on_timeout: OnTimeout) -> None:
     """The last step shows the end and the resulting state, for every kind of end."""
     from builders import ask
 
@@ -268,7 +278,9 @@ async def test_a_place_that_was_given_away_is_still_seen(
     assert (await browser.post(f"{page_of(approval.id)}/approve", form)).status_code == 409
 
 
-async def test_what_is_not_what_it_looks_like_is_said(browser: Browser, office: Channels) -> None:
+async def test_hidden_and_lookalike_characters_are_explained(
+    browser: Browser, office: Channels
+) -> None:
     """The page and the joint approval explain hidden and lookalike characters."""
     office.policies = (PLAIN.model_copy(update={"batch": True}),)
     approval, _ = await office.ask(to="p\u0430ypal", memo="a\u202eb", city="Москва")
@@ -282,7 +294,9 @@ async def test_what_is_not_what_it_looks_like_is_said(browser: Browser, office: 
         assert "right-to-left override" in page.text
 
 
-async def test_only_who_is_known_can_be_asked(browser: Browser, office: Channels) -> None:
+async def test_a_question_is_offered_only_to_a_known_requester(
+    browser: Browser, office: Channels
+) -> None:
     """If Signoff does not know the requester, neither page nor mail offers a question."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask(user="somebody@elsewhere.example")

@@ -71,7 +71,7 @@ async def seat(channels: Channels, tmp_path: Path) -> AsyncIterator[Decider]:
         await tab.open("about:blank")
 
 
-async def test_a_decision_meanwhile_takes_no_words_away(seat: Decider) -> None:
+async def test_a_concurrent_decision_keeps_typed_text(seat: Decider) -> None:
     """The person reads who has decided; the typed text stays, and the buttons go."""
     approval, _ = await seat.office.ask(template=TEMPLATE, tool="request_time_off")
     await seat.sign_in(MARA)
@@ -95,7 +95,7 @@ async def test_a_page_that_is_only_read_follows(seat: Decider) -> None:
     await seat.tab.find("h1", "Mara Lind approved reimburse")
 
 
-async def test_an_untouched_form_goes_when_it_is_decided(seat: Decider) -> None:
+async def test_an_untouched_form_is_replaced_after_a_decision(seat: Decider) -> None:
     """If nothing was typed, the whole page is replaced."""
     approval, _ = await seat.office.ask()
     await seat.sign_in(MARA)

@@ -59,7 +59,9 @@ async def press(browser: Browser, path: str) -> httpx.Response:
     return await browser.post(USE, form)
 
 
-async def test_the_whole_way(browser: Browser, office: Channels, mails: Mails) -> None:
+async def test_a_person_signs_in_by_mail_link_and_decides(
+    browser: Browser, office: Channels, mails: Mails
+) -> None:
     """A person without a second factor signs in by mail and decides a request of one step."""
     await unenroll(office.ledger, "mara", by="test")
     office.policies = (FREE,)
@@ -95,7 +97,7 @@ async def test_a_link_works_once(browser: Browser, mails: Mails) -> None:
     assert (await press(browser, link)).status_code == 410
 
 
-async def test_of_two_who_press_at_once_one_is_signed_in(browser: Browser, mails: Mails) -> None:
+async def test_concurrent_uses_of_a_link_sign_in_once(browser: Browser, mails: Mails) -> None:
     """One commit uses the link and starts the session."""
     await ask(browser)
     form = forms_of(await browser.get(await mailed(mails)))[USE]
@@ -103,7 +105,7 @@ async def test_of_two_who_press_at_once_one_is_signed_in(browser: Browser, mails
     assert sorted(one.status_code for one in answers) == [303, 410, 410, 410, 410]
 
 
-async def test_looking_uses_nothing_up(browser: Browser, mails: Mails) -> None:
+async def test_opening_a_link_does_not_use_it_up(browser: Browser, mails: Mails) -> None:
     """Mail systems open links before people do, in their own browsers and in any way."""
     await ask(browser)
     link = await mailed(mails)
@@ -116,7 +118,7 @@ async def test_looking_uses_nothing_up(browser: Browser, mails: Mails) -> None:
     assert (await press(browser, link)).status_code == 303
 
 
-async def test_another_browser_cannot_use_it(browser: Browser, mails: Mails) -> None:
+async def test_a_link_does_not_work_in_another_browser(browser: Browser, mails: Mails) -> None:
     """In another browser it signs nobody in, does not name its person, and stays valid."""
     await ask(browser)
     link = await mailed(mails)
@@ -134,7 +136,7 @@ async def test_another_browser_cannot_use_it(browser: Browser, mails: Mails) -> 
     assert (await press(browser, link)).status_code == 303
 
 
-async def test_a_second_request_leaves_the_first_link_good(browser: Browser, mails: Mails) -> None:
+async def test_a_second_link_does_not_invalidate_the_first(browser: Browser, mails: Mails) -> None:
     """A person who requests twice may open either mail."""
     await ask(browser)
     first = await mailed(mails)
@@ -162,7 +164,9 @@ async def test_a_link_is_old_after_ten_minutes(
     assert len(mails[0].mails) == count
 
 
-async def test_who_is_there_is_not_told(browser: Browser, office: Channels, mails: Mails) -> None:
+async def test_a_link_request_does_not_reveal_accounts(
+    browser: Browser, office: Channels, mails: Mails
+) -> None:
     """The response, the ledger and the work are the same for known and unknown people."""
     addresses = [MARA.email, MARA.aliases[0], "nobody@example.com", "mara", "", "x" * 300]
     answers, bodies = [], []
@@ -196,7 +200,7 @@ async def test_a_mailbox_is_not_filled(browser: Browser, mails: Mails, address: 
     assert codes == [200] * 5 + [429]
 
 
-async def test_a_burst_keeps_nobody_from_a_link_for_a_day(
+async def test_refused_link_requests_do_not_extend_a_lockout(
     browser: Browser, office: Channels
 ) -> None:
     """Refused requests do not count: a quarter of an hour later a request works."""
@@ -209,7 +213,7 @@ async def test_a_burst_keeps_nobody_from_a_link_for_a_day(
     assert (await ask(browser)).status_code == 200
 
 
-async def test_nor_by_way_of_aliases_and_of_many_places(
+async def test_link_requests_are_limited_by_recipient(
     browser: Browser, office: Channels, mails: Mails
 ) -> None:
     """Requests are counted by recipient; the response does not reveal this."""
@@ -224,13 +228,13 @@ async def test_nor_by_way_of_aliases_and_of_many_places(
     assert len(mails[0].mails) == 10
 
 
-async def test_one_place_cannot_ask_for_many(browser: Browser) -> None:
+async def test_link_requests_from_one_address_are_limited(browser: Browser) -> None:
     """The limit counts requests for any addresses."""
     codes = [(await ask(browser, f"p{one}@example.com")).status_code for one in range(41)]
     assert codes == [200] * 40 + [429]
 
 
-async def test_what_the_ledger_holds_signs_nobody_in(
+async def test_the_ledger_contains_no_usable_link_or_cookie(
     browser: Browser, office: Channels, mails: Mails, snapshot: Snapshot
 ) -> None:
     """Neither the link nor the browser's cookie is in the ledger."""
@@ -278,7 +282,7 @@ async def test_a_link_leads_nowhere_else(browser: Browser, mails: Mails, to: str
 
 
 @pytest.mark.parametrize("token", ["x", "A" * 43, "é" * 43, "..%2f..", "A" * 4000])
-async def test_what_is_no_link_is_gone(browser: Browser, token: str) -> None:
+async def test_an_invalid_link_gets_the_page_of_a_used_one(browser: Browser, token: str) -> None:
     """The page is the same as for a used link."""
     assert (await browser.get(f"{ASK}/{token}")).status_code in {404, 410}
     assert (await browser.post(USE, {"token": token})).status_code == 410
@@ -298,7 +302,7 @@ async def test_a_server_that_is_away_is_tried_again(
     assert (await press(browser, await mailed(mails))).status_code == 303
 
 
-async def test_who_has_left_is_not_signed_in(
+async def test_a_link_of_a_removed_person_is_refused(
     browser: Browser, office: Channels, mails: Mails
 ) -> None:
     """A link of a person who is no longer in the directory is gone."""
@@ -319,7 +323,7 @@ async def test_a_link_of_the_command_line_works_in_any_browser(
     assert (await press(browser, path)).status_code == 410
 
 
-async def test_ways_that_are_not_wanted_are_not_there(browser: Browser, office: Channels) -> None:
+async def test_disabled_sign_in_methods_are_absent(browser: Browser, office: Channels) -> None:
     """They are not on the page, and their addresses do not exist."""
     import httpx
 

@@ -168,7 +168,7 @@ async def test_filters(browser: Browser, office: Channels, query: str, found: se
     assert found or "No matches." in page.text
 
 
-async def test_an_address_that_asks_for_what_there_is_not(browser: Browser) -> None:
+async def test_an_unknown_filter_value_gets_the_list_of_valid_ones(browser: Browser) -> None:
     """The page says so, and lists the existing values."""
     await browser.sign_in()
     for query, text in (
@@ -182,7 +182,7 @@ async def test_an_address_that_asks_for_what_there_is_not(browser: Browser) -> N
         assert text in page.text
 
 
-async def test_where_a_search_was_cut_the_page_says_so(
+async def test_a_truncated_search_says_so_and_can_continue(
     browser: Browser, office: Channels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It looks at a limited number of records, says how many, and continues after them."""
@@ -244,7 +244,7 @@ async def test_my_queues(browser: Browser, office: Channels) -> None:
     assert (await browser.get("/inbox/queues/other")).status_code == 404
 
 
-async def test_queues_of_others(browser: Browser, office: Channels) -> None:
+async def test_only_members_and_auditors_see_a_queue(browser: Browser, office: Channels) -> None:
     """A person without a queue sees none and reads why; an auditor sees all."""
     await office.ask()
     await browser.sign_in(RILEY)
@@ -271,7 +271,9 @@ async def test_asked_by_me(browser: Browser, office: Channels) -> None:
     assert "No requests for you." in (await browser.get("/inbox/")).text
 
 
-async def test_all_is_for_those_who_see_all(browser: Browser, office: Channels) -> None:
+async def test_only_operators_and_auditors_see_all_requests(
+    browser: Browser, office: Channels
+) -> None:
     """An operator sees all waiting requests; other people do not have that page."""
     approval, _ = await office.ask()
     await browser.sign_in(MARA)
@@ -303,7 +305,9 @@ async def test_ended(browser: Browser, office: Channels) -> None:
     assert ids(await browser.get("/inbox/ended")) == [approval.id]
 
 
-async def test_what_stays_open_is_overdue(browser: Browser, office: Channels) -> None:
+async def test_an_overdue_request_is_marked_and_filterable(
+    browser: Browser, office: Channels
+) -> None:
     """It is marked as overdue and found by that filter."""
     office.policies = (FINANCE.model_copy(update={"on_timeout": OnTimeout.STAY}),)
     approval, _ = await office.ask()
@@ -330,7 +334,7 @@ async def test_a_ledger_that_is_away(
         assert "Signoff cannot reach its ledger." in page.text
 
 
-async def test_htmx_is_as_it_was_released() -> None:
+async def test_the_htmx_file_matches_its_release_hash() -> None:
     """The file has the SHA-256 of its README, and its licence is beside it."""
     folder = files("signoff.channels.inbox").joinpath("static")
     found = sha256(folder.joinpath("htmx.min.js").read_bytes()).hexdigest()
@@ -338,7 +342,7 @@ async def test_htmx_is_as_it_was_released() -> None:
     assert "Zero-Clause BSD" in folder.joinpath("htmx.LICENSE").read_text(encoding="utf-8")
 
 
-async def test_files_beside_the_pages(browser: Browser) -> None:
+async def test_static_files_are_compressed_and_cached(browser: Browser) -> None:
     """They are compressed for browsers that accept it, and not sent twice."""
     for name, kind in (("style.css", "text/css"), ("live.js", "text/javascript")):
         plain = await browser.http.get(f"/inbox/{name}", headers={"Accept-Encoding": "identity"})
@@ -362,7 +366,7 @@ async def test_files_beside_the_pages(browser: Browser) -> None:
         (72, "Due Thu 5 Mar 2026", ""),
     ],
 )
-def test_a_row_stands_under_its_day_and_shows_its_urgency(
+def test_a_row_shows_its_day_and_urgency_in_the_reader_time_zone(
     left: float, day: str, urgency: str
 ) -> None:
     """The reader's time zone counts, from overdue to days ahead."""
@@ -372,7 +376,7 @@ def test_a_row_stands_under_its_day_and_shows_its_urgency(
     assert (row.day, row.urgency) == (day, urgency)
 
 
-def test_rows_are_grouped_in_their_order() -> None:
+def test_adjacent_rows_of_a_day_form_a_group() -> None:
     """Neighbours of the same day form a group."""
     approval = ask(make_approval(), MARA)
     rows = [

@@ -118,7 +118,7 @@ def look(office: Channels, here: Listening, browser: Browser) -> Look:
     return look
 
 
-async def test_told_of_what_one_may_see_and_of_nothing_else(
+async def test_events_cover_only_visible_requests(
     browser: Browser, office: Channels, look: Look
 ) -> None:
     """An event has only the id, and there are no events about other people's requests."""
@@ -132,7 +132,9 @@ async def test_told_of_what_one_may_see_and_of_nothing_else(
         assert await page.told() == mine.id
 
 
-async def test_told_of_what_was_missed(browser: Browser, office: Channels, look: Look) -> None:
+async def test_a_reconnecting_browser_gets_missed_events(
+    browser: Browser, office: Channels, look: Look
+) -> None:
     """After reconnecting, a browser gets the changes since its last event."""
     first, _ = await office.ask(amount=1)
     second, _ = await office.ask(amount=2)
@@ -148,7 +150,9 @@ async def test_told_of_what_was_missed(browser: Browser, office: Channels, look:
         assert await page.told() == second.id
 
 
-async def test_a_page_of_one_approval(browser: Browser, office: Channels, look: Look) -> None:
+async def test_the_page_of_an_approval_gets_only_its_events(
+    browser: Browser, office: Channels, look: Look
+) -> None:
     """Its page only gets events of that approval."""
     first, _ = await office.ask(amount=1)
     second, _ = await office.ask(amount=2)
@@ -160,7 +164,7 @@ async def test_a_page_of_one_approval(browser: Browser, office: Channels, look: 
 
 
 @pytest.mark.parametrize("here", [0.05], indirect=True)
-async def test_it_ends_with_the_session(browser: Browser, office: Channels, look: Look) -> None:
+async def test_events_end_with_the_session(browser: Browser, office: Channels, look: Look) -> None:
     """After a sign-out no more events come; without a session there are none."""
     approval, _ = await office.ask()
     await browser.sign_in()
@@ -218,7 +222,7 @@ async def test_a_server_that_stops_does_not_wait_for_pages(
         await page.ended()
 
 
-async def test_one_reader_for_all_and_none_where_nobody_looks(
+async def test_listeners_share_one_audit_reader(
     office: Channels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The audit is read once for any number of listeners, and not without listeners."""
@@ -296,7 +300,7 @@ async def test_a_ledger_that_was_away(office: Channels, monkeypatch: pytest.Monk
     hub.detach(listener)
 
 
-def test_what_a_slow_page_is_owed_is_bounded() -> None:
+def test_events_for_a_slow_page_are_bounded() -> None:
     """If too much has changed, the event says only that something has."""
     listener = Listener(MARA, "")
     for number in range(1000):

@@ -71,7 +71,9 @@ async def test_a_question_and_its_answer(
     assert (await office.events(asked))[-1].more["channel"] == "inbox"
 
 
-async def test_hand_it_on(browser: Browser, office: Channels, asked: Approval) -> None:
+async def test_an_approver_reassigns_their_seat_with_a_reason(
+    browser: Browser, office: Channels, asked: Approval
+) -> None:
     """A person hands over their own seat by address with a reason, which is required."""
     await enter(browser, MARA)
     form = forms_of(await browser.get(page_of(asked.id)))[f"{page_of(asked.id)}/reassign"]
@@ -92,7 +94,9 @@ async def test_hand_it_on(browser: Browser, office: Channels, asked: Approval) -
     assert f'action="{page_of(asked.id)}/approve"' not in page.text
 
 
-async def test_handing_on_takes_what_a_yes_takes(browser: Browser, office: Channels) -> None:
+async def test_reassigning_needs_the_second_factor_of_an_approval(
+    browser: Browser, office: Channels
+) -> None:
     """If an approval needs a second factor, a session without one cannot reassign it."""
     office.policies = (TWO_STEPS,)
     approval, _ = await office.ask()
@@ -108,7 +112,7 @@ async def test_handing_on_takes_what_a_yes_takes(browser: Browser, office: Chann
     assert (await office.ledger.approval(approval.id)).handovers[-1].to == "dan"
 
 
-async def test_nobody_gives_away_the_place_of_another(
+async def test_nobody_reassigns_the_seat_of_another_person(
     browser: Browser, office: Channels, asked: Approval
 ) -> None:
     """This holds whatever the form contains."""
@@ -150,7 +154,9 @@ async def test_comment_remind_and_withdraw(
     assert "a mistake" in page.text
 
 
-async def test_calls_like_it_too(browser: Browser, office: Channels) -> None:
+async def test_the_form_offers_a_grant_if_the_policy_allows_it(
+    browser: Browser, office: Channels
+) -> None:
     """If the policy allows it, the form offers a grant and gives the selected one."""
     rules = GrantRules(who=("mara",), longest=timedelta(hours=8))
     office.policies = (PLAIN.model_copy(update={"grants": rules}),)
@@ -183,7 +189,7 @@ async def test_a_reason_that_the_policy_wants(browser: Browser, office: Channels
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-async def test_a_form_that_is_sent_twice_counts_once(
+async def test_a_double_submission_counts_once(
     browser: Browser, office: Channels, asked: Approval, at_once: bool
 ) -> None:
     """A double click makes one comment and one decision, and both show the page."""
@@ -201,7 +207,7 @@ async def test_a_form_that_is_sent_twice_counts_once(
     assert What.REFUSED_ANSWER not in await office.whats(asked)
 
 
-async def test_the_same_page_sent_with_other_words_is_another_form(
+async def test_a_resubmitted_page_with_a_new_comment_adds_it(
     browser: Browser, office: Channels, asked: Approval
 ) -> None:
     """Going back and commenting again makes a second comment."""
@@ -263,7 +269,7 @@ async def test_whatever_is_sent_is_answered(browser: Browser, office: Channels) 
         assert answer.status_code in {303, 409, 422}, (move, more)
 
 
-async def test_what_was_decided_meanwhile(
+async def test_a_late_comment_or_claim_shows_the_decider(
     browser: Browser, office: Channels, asked: Approval
 ) -> None:
     """A late comment or claim shows who has decided."""
@@ -277,7 +283,7 @@ async def test_what_was_decided_meanwhile(
         assert "Cleo Park rejected reimburse" in answer.text
 
 
-async def test_the_glass_is_broken_by_those_whom_the_policy_names(
+async def test_a_permitted_person_breaks_the_glass_with_a_reason(
     browser: Browser, office: Channels, directory: Directory
 ) -> None:
     """Dan is not asked, but sees the request and runs it with a reason; the page says so."""

@@ -79,7 +79,9 @@ def refused(answer: httpx.Response, words: str) -> None:
     assert "__Host-signoff=" not in answer.headers.get("Set-Cookie", "")
 
 
-async def test_the_whole_way(browser: Browser, office: Channels) -> None:
+async def test_a_person_signs_in_with_oidc_and_reaches_the_wanted_page(
+    browser: Browser, office: Channels
+) -> None:
     """From the link on the page to the wanted page; the session records how it began."""
     page = await browser.get("/inbox/sign-in?next=/inbox/away")
     assert 'href="/inbox/sign-in/oidc?next=/inbox/away"' in page.text
@@ -188,7 +190,7 @@ async def test_clocks_may_differ_by_a_minute(
         {"at_hash": "AAAAAAAAAAAAAAAAAAAAAA"},
     ],
 )
-async def test_an_id_token_that_says_something_else(
+async def test_a_foreign_or_expired_id_token_is_refused(
     browser: Browser, company: Provider, lies: dict[str, Any]
 ) -> None:
     """It is for another page, another sign-in or another time."""
@@ -248,7 +250,7 @@ async def test_an_id_token_that_the_provider_has_not_signed(
         ({"email": "<b>x@example.com"}, "&lt;b&gt;x@example.com"),
     ],
 )
-async def test_somebody_whom_the_directory_does_not_know(
+async def test_an_unknown_person_or_unverified_address_is_refused(
     browser: Browser, company: Provider, person: dict[str, JsonValue], words: str
 ) -> None:
     """The same holds if the provider does not verify the address; the page says so."""
@@ -257,7 +259,7 @@ async def test_somebody_whom_the_directory_does_not_know(
     refused(await sign_in(browser), words)
 
 
-async def test_a_way_back_that_was_used(browser: Browser) -> None:
+async def test_a_callback_is_accepted_once(browser: Browser) -> None:
     """Neither state nor code counts twice, even in the same browser."""
     back = await sent_back(browser)
     assert (await browser.get(back)).status_code == 303
@@ -265,7 +267,7 @@ async def test_a_way_back_that_was_used(browser: Browser) -> None:
     refused(await browser.get(back), "began in another browser")
 
 
-async def test_a_way_back_in_another_browser(browser: Browser) -> None:
+async def test_a_callback_in_another_browser_is_refused(browser: Browser) -> None:
     """A link cannot sign a person in as somebody else; the original browser can continue."""
     back = await sent_back(browser)
     jar = browser.http.cookies
@@ -297,7 +299,7 @@ async def test_a_code_of_another_sign_in(browser: Browser, company: Provider) ->
         ({"code": None}, "invalid_grant"),
     ],
 )
-async def test_a_way_back_that_was_changed(
+async def test_a_modified_callback_is_refused(
     browser: Browser, change: dict[str, str] | dict[str, None], words: str
 ) -> None:
     """A change of any part is refused."""
@@ -306,7 +308,9 @@ async def test_a_way_back_that_was_changed(
     refused(await browser.http.get(BACK, params=query), words)
 
 
-async def test_it_takes_ten_minutes_at_most(browser: Browser, clock: VirtualClock) -> None:
+async def test_an_oidc_sign_in_expires_after_ten_minutes(
+    browser: Browser, clock: VirtualClock
+) -> None:
     """After that, the sign-in has to be started again."""
     back = await sent_back(browser)
     clock.advance(timedelta(seconds=600))
@@ -317,7 +321,7 @@ async def test_it_takes_ten_minutes_at_most(browser: Browser, clock: VirtualCloc
     ("error", "words"),
     [("access_denied", "refused you"), ("<script>x", "says &#39;scriptx&#39;")],
 )
-async def test_the_provider_says_no(
+async def test_a_refusal_of_the_provider_is_shown_as_text(
     browser: Browser, company: Provider, error: str, words: str
 ) -> None:
     """The page says so, and the provider's text stays text."""
@@ -338,7 +342,7 @@ async def test_the_provider_says_no(
         (200, b" " * (2 << 20)),
     ],
 )
-async def test_an_answer_that_is_none(
+async def test_an_invalid_provider_response_fails_the_sign_in(
     browser: Browser, company: Provider, token: tuple[int, object]
 ) -> None:
     """The page says that the sign-in failed, and nothing else happens."""
@@ -367,7 +371,7 @@ async def test_metadata_that_cannot_be_trusted(
 
 
 @pytest.mark.parametrize("to", ["https://evil.example/", "//evil.example", "/healthz"])
-async def test_it_leads_nowhere_else(browser: Browser, to: str) -> None:
+async def test_oidc_sign_in_redirects_only_to_inbox_pages(browser: Browser, to: str) -> None:
     """The next page is always one of the inbox, whatever the link says."""
     assert (await sign_in(browser, to)).headers["Location"] == "/inbox/"
 
@@ -379,13 +383,15 @@ async def test_a_planted_name_is_not_the_session_s(browser: Browser) -> None:
     assert browser.session not in {"", "A" * 43}
 
 
-async def test_what_is_begun_is_bounded(browser: Browser) -> None:
+async def test_pending_sign_ins_are_limited(browser: Browser) -> None:
     """A scanner that keeps following the link has to wait."""
     codes = [(await browser.get(BEGIN)).status_code for _ in range(121)]
     assert codes == [303] * 120 + [429]
 
 
-async def test_the_ledger_has_nothing_to_sign_in_with(browser: Browser, snapshot: Snapshot) -> None:
+async def test_the_ledger_contains_no_usable_sign_in_secret(
+    browser: Browser, snapshot: Snapshot
+) -> None:
     """State, verifier, nonce and cookie are not in it during a sign-in."""
     begun = await browser.http.get(BEGIN)
     query = dict(parse_qsl(urlsplit(begun.headers["Location"]).query))
@@ -413,7 +419,7 @@ def test_settings_that_would_not_be_safe(
         OidcSettings(**{"issuer": "https://login.example.com", "client_id": "x"} | parts)
 
 
-def test_the_way_and_its_settings_come_together() -> None:
+def test_oidc_settings_are_required_together() -> None:
     """Each of them is useless without the other."""
     both = {"url": ORIGIN, "secret_key": SecretStr("k" * 32)}
     oidc = OidcSettings(issuer="https://login.example.com", client_id="x")

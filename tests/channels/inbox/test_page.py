@@ -34,7 +34,7 @@ async def noted(office: Channels, **parts: Any) -> tuple[Approval, str]:
     return approval, page_of(approval.id)
 
 
-async def test_the_whole_way(browser: Browser, office: Channels) -> None:
+async def test_a_mail_approval_is_confirmed_on_the_page(browser: Browser, office: Channels) -> None:
     """A mail's link leads to the sign-in and the page; the confirmation decides."""
     approval, path = await noted(office)
 
@@ -63,9 +63,7 @@ async def test_the_whole_way(browser: Browser, office: Channels) -> None:
     assert "Recorded: you approved reimburse" in (await browser.get(path)).text
 
 
-async def test_without_a_mail_there_is_nothing_to_confirm(
-    browser: Browser, office: Channels
-) -> None:
+async def test_a_two_step_approval_needs_the_mail_first(browser: Browser, office: Channels) -> None:
     """The page says that the mail comes first, has no approve button, and refuses an approval."""
     approval, _ = await office.ask()
     path = page_of(approval.id)
@@ -94,7 +92,7 @@ async def test_a_no_is_recorded_with_its_reason(browser: Browser, office: Channe
     )
 
 
-async def test_other_values_that_were_mailed_are_shown_and_confirmed(
+async def test_a_mailed_counterproposal_is_shown_and_confirmed(
     browser: Browser, office: Channels
 ) -> None:
     """The page shows the proposal; its confirmation is a rejection with that proposal."""
@@ -161,7 +159,7 @@ async def test_decided_meanwhile(browser: Browser, office: Channels) -> None:
     assert (await office.whats(approval))[-1] is What.REFUSED_ANSWER
 
 
-async def test_two_who_confirm_at_once(office: Channels) -> None:
+async def test_one_of_two_concurrent_confirmations_decides(office: Channels) -> None:
     """The first person to complete both steps decides, and only one does."""
     approval, _ = await noted(office)
     await office.decider.approve(approval.id, CLEO, channel="email", reason="yes")
@@ -218,7 +216,9 @@ async def test_a_code_that_is_not_fresh_is_asked_for_again(
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_the_list_shows_what_waits_for_me(browser: Browser, office: Channels) -> None:
+async def test_the_list_shows_only_my_requests_with_my_next_action(
+    browser: Browser, office: Channels
+) -> None:
     """Each row says what the person has to do; requests for other people are not listed."""
     _, path = await noted(office)
     office.policies = (FREE.model_copy(update={"ask": ("cleo",)}),)
@@ -264,7 +264,7 @@ async def test_a_session_ends(
     assert last == again
 
 
-async def test_the_sign_in_opens_with_the_way_used_last(browser: Browser) -> None:
+async def test_the_sign_in_page_opens_with_the_last_used_method(browser: Browser) -> None:
     """A new browser starts with the mailed link; the other methods are folded below."""
     page = (await browser.get("/inbox/sign-in")).text
     assert page.index("With a link by mail") < page.index("<details") < page.index("With a code")
@@ -273,7 +273,9 @@ async def test_the_sign_in_opens_with_the_way_used_last(browser: Browser) -> Non
     assert page.index("With a code") < page.index("<details") < page.index("With a link by mail")
 
 
-async def test_what_was_said_before_is_shown_and_marked(browser: Browser, office: Channels) -> None:
+async def test_earlier_messages_are_shown_and_marked_as_unchecked(
+    browser: Browser, office: Channels
+) -> None:
     """The requester's and the agent's messages appear on page and mail, marked as unchecked."""
     office.policies = (FREE,)
     run = await office.open()
@@ -292,7 +294,7 @@ async def test_what_was_said_before_is_shown_and_marked(browser: Browser, office
     assert "It is <b>" not in html(office.channel.delivered[-1], EmailSettings())
 
 
-async def test_what_is_too_long_for_any_card_is_read_and_approved_here(
+async def test_a_request_too_long_for_a_card_is_approved_on_the_page(
     browser: Browser, office: Channels
 ) -> None:
     """Long and deep arguments and all comments are on the page."""

@@ -74,7 +74,7 @@ async def csrf(browser: Browser, office: Channels, device: Authenticator) -> str
     return token
 
 
-async def test_one_is_added_with_a_code(
+async def test_a_passkey_is_added_with_an_existing_second_factor(
     browser: Browser, office: Channels, device: Authenticator
 ) -> None:
     """It needs an existing second factor; then the page and the audit show it."""
@@ -92,7 +92,7 @@ async def test_one_is_added_with_a_code(
     assert (one.name, one.count, one.used) == ("My key", 1, None)
 
 
-async def test_one_is_added_with_a_code_of_an_operator(
+async def test_a_passkey_is_added_with_an_operator_code(
     browser: Browser, office: Channels, device: Authenticator
 ) -> None:
     """For a person without a second factor: once, only by that person, within a day."""
@@ -116,7 +116,7 @@ async def test_one_is_added_with_a_code_of_an_operator(
     assert await enrolled(office.ledger, ["mara", "riley", "cleo"]) == ["cleo", "mara"]
 
 
-async def test_a_code_of_an_operator_decides_nothing(browser: Browser, office: Channels) -> None:
+async def test_an_operator_code_is_not_a_second_factor(browser: Browser, office: Channels) -> None:
     """It only allows adding a passkey, and is not a second factor."""
     approval, _ = await office.ask()
     await office.decider.approve(approval.id, MARA, channel="email")
@@ -126,7 +126,7 @@ async def test_a_code_of_an_operator_decides_nothing(browser: Browser, office: C
     assert answer.status_code == 403
 
 
-async def test_it_confirms_what_takes_two_steps(
+async def test_a_passkey_confirms_a_two_step_approval(
     browser: Browser, office: Channels, csrf: str, device: Authenticator
 ) -> None:
     """It counts as the second factor; the session is renamed, and the audit names the passkey."""
@@ -145,7 +145,7 @@ async def test_it_confirms_what_takes_two_steps(
     assert (one.count, one.used) == (2, await office.ledger.now())
 
 
-async def test_it_signs_in_without_an_address(
+async def test_a_passkey_signs_in_without_an_address(
     browser: Browser, office: Channels, csrf: str, device: Authenticator
 ) -> None:
     """The session is fresh immediately, and leads to the wanted page."""
@@ -205,7 +205,7 @@ async def test_a_passkey_that_is_not_added(
     assert await passkeys_of(office.ledger, "mara") == []
 
 
-async def test_an_answer_counts_once(
+async def test_a_passkey_challenge_is_used_once(
     browser: Browser, office: Channels, csrf: str, device: Authenticator
 ) -> None:
     """The challenge is used up by the first answer, even if several arrive together."""
@@ -216,7 +216,7 @@ async def test_an_answer_counts_once(
     assert sorted(one.status_code for one in answers) == [303, 401, 401, 401]
 
 
-async def test_an_answer_counts_for_what_it_was_asked_for(
+async def test_a_passkey_response_counts_only_for_its_challenge(
     browser: Browser, office: Channels, csrf: str, device: Authenticator
 ) -> None:
     """Another ceremony, session or time does not accept it."""
@@ -239,7 +239,7 @@ async def test_an_answer_counts_for_what_it_was_asked_for(
     assert (await browser.post(SIGN_IN, late)).status_code == 401
 
 
-async def test_it_is_its_person_s_alone(
+async def test_a_passkey_of_another_person_is_refused(
     browser: Browser, office: Channels, csrf: str, device: Authenticator
 ) -> None:
     """In another person's session it is refused."""
@@ -254,7 +254,7 @@ async def test_it_is_its_person_s_alone(
     assert len(await passkeys_of(office.ledger, "mara")) == 1
 
 
-async def test_one_that_is_there_cannot_be_added_again(
+async def test_a_registered_passkey_cannot_be_added_again(
     browser: Browser, office: Channels, csrf: str, device: Authenticator
 ) -> None:
     """Another person cannot add it either, because it would become theirs."""
@@ -265,7 +265,7 @@ async def test_one_that_is_there_cannot_be_added_again(
     assert [one.person for one in await passkeys_of(office.ledger, "mara")] == ["mara"]
 
 
-async def test_one_is_removed_with_a_second_factor(
+async def test_a_passkey_is_removed_with_a_second_factor(
     browser: Browser, office: Channels, csrf: str, device: Authenticator
 ) -> None:
     """Afterwards it is refused everywhere."""
@@ -278,7 +278,7 @@ async def test_one_is_removed_with_a_second_factor(
     assert (await sign_in(browser, device)).status_code == 401
 
 
-async def test_what_can_be_changed_is_there_once_it_is_shown_who_it_is(
+async def test_one_second_factor_check_unlocks_the_settings(
     browser: Browser, office: Channels, csrf: str
 ) -> None:
     """The page asks for a second factor once, and then allows the changes."""
@@ -297,7 +297,7 @@ async def test_what_can_be_changed_is_there_once_it_is_shown_who_it_is(
     assert REMOVE in forms_of(page)
 
 
-async def test_an_operator_takes_all_away(
+async def test_removing_the_second_factor_removes_passkeys_and_sessions(
     browser: Browser, office: Channels, csrf: str, device: Authenticator
 ) -> None:
     """Removing the second factor ends the passkeys and the sessions too."""
@@ -311,7 +311,7 @@ async def test_an_operator_takes_all_away(
     "credential",
     ["", "x", "[]", "{}", "[" * 5000, '{"response": {"clientDataJSON": "e30"}}', '{"id": 1}'],
 )
-async def test_what_is_no_answer(
+async def test_a_malformed_passkey_response_is_refused(
     browser: Browser, office: Channels, csrf: str, credential: str
 ) -> None:
     """It is refused, and nothing else happens."""
@@ -324,7 +324,7 @@ async def test_what_is_no_answer(
 @pytest.mark.parametrize(
     "path", [OFFER, ADD, REMOVE, "/inbox/passkey/offer", "/inbox/passkey/prove"]
 )
-async def test_forms_of_other_pages_and_sessions(
+async def test_a_form_of_another_page_or_session_is_refused(
     browser: Browser, office: Channels, csrf: str, path: str
 ) -> None:
     """Each form needs the session's own token and this page's origin."""
@@ -336,7 +336,9 @@ async def test_forms_of_other_pages_and_sessions(
     assert (await browser.get(path)).status_code == 405
 
 
-async def test_what_the_audit_has(browser: Browser, office: Channels, csrf: str) -> None:
+async def test_the_audit_records_invitations_passkeys_and_sign_ins(
+    browser: Browser, office: Channels, csrf: str
+) -> None:
     """The audit has invitations, added passkeys and the method of each sign-in."""
     from signoff.broker.ledger import audit
     from signoff.core.approvals.events import Event
@@ -351,7 +353,7 @@ async def test_what_the_audit_has(browser: Browser, office: Channels, csrf: str)
     assert entries[-1].what is What.INVITED
 
 
-async def test_the_page_shows_where_one_is_signed_in_and_ends_it(
+async def test_the_page_lists_and_ends_sessions(
     browser: Browser, office: Channels, csrf: str
 ) -> None:
     """Each browser is named, and the current one is marked."""
@@ -381,7 +383,9 @@ def test_passkeys_are_for_hosts_with_a_name(url: str, able: bool) -> None:
     assert InboxSettings(url=url, secret_key="k" * 32).has_passkeys is able
 
 
-async def test_the_offer_says_what_is_wanted(browser: Browser, office: Channels, csrf: str) -> None:
+async def test_passkey_options_require_this_host_and_a_verified_user(
+    browser: Browser, office: Channels, csrf: str
+) -> None:
     """This host, a verified user, no device twice; other pages do not learn who it is."""
     code = await browser.code()
     offer = json.loads((await browser.post(OFFER, {"csrf": csrf, "code": code})).text)
@@ -391,7 +395,7 @@ async def test_the_offer_says_what_is_wanted(browser: Browser, office: Channels,
     assert b"mara" not in offer["user"]["id"].encode()
 
 
-async def test_what_is_begun_is_bounded(browser: Browser) -> None:
+async def test_pending_challenges_per_address_are_limited(browser: Browser) -> None:
     """One address cannot fill the ledger with challenges."""
     form = {"next": ""}
     codes = [(await browser.post(f"{SIGN_IN}/offer", form)).status_code for _ in range(121)]

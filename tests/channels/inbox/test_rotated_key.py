@@ -84,7 +84,7 @@ async def test_a_passkey_stays_good(browser: Browser, later: Browser, office: Ch
     assert (await later.post("/inbox/sign-in/passkey", signed)).status_code == 303
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_invalid_encryption_keys_are_refused() -> None:
     """The old key alone encrypts nothing, and a short key is not safe."""
     with pytest.raises(ValidationError, match="set secret_key too"):
         InboxSettings(url=ORIGIN, secret_key_previous=NEW)

@@ -39,7 +39,7 @@ async def begin(
     return browser.session
 
 
-async def test_a_session_without_a_second_factor_decides_what_takes_one_step(
+async def test_a_session_without_a_second_factor_makes_one_step_decisions(
     browser: Browser, office: Channels
 ) -> None:
     """It needs no code, and the audit names the method of the sign-in."""
@@ -53,7 +53,9 @@ async def test_a_session_without_a_second_factor_decides_what_takes_one_step(
     assert "second_factor" not in event.more
 
 
-async def test_it_confirms_nothing_that_takes_two(browser: Browser, office: Channels) -> None:
+async def test_a_two_step_approval_needs_a_code_in_the_session(
+    browser: Browser, office: Channels
+) -> None:
     """Without a code the first step stays unconfirmed; with one, the session has proven it."""
     approval, _ = await office.ask()
     await office.decider.approve(approval.id, MARA, channel="email")
@@ -68,7 +70,9 @@ async def test_it_confirms_nothing_that_takes_two(browser: Browser, office: Chan
     assert (more["signed_in"], more["second_factor"]) == ("link", "totp")
 
 
-async def test_who_has_no_second_factor_is_told_so(browser: Browser, office: Channels) -> None:
+async def test_the_page_offers_no_code_field_without_a_second_factor(
+    browser: Browser, office: Channels
+) -> None:
     """There is no field for a code, and no code would work; a rejection still counts."""
     approval, _ = await office.ask()
     await office.decider.approve(approval.id, MARA, channel="email")
@@ -96,7 +100,7 @@ async def test_a_code_gives_the_session_another_name(browser: Browser, office: C
     assert (await browser.get("/inbox/")).status_code == 303
 
 
-async def test_sessions_are_listed_and_ended_one_by_one(
+async def test_sessions_are_listed_and_ended_separately(
     sessions: Sessions, office: Channels, clock: VirtualClock
 ) -> None:
     """The most recently used is first; expired ones and other people's are not listed."""
@@ -131,7 +135,7 @@ async def test_entries_of_sessions_that_are_over_do_not_pile_up(
     assert len(await office.ledger.store.members("logins:mara")) == 1
 
 
-async def test_to_look_whether_a_session_stands_is_no_use_of_it(
+async def test_checking_a_session_does_not_extend_it(
     sessions: Sessions, clock: VirtualClock
 ) -> None:
     """An open page does not keep a person signed in."""
@@ -162,7 +166,7 @@ async def test_an_operator_ends_all_sessions_of_a_person(
     assert len([one for one in entries if one.what is What.SIGNED_IN]) == 4
 
 
-async def test_a_proof_of_a_session_that_has_ended_is_none(sessions: Sessions) -> None:
+async def test_a_proof_of_an_ended_session_is_invalid(sessions: Sessions) -> None:
     """The proof of an ended session is invalid and has no name."""
     session = present(
         await sessions.find(await sessions.begin("mara", how=How.LINK, also=Change()))
@@ -196,7 +200,7 @@ def test_browsers_have_the_names_that_people_know(user_agent: str, words: str) -
     assert browser_of(user_agent) == words
 
 
-async def test_whom_a_reload_removes_sees_no_page_any_more(
+async def test_a_person_removed_by_a_reload_loses_access(
     browser: Browser, office: Channels
 ) -> None:
     """This holds from their next request, even if the page had cached the absences."""

@@ -39,7 +39,7 @@ async def office(office: Channels) -> Channels:
     return office
 
 
-async def test_each_person_is_told_of_their_own_decisions(office: Channels) -> None:
+async def test_similar_decisions_are_counted_per_person(office: Channels) -> None:
     """The decision's commit counts them, a rebuild restores them, and each person has their own."""
     here, _ = await office.ask(amount=50)
     other, _ = await office.ask(tool="book", amount=50)
@@ -58,7 +58,9 @@ async def test_each_person_is_told_of_their_own_decisions(office: Channels) -> N
     assert sorted(map(str, amounts)) == ["20", "240", "4000"]
 
 
-async def test_the_page_shows_them_to_who_decided_them(browser: Browser, office: Channels) -> None:
+async def test_the_page_links_to_the_similar_decisions_of_the_person(
+    browser: Browser, office: Channels
+) -> None:
     """A sentence links to exactly these; another person's link shows their own, or nothing."""
     here, _ = await office.ask(amount=50)
     await enter(browser, MARA)
@@ -94,7 +96,9 @@ async def test_a_grant_begins_with_the_bounds_seen(browser: Browser, office: Cha
     assert (grant.uses, grant.scope.limits) == (2, ("args.amount >= 0 && args.amount <= 240",))
 
 
-async def test_without_a_span_the_bounds_do_nothing(browser: Browser, office: Channels) -> None:
+async def test_an_approval_without_a_time_span_creates_no_grant(
+    browser: Browser, office: Channels
+) -> None:
     """An approval without a time span gives no grant, whatever else the form contains."""
     here, _ = await office.ask(amount=50)
     await enter(browser, MARA)

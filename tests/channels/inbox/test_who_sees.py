@@ -38,7 +38,7 @@ def asked(*people: Person, barred: tuple[str, ...] = (), within: timedelta = 4 *
     return make_approval().ask(terms, (), now=NOON, start=start, barred=barred)[0]
 
 
-def test_who_is_asked_or_was_or_has_asked_sees_it() -> None:
+def test_only_participants_operators_and_auditors_see_a_request() -> None:
     """Operators and auditors see it too, and nobody else does."""
     first = asked(MARA, CLEO)
     later = first.escalate(
@@ -56,7 +56,7 @@ def test_who_is_asked_or_was_or_has_asked_sees_it() -> None:
     }
 
 
-def test_the_others_of_a_queue_see_what_waits_in_it_and_decide_nothing_of_it() -> None:
+def test_other_queue_members_see_a_request_and_cannot_decide_it() -> None:
     """If a queue asks one member in turn, the other members see it; outsiders do not."""
     queue = Queue(name="finance", members=("mara", "dan"), pick=Pick.ROUND_ROBIN)
     crowd = Directory([*CROWD], queues=[queue])
@@ -68,7 +68,7 @@ def test_the_others_of_a_queue_see_what_waits_in_it_and_decide_nothing_of_it() -
     assert not may(approval, DAN, crowd, NOON).decide
 
 
-def test_what_each_may_do() -> None:
+def test_the_page_offers_exactly_the_allowed_actions() -> None:
     """The page offers exactly the allowed moves, and nobody decides their own request."""
     approval = asked(MARA)
     mine, hers, all_of_it, looks = (
@@ -86,7 +86,7 @@ def test_what_each_may_do() -> None:
 
 
 @pytest.mark.parametrize("how", ["requester", "owner"])
-def test_an_operator_has_no_more_say_in_their_own(how: str) -> None:
+def test_an_operator_cannot_manage_their_own_request(how: str) -> None:
     """An operator may not move their own request or that of their own agent."""
     chief = Person(id="chief", email="chief@example.com", roles=(Role.OPERATOR,))
     user = "chief" if how == "requester" else "riley"
@@ -101,7 +101,7 @@ def test_an_operator_has_no_more_say_in_their_own(how: str) -> None:
     assert allowed.withdraw is (how == "requester")
 
 
-def test_what_the_page_says_to_each() -> None:
+def test_the_page_explains_why_a_reader_cannot_decide() -> None:
     """The requester and an earlier level read why they cannot decide; an auditor only reads."""
     approval = asked(MARA)
     assert view(approval, MARA, CROWD, NOON).mode is Mode.DECIDE
@@ -131,7 +131,9 @@ async def test_the_requester_follows_and_never_decides(browser: Browser, office:
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_who_has_no_part_in_it_finds_nothing(browser: Browser, office: Channels) -> None:
+async def test_an_outsider_gets_the_response_for_unknown_ids(
+    browser: Browser, office: Channels
+) -> None:
     """Every route and move gives the same page as an unknown id."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
@@ -151,7 +153,9 @@ async def test_who_has_no_part_in_it_finds_nothing(browser: Browser, office: Cha
     assert after.comments == ()
 
 
-async def test_an_auditor_sees_all_and_changes_nothing(browser: Browser, office: Channels) -> None:
+async def test_an_auditor_sees_everything_and_changes_nothing(
+    browser: Browser, office: Channels
+) -> None:
     """There are no forms except those of every page, and each forged move is refused."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
@@ -167,7 +171,7 @@ async def test_an_auditor_sees_all_and_changes_nothing(browser: Browser, office:
     assert await office.ledger.approval(approval.id) == before
 
 
-async def test_an_operator_moves_what_waits_and_decides_nothing(
+async def test_an_operator_manages_open_requests_and_cannot_decide(
     browser: Browser, office: Channels
 ) -> None:
     """They reassign, extend and withdraw with a reason, but cannot get a seat themselves."""
@@ -194,7 +198,7 @@ async def test_an_operator_moves_what_waits_and_decides_nothing(
     assert (await office.ledger.approval(approval.id)).state is State.WITHDRAWN
 
 
-async def test_an_operator_who_is_asked_decides_as_one_of_those(
+async def test_an_operator_who_is_an_approver_can_decide(
     browser: Browser, office: Channels
 ) -> None:
     """Their approval counts like any other; a decision cannot be withdrawn."""
@@ -210,7 +214,7 @@ async def test_an_operator_who_is_asked_decides_as_one_of_those(
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_what_is_not_routed_yet(browser: Browser, office: Channels) -> None:
+async def test_an_unrouted_request_can_be_withdrawn(browser: Browser, office: Channels) -> None:
     """Operator and requester see that nobody is asked yet, and both can withdraw it."""
     approval = await office.open()
     for person in (OLGA, RILEY):
@@ -223,7 +227,9 @@ async def test_what_is_not_routed_yet(browser: Browser, office: Channels) -> Non
     assert (await browser.get(page_of(approval.id))).status_code == 404
 
 
-async def test_who_was_asked_before_reads_where_it_went(browser: Browser, office: Channels) -> None:
+async def test_an_escalated_request_accepts_no_answer_of_the_first_level(
+    browser: Browser, office: Channels
+) -> None:
     """After an escalation, the page of the first level says so and accepts no answer."""
     office.policies = (
         Policy(

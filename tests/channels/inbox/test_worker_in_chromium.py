@@ -133,7 +133,7 @@ async def test_a_browser_is_turned_on_and_off(channels: Channels, tmp_path: Path
         assert await subscriptions_of(ledger, MARA.id, OURS) == []
 
 
-async def test_without_a_connection_the_page_says_so(channels: Channels, tmp_path: Path) -> None:
+async def test_the_page_reports_a_lost_connection(channels: Channels, tmp_path: Path) -> None:
     """This also holds for a sent form; when the connection is back, the pages return."""
     port = free_port()
     url = f"http://localhost:{port}"

@@ -46,7 +46,7 @@ ASKS = {
 }
 
 
-async def test_a_call_waits_is_approved_and_runs_once(gatehouse: Gatehouse) -> None:
+async def test_an_approved_call_runs_once(gatehouse: Gatehouse) -> None:
     """The response says that it waits; a repeated call attaches, and a later one is new."""
     first = await gatehouse.ask(call())
     waiting = await gatehouse.pending()
@@ -75,7 +75,7 @@ async def test_a_client_that_waits_gets_the_result(gatehouse: Gatehouse) -> None
     assert said(await asked) == "done 1"
 
 
-async def test_policies_allow_and_deny_at_once(gatehouse: Gatehouse) -> None:
+async def test_an_allow_or_deny_policy_answers_immediately(gatehouse: Gatehouse) -> None:
     """Nobody is asked, and the model reads the policy's reason."""
     assert said(await gatehouse.ask(call("read_rates"))) == "done 1"
     assert "nobody drops tables" in said(await gatehouse.ask(call("drop_rates")))
@@ -83,7 +83,7 @@ async def test_policies_allow_and_deny_at_once(gatehouse: Gatehouse) -> None:
     assert await gatehouse.decider.ledger.pending() == []
 
 
-async def test_a_rejection_reaches_the_model_once(gatehouse: Gatehouse) -> None:
+async def test_a_rejection_is_returned_to_the_model_once(gatehouse: Gatehouse) -> None:
     """It has its reason; the next such call asks again."""
     await gatehouse.ask(call())
     waiting = await gatehouse.pending()
@@ -96,7 +96,7 @@ async def test_a_rejection_reaches_the_model_once(gatehouse: Gatehouse) -> None:
 
 
 @pytest.mark.soak
-async def test_the_same_call_many_times_at_once_runs_once(gatehouse: Gatehouse) -> None:
+async def test_concurrent_identical_calls_run_once(gatehouse: Gatehouse) -> None:
     """In one process or in several, all callers get the single result."""
     await gatehouse.ask(call())
     await gatehouse.approve()
@@ -113,7 +113,7 @@ async def test_the_same_call_many_times_at_once_runs_once(gatehouse: Gatehouse) 
     assert len(gatehouse.server.got) == 1
 
 
-async def test_a_result_is_kept_when_its_approval_is_archived(
+async def test_a_result_is_returned_after_its_approval_is_archived(
     gatehouse: Gatehouse, tmp_path: Path
 ) -> None:
     """The client still gets it, and nothing is asked or run again."""
@@ -132,7 +132,7 @@ async def test_a_result_is_kept_when_its_approval_is_archived(
     assert len(gatehouse.server.got) == 1
 
 
-async def test_a_result_that_nobody_got_is_kept(gatehouse: Gatehouse) -> None:
+async def test_an_undelivered_result_is_kept_for_the_next_call(gatehouse: Gatehouse) -> None:
     """The client left while the call ran; a repeated call gets that result."""
     process = gatehouse.calls()
     await gatehouse.ask(call())
@@ -162,7 +162,7 @@ async def test_a_call_in_doubt_is_asked_about(gatehouse: Gatehouse, tool: str, w
     assert said(await gatehouse.ask(call(tool))) == "done 2"
 
 
-async def test_a_gate_that_died_leaves_a_call_in_doubt(gatehouse: Gatehouse) -> None:
+async def test_a_gate_crash_leaves_its_call_in_doubt(gatehouse: Gatehouse) -> None:
     """Another process asks before it runs the call again."""
     await gatehouse.ask(call())
     await gatehouse.approve()
@@ -178,7 +178,7 @@ async def test_a_gate_that_died_leaves_a_call_in_doubt(gatehouse: Gatehouse) -> 
     assert len(gatehouse.server.got) == 1
 
 
-async def test_policies_say_what_happens_in_doubt(gatehouse: Gatehouse) -> None:
+async def test_the_policy_decides_how_a_call_in_doubt_continues(gatehouse: Gatehouse) -> None:
     """`fail` does not run it again, and `retry` runs it again without asking."""
     for tool in ("once", "safe"):
         gatehouse.server.answers = [CallLost("the server has ended")]
@@ -204,7 +204,7 @@ async def test_a_call_that_was_settled_does_not_run_again(gatehouse: Gatehouse) 
     assert len(gatehouse.server.got) == 1
 
 
-async def test_a_server_that_is_not_there_has_done_nothing(gatehouse: Gatehouse) -> None:
+async def test_a_call_to_an_unreachable_server_fails_and_asks_again(gatehouse: Gatehouse) -> None:
     """The call is recorded as failed, and asks again."""
     gatehouse.server.answers = [NotSent("the server cannot be reached")]
     await gatehouse.ask(call())
@@ -234,7 +234,7 @@ async def test_a_frozen_tool_does_not_run(gatehouse: Gatehouse) -> None:
     assert said(await gatehouse.ask(call())) == "done 1"
 
 
-async def test_what_a_server_asks_is_answered_by_another_process(gatehouse: Gatehouse) -> None:
+async def test_another_process_answers_a_question_of_a_server(gatehouse: Gatehouse) -> None:
     """The question reaches an approver, and the call continues once with the answer."""
     gatehouse.server.answers = [ASKS]
     await gatehouse.ask(call())
@@ -253,7 +253,7 @@ async def test_what_a_server_asks_is_answered_by_another_process(gatehouse: Gate
     assert answered.handoff is Handoff.RESUMED
 
 
-async def test_a_declined_question_is_told_to_the_server(gatehouse: Gatehouse) -> None:
+async def test_a_declined_question_returns_a_refusal_to_the_server(gatehouse: Gatehouse) -> None:
     """The server continues with a refusal."""
     gatehouse.server.answers = [ASKS]
     await gatehouse.ask(call("read_rates"))
@@ -264,7 +264,7 @@ async def test_a_declined_question_is_told_to_the_server(gatehouse: Gatehouse) -
 
 
 @pytest.mark.parametrize("lost", [CallLost, NotSent])
-async def test_a_call_in_doubt_behind_its_answers_is_asked_about(
+async def test_a_call_in_doubt_after_its_answers_needs_an_approval(
     gatehouse: Gatehouse, lost: type[Exception]
 ) -> None:
     """The server has begun it, so it continues with the same answers only after an approval."""
@@ -282,7 +282,7 @@ async def test_a_call_in_doubt_behind_its_answers_is_asked_about(
     assert gatehouse.server.got[2] == gatehouse.server.got[1]
 
 
-async def test_a_client_that_answers_itself_is_asked(gatehouse: Gatehouse) -> None:
+async def test_a_client_with_elicitation_is_asked_directly(gatehouse: Gatehouse) -> None:
     """The gate does not ask on behalf of a client that declares the capability."""
     gatehouse.server.answers = [ASKS]
     declared: dict[str, JsonValue] = {"elicitation": {}}
@@ -296,7 +296,7 @@ def test_arguments_without_a_digest_are_refused() -> None:
         call(args={"n": "\ud800"})
 
 
-async def test_a_yes_without_a_receipt_is_asked_about_anew(
+async def test_an_approval_without_a_receipt_starts_nothing(
     gatehouse: Gatehouse, ledger: Ledger
 ) -> None:
     """A record that a process without the key has written starts nothing."""
@@ -313,7 +313,7 @@ async def test_a_yes_without_a_receipt_is_asked_about_anew(
 
 
 @pytest.mark.parametrize(("tool", "starts"), [("once", 2), ("safe", 3)])
-async def test_policies_say_what_happens_in_doubt_behind_answers(
+async def test_the_policy_decides_how_an_answered_call_in_doubt_continues(
     gatehouse: Gatehouse, tool: str, starts: int
 ) -> None:
     """They work as for a server that asks no questions."""
@@ -337,7 +337,7 @@ async def test_policies_say_what_happens_in_doubt_behind_answers(
         assert len(gatehouse.server.got) == starts
 
 
-async def test_what_a_policy_hides_is_hidden_before_anybody_is_asked(
+async def test_hidden_values_are_hidden_before_routing(
     gatehouse: Gatehouse,
 ) -> None:
     """Rules of reloaded settings count too, because the matching policy is not known yet."""

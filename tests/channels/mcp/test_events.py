@@ -51,14 +51,14 @@ async def test_a_pause_of_any_length_is_shortened() -> None:
 
 
 @given(st.lists(st.sampled_from([b"data: a", b"", b"\r", b"\n", b"\r\n", b"id: 1"])), st.data())
-def test_it_does_not_matter_where_a_stream_is_cut(pieces: list[bytes], data: st.DataObject) -> None:
+def test_a_stream_can_be_split_at_any_byte(pieces: list[bytes], data: st.DataObject) -> None:
     """The cut may be inside a line break."""
     text = b"".join(pieces)
     cuts = data.draw(st.lists(st.integers(0, len(text))))
     assert asyncio.run(read(text, cuts)) == asyncio.run(read(text))
 
 
-async def test_a_long_line_is_looked_through_once() -> None:
+async def test_a_long_line_is_scanned_once() -> None:
     """A picture arrives in a thousand parts, which must not stop the gate."""
     line = b"data: " + b"a" * (8 * MIB)
     found, *_ = await read(line + b"\n\n", range(0, len(line), 8192))

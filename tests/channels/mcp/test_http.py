@@ -83,7 +83,9 @@ async def gate(gatehouse: Gatehouse, *, wait: float = 0) -> AsyncIterator[str]:
     assert {*seen} == {"Bearer bank-secret"}
 
 
-async def test_a_client_knows_nothing_of_approvals(gatehouse: Gatehouse, journal: Journal) -> None:
+async def test_a_client_without_approval_support_works(
+    gatehouse: Gatehouse, journal: Journal
+) -> None:
     """Lists, resources and prompts pass; a call waits, is reported as waiting, and runs once."""
     told: list[str | None] = []
 
@@ -132,7 +134,7 @@ async def test_a_call_that_waits_sends_progress(gatehouse: Gatehouse, journal: J
 
 
 @pytest.mark.soak
-async def test_what_a_tool_asks_is_answered_by_an_approver(
+async def test_an_approver_answers_an_elicitation_of_a_tool(
     gatehouse: Gatehouse, journal: Journal
 ) -> None:
     """The client does not support elicitation, so the gate asks; another gate continues."""
@@ -202,7 +204,7 @@ async def in_front(
             yield client
 
 
-async def test_a_header_has_one_value(gatehouse: Gatehouse) -> None:
+async def test_a_repeated_header_is_refused(gatehouse: Gatehouse) -> None:
     """The server might use the second value, which nobody has approved."""
     server = Listening()
     async with in_front(gatehouse, server) as client:
@@ -226,7 +228,7 @@ async def test_headers_of_any_letters_reach_the_server(gatehouse: Gatehouse) -> 
     assert server.agents == [b"K\xfcche"] * 2
 
 
-async def test_a_client_is_told_that_redis_is_away(gatehouse: Gatehouse) -> None:
+async def test_a_client_gets_503_while_redis_is_unavailable(gatehouse: Gatehouse) -> None:
     """The gate cannot look up the client's token, so it answers 503."""
 
     async def nobody(request: Request) -> Caller:

@@ -11,7 +11,7 @@ from signoff.channels.mcp.messages import BadMessage, call_of, id_in, read
 CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pay","arguments":%s}}'
 
 
-def test_a_message_stays_on_one_line_with_its_digits() -> None:
+def test_a_message_stays_on_one_line_and_keeps_its_digits() -> None:
     """All kinds of line breaks are removed or escaped, and numbers keep their digits."""
     sent = CALL.replace(",", ",\r\n", 2) % '{"a": 1.10, "b": "x\u2028y\u0085z", "c": 1e2}'
     message = read(sent.encode())
@@ -49,7 +49,7 @@ def test_messages_of_another_form_are_refused(sent: str) -> None:
         call_of(read(sent.encode()))
 
 
-def test_the_client_learns_what_it_cannot_answer() -> None:
+def test_the_gate_adds_its_elicitation_capability_to_a_request() -> None:
     """For a client that declares capabilities per request, the gate adds its own."""
     key = "io.modelcontextprotocol/clientCapabilities"
     sent = json.loads(CALL % "{}")

@@ -69,7 +69,7 @@ def pipe(gatehouse: Gatehouse, client: Client, write: Write, server: str = SERVE
     return Pipe(calls, CALLER, read=client.read, write=write, command=command, env=env)
 
 
-async def test_an_answer_behind_a_cancellation_stays_here(gatehouse: Gatehouse) -> None:
+async def test_an_answer_after_a_cancellation_is_dropped(gatehouse: Gatehouse) -> None:
     """The client never saw the id of that answer; `true` is not the id 1."""
     client = Client()
     running = asyncio.create_task(pipe(gatehouse, client, client.write).run())
@@ -97,7 +97,7 @@ async def test_a_client_that_reads_no_more_ends_the_gate(gatehouse: Gatehouse) -
     assert await pipe(gatehouse, client, gone).run() == 0
 
 
-async def test_a_result_that_the_client_did_not_read_is_kept(gatehouse: Gatehouse) -> None:
+async def test_an_unread_result_is_kept_for_the_next_call(gatehouse: Gatehouse) -> None:
     """The client repeats the call and gets the result; the call does not run again."""
     client = Client()
 

@@ -104,7 +104,7 @@ async def test_without_a_title_no_argument_is_shown(office: Notified, service: P
     assert "2500" not in str(told)
 
 
-async def test_only_who_is_asked_and_wants_it_is_notified(
+async def test_only_subscribed_approvers_are_notified(
     office: Notified, service: PushService
 ) -> None:
     """Other people get none, and neither does a person who has turned them off."""
@@ -122,7 +122,9 @@ async def test_only_who_is_asked_and_wants_it_is_notified(
     assert await subscribed(office.channels.ledger, ["mara"]) == frozenset()
 
 
-async def test_a_reminder_is_one_on_the_device_too(office: Notified, service: PushService) -> None:
+async def test_a_reminder_replaces_the_earlier_notification(
+    office: Notified, service: PushService
+) -> None:
     """It replaces the first one by its tag, and alerts again."""
     device = service.device()
     await office.turn_on(device)
@@ -169,7 +171,7 @@ async def test_a_subscription_that_has_ended_is_forgotten(
     assert len(service.to(other)) == 1
 
 
-async def test_what_failed_for_a_while_is_sent_again_to_those_alone(
+async def test_a_failed_notification_is_retried_for_its_device_alone(
     office: Notified, service: PushService
 ) -> None:
     """A busy push service gets it later; the others do not get it twice."""
@@ -185,7 +187,7 @@ async def test_what_failed_for_a_while_is_sent_again_to_those_alone(
 
 
 @pytest.mark.parametrize("dated", [False, True], ids=["seconds", "a date"])
-async def test_a_push_service_that_wants_to_be_left_is_left(
+async def test_a_push_service_gets_nothing_before_its_retry_time(
     office: Notified, service: PushService, dated: bool
 ) -> None:
     """Until that time it gets nothing; afterwards it gets each message once."""
@@ -205,9 +207,7 @@ async def test_a_push_service_that_wants_to_be_left_is_left(
     assert len(service.got) == 3
 
 
-async def test_a_notification_that_would_come_hours_later_is_given_up(
-    office: Notified, service: PushService
-) -> None:
+async def test_an_outdated_notification_is_dropped(office: Notified, service: PushService) -> None:
     """The card itself was delivered long before."""
     await office.turn_on(service.device())
     service.statuses["/laptop"], service.headers = [503], {"Retry-After": "7200"}
@@ -221,7 +221,7 @@ async def test_a_notification_that_would_come_hours_later_is_given_up(
     assert len(service.got) == 2
 
 
-async def test_what_is_decided_meanwhile_is_not_told(
+async def test_an_ended_request_causes_no_notification(
     office: Notified, service: PushService
 ) -> None:
     """After an outage of the push service, ended requests cause no notification."""
@@ -236,7 +236,7 @@ async def test_what_is_decided_meanwhile_is_not_told(
     assert len(service.got) == 1
 
 
-async def test_it_ends_with_the_sessions_and_with_time(
+async def test_subscriptions_end_with_the_sessions_or_by_age(
     office: Notified, service: PushService
 ) -> None:
     """A sign-out everywhere ends them, and so does the age of a subscription."""
@@ -264,7 +264,7 @@ async def test_a_person_has_at_most_ten(office: Notified, service: PushService) 
     assert service.device("d0").endpoint not in {one.endpoint for one in found}
 
 
-async def test_who_is_erased_is_notified_nowhere(
+async def test_an_erased_person_has_no_subscription(
     office: Notified, service: PushService, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """No part of the subscription is left."""
@@ -275,7 +275,9 @@ async def test_who_is_erased_is_notified_nowhere(
     assert await office.channels.ledger.store.keys("push:mara") == []
 
 
-async def test_no_endpoint_leads_behind_us(office: Notified, service: PushService) -> None:
+async def test_an_endpoint_in_a_private_network_is_removed(
+    office: Notified, service: PushService
+) -> None:
     """A name that resolves to a private network gets no message and is removed."""
     await office.turn_on(service.device())
 
@@ -332,7 +334,7 @@ def test_a_key_is_32_bytes_of_the_curve(key: str) -> None:
         PushSettings(private_key=SecretStr(key), contact="mailto:a@example.com")
 
 
-def test_without_a_page_there_is_nothing_to_notify_of() -> None:
+def test_push_without_an_inbox_url_is_refused() -> None:
     """A notification opens the page, so it needs one."""
     with pytest.raises(ValidationError, match="set url too"):
         InboxSettings(push=PUSH)

@@ -32,7 +32,9 @@ from signoff.testing import VirtualClock
         "Bearer " + "x" * 5000,
     ],
 )
-async def test_nobody_comes_in_without_a_token(office: Office, header: str | None) -> None:
+async def test_a_request_without_a_valid_token_is_refused(
+    office: Office, header: str | None
+) -> None:
     """A request without a valid token is refused, whatever its path."""
     headers = {} if header is None else {"Authorization": header}
     for path in ("me", "approvals", "approvals/ap_x", "nothing-of-the-kind"):
@@ -43,7 +45,7 @@ async def test_nobody_comes_in_without_a_token(office: Office, header: str | Non
         assert answer.json()["type"] == "urn:signoff:problem:unauthenticated"
 
 
-async def test_a_secret_with_another_id_or_a_letter_changed_is_worth_nothing(
+async def test_a_token_with_a_wrong_id_or_secret_is_refused(
     office: Office,
 ) -> None:
     """Both parts of a token have to match."""
@@ -56,7 +58,7 @@ async def test_a_secret_with_another_id_or_a_letter_changed_is_worth_nothing(
     assert (await office.holding(one).get("me")).json()["person"] == "mara"
 
 
-async def test_a_token_ends_when_it_expires_or_is_revoked_or_its_person_leaves(
+async def test_a_token_ends_on_expiry_revocation_or_departure(
     clock: VirtualClock, still_office: Office, directory: Directory
 ) -> None:
     """It is invalid from that moment."""
@@ -98,7 +100,7 @@ async def test_the_ledger_and_the_audit_know_no_secret(office: Office, snapshot:
         ({"person": "mara", "scopes": ()}, "at least 1"),
     ],
 )
-async def test_nobody_gets_a_token_that_could_ask_and_answer(
+async def test_a_token_cannot_both_submit_and_decide(
     office: Office, parts: dict[str, Any], words: str
 ) -> None:
     """A token either decides as a person or submits for users."""
@@ -107,7 +109,7 @@ async def test_nobody_gets_a_token_that_could_ask_and_answer(
 
 
 @pytest.mark.parametrize("scope", sorted({*Scope} - {Scope.REQUESTS_SUBMIT}))
-async def test_each_scope_is_good_for_its_own_requests_alone(office: Office, scope: Scope) -> None:
+async def test_a_request_without_its_scope_gets_403(office: Office, scope: Scope) -> None:
     """Without its scope a request gets 403, with the name of the scope."""
     _, (approval,) = await paused(office.decider.ledger)
     person = await office.holder(person="mara", scopes={scope})
@@ -137,7 +139,7 @@ async def test_each_scope_is_good_for_its_own_requests_alone(office: Office, sco
             assert needed.value in answer.json()["detail"]
 
 
-async def test_what_one_may_not_see_is_as_if_it_were_not_there(
+async def test_invisible_requests_get_the_response_for_unknown_ids(
     office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient, admin: httpx.AsyncClient
 ) -> None:
     """Requests for other people's approvals and runs get the response for unknown ids."""
@@ -182,7 +184,7 @@ async def test_a_body_over_the_limit_is_not_read_into_anything(
     assert (await mara.post("runs", content=b"a=1")).status_code == 415
 
 
-async def test_operators_move_what_waits_and_auditors_look_on(
+async def test_operators_manage_and_auditors_read_everything(
     office: Office, directory: Directory
 ) -> None:
     """Both see everything with their own tokens; they do not decide, and the auditor only reads."""

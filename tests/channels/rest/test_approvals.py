@@ -74,7 +74,7 @@ async def test_only_the_call_that_was_shown_is_approved(
     assert (await office.decider.ledger.approval(approval.id)).state == "pending"
 
 
-async def test_a_persons_rules_hold_as_by_any_channel(
+async def test_the_rules_for_deciding_apply_to_rest(
     office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient
 ) -> None:
     """The requester, others, late people, and approvals that need two steps are refused."""
@@ -96,7 +96,7 @@ async def test_a_persons_rules_hold_as_by_any_channel(
     assert (answer.status_code, answer.json()["type"]) == (409, "urn:signoff:problem:too-late")
 
 
-async def test_an_administrator_who_is_not_asked_decides_nothing(office: Office) -> None:
+async def test_an_administrator_who_is_not_an_approver_cannot_decide(office: Office) -> None:
     """Reading everything does not give the right to answer."""
     approval = await pending(office, asked=(CLEO,))
     boss = await office.holder(person="mara", scopes=["admin", "approvals:decide"])
@@ -121,7 +121,7 @@ async def test_two_steps_are_not_passed_by(office: Office, mara: httpx.AsyncClie
     assert (await mara.post(f"approvals/{two.id}/reject", json={})).json()["state"] == "rejected"
 
 
-async def test_the_requester_takes_a_question_back(
+async def test_only_requester_or_administrator_withdraws_a_request(
     office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient, admin: httpx.AsyncClient
 ) -> None:
     """The requester or an administrator may withdraw it; approvers reject instead."""
@@ -137,7 +137,7 @@ async def test_the_requester_takes_a_question_back(
     assert (gone.status_code, gone.json()["type"]) == (409, "urn:signoff:problem:not-pending")
 
 
-async def test_of_eight_who_decide_at_the_same_time_one_does(office: Office) -> None:
+async def test_one_of_eight_concurrent_decisions_succeeds(office: Office) -> None:
     """One response is 200 and seven are 409, and the audit has one decision."""
     approval = await pending(office)
     clients = [await office.holder(person=one) for one in ("mara", "cleo") * 4]
@@ -153,7 +153,7 @@ async def test_of_eight_who_decide_at_the_same_time_one_does(office: Office) -> 
     assert len([one for one in events if one.what in {"approved", "rejected"}]) == 1
 
 
-async def test_what_has_not_changed_is_not_sent_again(
+async def test_an_unchanged_approval_is_not_sent_again(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
     """With `If-None-Match`, an approval is sent only if its version has changed."""
@@ -166,7 +166,7 @@ async def test_what_has_not_changed_is_not_sent_again(
     assert (await mara.get(path, headers={"If-None-Match": tag})).status_code == 200
 
 
-async def test_details_of_the_timeline_are_for_those_who_may_read_the_audit(office: Office) -> None:
+async def test_only_audit_readers_get_timeline_details(office: Office) -> None:
     """Other people do not get addresses and values."""
     approval = await pending(office)
     reader = await office.holder(person="mara", scopes=["approvals:read"])
@@ -174,7 +174,7 @@ async def test_details_of_the_timeline_are_for_those_who_may_read_the_audit(offi
     assert all(one["more"] == {} for one in lines)
 
 
-async def test_pages_hold_each_once_while_others_are_added(
+async def test_pages_contain_each_approval_once_while_others_are_added(
     office: Office, mara: httpx.AsyncClient, admin: httpx.AsyncClient
 ) -> None:
     """The pages contain each approval of the start once, the newest first."""
@@ -202,7 +202,7 @@ def _query(path: str) -> dict[str, str]:
     return dict([query.split("=")]) if query else {}
 
 
-async def test_a_page_that_looks_at_many_goes_on_where_it_ended(
+async def test_an_empty_page_can_have_a_cursor(
     office: Office, admin: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If few records match, a page may be empty and still have a cursor."""
@@ -220,7 +220,7 @@ async def test_a_page_that_looks_at_many_goes_on_where_it_ended(
 
 
 @pytest.mark.parametrize("cursor", ["x", "AAAA", "é", "MTIz", "IA", "LTEgYQ"])
-async def test_a_cursor_of_nobodys_is_refused(
+async def test_a_foreign_cursor_is_refused(
     office: Office, mara: httpx.AsyncClient, cursor: str
 ) -> None:
     """A cursor that does not come from a page is refused."""

@@ -58,7 +58,9 @@ async def test_everything_is_frozen_by_saying_so(admin: httpx.AsyncClient) -> No
 
 
 @pytest.mark.parametrize("path", ["freezes", "freezes/fz_1/thaw"])
-async def test_others_freeze_nothing(office: Office, mara: httpx.AsyncClient, path: str) -> None:
+async def test_a_token_without_the_scope_cannot_freeze(
+    office: Office, mara: httpx.AsyncClient, path: str
+) -> None:
     """Tokens to decide, submit or audit do not have the scope."""
     answer = await mara.post(path, json={"tool": "pay", **WHY})
     assert (answer.status_code, answer.json()["type"]) == (403, "urn:signoff:problem:scope")
@@ -66,7 +68,7 @@ async def test_others_freeze_nothing(office: Office, mara: httpx.AsyncClient, pa
     assert (await submitter.get("freezes")).status_code == 403
 
 
-async def test_a_token_for_some_apps_freezes_those(office: Office) -> None:
+async def test_an_app_token_freezes_only_its_apps(office: Office) -> None:
     """It cannot end other freezes, and does not see those of other apps."""
     freezes = Freezes(office.decider.ledger)
     other = await freezes.freeze(app="other", by="ops", why="x")
@@ -82,7 +84,9 @@ async def test_a_token_for_some_apps_freezes_those(office: Office) -> None:
     assert (await limited.post(f"freezes/{mine.json()['id']}/thaw", json={})).is_success
 
 
-async def test_a_key_freezes_and_thaws_once(office: Office, admin: httpx.AsyncClient) -> None:
+async def test_a_repeated_key_freezes_and_unfreezes_once(
+    office: Office, admin: httpx.AsyncClient
+) -> None:
     """A repeated request gets the same response and is not carried out again."""
     body, key = {"app": "finance", **WHY}, {"Idempotency-Key": "one"}
     first = await admin.post("freezes", json=body, headers=key)

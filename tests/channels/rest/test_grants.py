@@ -16,7 +16,7 @@ def wish(approval: Approval, **more: JsonValue) -> dict[str, JsonValue]:
     return {"digest": approval.digest, "length": "4h", **more}
 
 
-async def test_a_grant_is_given_used_seen_and_taken_back(
+async def test_a_grant_is_created_used_and_revoked(
     office: Office, mara: httpx.AsyncClient, admin: httpx.AsyncClient
 ) -> None:
     """It approves the displayed call and similar calls in its giver's name."""
@@ -50,7 +50,7 @@ async def test_a_grant_is_given_used_seen_and_taken_back(
     assert noted["grant_revoked"]["token"]
 
 
-async def test_only_the_call_that_was_shown_is_granted_by_who_may(
+async def test_only_the_displayed_call_can_be_granted_by_its_approver(
     office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient
 ) -> None:
     """Another digest, another person or more than the policy allows is refused."""
@@ -72,7 +72,7 @@ async def test_only_the_call_that_was_shown_is_granted_by_who_may(
     assert await office.decider.ledger.approval(approval.id) == approval
 
 
-async def test_a_grant_that_is_asked_for_again_is_the_same(
+async def test_a_repeated_key_creates_and_revokes_one_grant(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
     """With one key it is given once and revoked once."""
@@ -90,7 +90,7 @@ async def test_a_grant_that_is_asked_for_again_is_the_same(
 
 
 @pytest.mark.parametrize("who", ["cleo", "riley", "system"])
-async def test_the_grants_of_others_are_as_if_they_were_not_there(
+async def test_only_giver_and_administrators_see_a_grant(
     office: Office, mara: httpx.AsyncClient, admin: httpx.AsyncClient, who: str
 ) -> None:
     """Only its giver and administrators see it, its uses, or revoke it."""

@@ -17,7 +17,7 @@ async def office(decider: Decider) -> AsyncIterator[Office]:
         yield made
 
 
-async def test_a_token_that_asks_too_much_is_told_when_to_come_again(office: Office) -> None:
+async def test_a_token_over_its_limit_gets_a_retry_time(office: Office) -> None:
     """Each token has its own limit, which is counted before anything is done."""
     mara, cleo = await office.holder(person="mara"), await office.holder(person="cleo")
     assert [(await mara.get("me")).status_code for _ in range(3)] == [200] * 3
@@ -38,7 +38,7 @@ async def test_a_window_ends(office: Office) -> None:
     assert (await mara.get("me")).status_code == 200
 
 
-async def test_who_goes_on_sending_no_token_is_told_to_go_away(office: Office) -> None:
+async def test_repeated_invalid_tokens_get_429(office: Office) -> None:
     """After 60 failures it gets 429 instead of 401; a valid token still works."""
     mara = await office.holder(person="mara")
     wrong = office.holding("signoff_" + "a" * 10 + "_" + "b" * 52)

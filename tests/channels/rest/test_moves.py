@@ -12,7 +12,7 @@ from builders import CLEO, paused
 from channels.rest.conftest import Office
 
 
-async def test_each_move_is_made_as_the_person_and_noted(
+async def test_each_action_is_recorded_with_its_person_and_token(
     office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient
 ) -> None:
     """Each is in the timeline with its person and token."""
@@ -65,7 +65,7 @@ async def test_a_place_is_given_to_another_person(
     assert (await mara.post(f"{one}/approve", json=body)).json()["state"] == "approved"
 
 
-async def test_a_move_that_is_sent_again_is_made_once(
+async def test_a_repeated_key_performs_an_action_once(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
     """With one key, a comment appears once."""
@@ -92,7 +92,7 @@ async def test_a_move_that_is_sent_again_is_made_once(
         ("reassign", {"to": "mara", "of": "nobody", "reason": "x"}),
     ],
 )
-async def test_a_move_of_the_wrong_form_does_nothing(
+async def test_a_malformed_action_changes_nothing(
     office: Office, mara: httpx.AsyncClient, verb: str, body: dict[str, str]
 ) -> None:
     """It is refused with the error, and the approval stays unchanged."""

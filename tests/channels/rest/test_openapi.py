@@ -101,9 +101,7 @@ def operations(document: str) -> list[Any]:
         *(pytest.param(one, marks=pytest.mark.soak) for one in ("requester", "auditor", "admin")),
     ],
 )
-def test_whatever_is_asked_the_answer_is_one_that_the_document_knows(
-    installation: Installation, role: str
-) -> None:
+def test_every_response_matches_the_openapi_document(installation: Installation, role: str) -> None:
     """No request of any role causes a server error, and none decides without permission."""
     token = installation.token(**ROLES[role])
     headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -155,7 +153,7 @@ def test_whatever_is_asked_the_answer_is_one_that_the_document_knows(
     assert (away is not None) <= (role in {"approver", "admin"})
 
 
-async def test_the_document_says_what_every_route_takes_and_gives(office: Office) -> None:
+async def test_the_openapi_document_describes_every_route(office: Office) -> None:
     """It is OpenAPI 3.1, needs no token, and has a schema for each response and problem."""
     document = (await office.http.get("openapi.json")).json()
     assert document["openapi"].startswith("3.1")

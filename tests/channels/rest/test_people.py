@@ -17,7 +17,9 @@ async def days(office: Office) -> tuple[str, str]:
     return today.isoformat(), (today + timedelta(days=7)).isoformat()
 
 
-async def test_a_person_says_to_be_away_and_back(office: Office, mara: httpx.AsyncClient) -> None:
+async def test_a_person_sets_and_ends_their_absence(
+    office: Office, mara: httpx.AsyncClient
+) -> None:
     """It takes effect immediately with the delegate; the audit has the token."""
     today, later = await days(office)
     body = {"to": later, "delegate": "cleo@example.com"}
@@ -63,7 +65,7 @@ async def test_an_absence_that_cannot_be_is_refused(
     assert (await mara.get("people/mara")).json()["away"] == []
 
 
-async def test_of_others_an_administrator_alone_knows_and_says(
+async def test_only_administrators_manage_absences_of_others(
     office: Office, mara: httpx.AsyncClient, admin: httpx.AsyncClient
 ) -> None:
     """Other people get 404 for them, and no addresses."""
@@ -88,7 +90,7 @@ async def test_of_others_an_administrator_alone_knows_and_says(
     assert (await admin.get("people/cleo")).json()["away_now"] is True
 
 
-async def test_an_absence_that_is_sent_again_is_noted_once(
+async def test_a_repeated_key_records_an_absence_once(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
     """With one key, the audit has one entry."""
@@ -102,7 +104,7 @@ async def test_an_absence_that_is_sent_again_is_noted_once(
     assert (await auditor.get("audit")).text.count('"what":"left"') == 1
 
 
-async def test_it_says_what_still_waits_and_hands_it_over(
+async def test_waiting_requests_are_listed_and_handed_to_the_delegate(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
     """Waiting requests stay until the client asks to hand them over to the delegate."""
@@ -121,7 +123,7 @@ async def test_it_says_what_still_waits_and_hands_it_over(
     assert {(await _own(office, one.id)) for one in made} == {("cleo",)}
 
 
-async def test_what_cannot_be_handed_over_stays_and_says_why(
+async def test_a_request_that_cannot_be_reassigned_reports_the_reason(
     office: Office, admin: httpx.AsyncClient
 ) -> None:
     """The delegate is asked already; without a delegate nothing changes."""

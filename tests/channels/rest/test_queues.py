@@ -32,7 +32,7 @@ async def queued(office: Office, *people: str, queue: str = "finance") -> Approv
     return await office.decider.ledger.approval(was.id)
 
 
-async def test_the_queues_say_how_much_waits_and_on_whom(
+async def test_queues_report_waiting_requests_and_awaited_people(
     office: Office, admin: httpx.AsyncClient, mara: httpx.AsyncClient
 ) -> None:
     """An administrator sees all queues with the awaited people; a person sees her own."""
@@ -74,7 +74,7 @@ async def test_a_queue_is_shown_to_its_members_page_by_page(
         assert [one["id"] for one in items] == made[::-1], name
 
 
-async def test_the_queues_of_others_are_as_if_they_were_not_there(
+async def test_foreign_queues_get_404(
     office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient
 ) -> None:
     """Requests of other people, other queues and all together get 404, like unknown ids."""
@@ -90,7 +90,7 @@ async def test_the_queues_of_others_are_as_if_they_were_not_there(
     assert (await system.get("queues")).json() == []
 
 
-async def test_a_token_for_one_app_counts_what_is_of_that_app(office: Office) -> None:
+async def test_an_app_token_counts_only_requests_of_its_app(office: Office) -> None:
     """Requests that it may not see are not counted."""
     await queued(office, "mara")
     for app, count in (("finance", 1), ("travel", 0)):
@@ -100,7 +100,7 @@ async def test_a_token_for_one_app_counts_what_is_of_that_app(office: Office) ->
         assert len((await client.get("queues/finance")).json()["items"]) == count
 
 
-async def test_the_figures_are_of_the_queues_that_one_is_in(
+async def test_a_person_gets_only_metrics_of_their_queues(
     office: Office, admin: httpx.AsyncClient, mara: httpx.AsyncClient, riley: httpx.AsyncClient
 ) -> None:
     """An administrator has all metrics; a person without a queue has none."""

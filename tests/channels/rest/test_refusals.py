@@ -33,7 +33,7 @@ async def refusals(office: Office, approval: Approval) -> Sequence[Event]:
         ("reassign", {"to": "riley", "reason": "they asked"}, 403),
     ],
 )
-async def test_what_an_approver_may_not_do_is_audited(
+async def test_a_refused_action_of_an_approver_is_audited(
     office: Office, mara: httpx.AsyncClient, verb: str, body: dict[str, object], status: int
 ) -> None:
     """Each refusal appears once with person and token, and the approval does not change."""
@@ -54,7 +54,7 @@ async def test_what_an_approver_may_not_do_is_audited(
     assert await office.decider.ledger.approval(approval.id) == before
 
 
-async def test_who_sees_nothing_is_told_nothing_and_audited(
+async def test_an_outsider_gets_404_and_the_refusal_is_audited(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
     """A person who is not asked gets 404, and the audit has the refusal."""
@@ -73,7 +73,7 @@ async def test_who_sees_nothing_is_told_nothing_and_audited(
     assert [(one.by, one.why) for one in found] == [("mara", "mara may not see this approval.")] * 4
 
 
-async def test_a_system_that_comes_too_late_is_audited(
+async def test_a_late_decision_of_a_system_token_is_audited(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
     """A token without a person is named itself."""
@@ -86,7 +86,7 @@ async def test_a_system_that_comes_too_late_is_audited(
     assert str(event.more["token"]) in event.by
 
 
-async def test_what_is_not_there_and_what_is_only_looked_at_is_not_audited(
+async def test_reads_and_unknown_ids_are_not_audited(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
     """Only an attempt to change an existing approval is audited as a refusal."""

@@ -50,7 +50,7 @@ async def test_a_person_submits_as_himself_and_a_system_for_its_users(
         ({"app": "nothing"}, None),
     ],
 )
-async def test_what_cannot_be_a_run_is_refused(
+async def test_an_invalid_run_is_refused(
     office: Office,
     riley: httpx.AsyncClient,
     change: dict[str, str] | dict[str, int],
@@ -64,7 +64,7 @@ async def test_what_cannot_be_a_run_is_refused(
     assert await office.decider.ledger.recent_runs() == []
 
 
-async def test_a_request_that_is_sent_again_is_carried_out_once(
+async def test_a_repeated_request_is_executed_once(
     office: Office, riley: httpx.AsyncClient
 ) -> None:
     """The same key and body give the same run; another body is refused, and another key is new."""
@@ -89,7 +89,7 @@ async def test_a_request_that_is_sent_again_is_carried_out_once(
         assert refused.json()["type"] == "urn:signoff:problem:idempotency-key"
 
 
-async def test_of_many_that_come_at_once_one_is_carried_out(
+async def test_one_of_many_concurrent_requests_is_executed(
     office: Office, riley: httpx.AsyncClient
 ) -> None:
     """The others get an error meanwhile, and nothing is done twice."""
@@ -101,7 +101,7 @@ async def test_of_many_that_come_at_once_one_is_carried_out(
     assert len(await office.decider.ledger.recent_runs()) == 1
 
 
-async def test_a_gateway_that_dies_before_the_commit_has_done_nothing(
+async def test_a_gateway_crash_before_the_commit_executes_nothing(
     office: Office, riley: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next attempt is refused until the first one's lease ends, and then succeeds."""
@@ -125,7 +125,7 @@ async def test_a_gateway_that_dies_before_the_commit_has_done_nothing(
     assert len(await ledger.recent_runs()) == 1
 
 
-async def test_a_gateway_that_dies_after_the_commit_has_done_it_once(
+async def test_a_gateway_crash_after_the_commit_executes_once(
     office: Office, riley: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next attempt gets the first one's result, because the commit contains it."""
@@ -145,7 +145,7 @@ async def test_a_gateway_that_dies_after_the_commit_has_done_it_once(
     assert run.id == again.json()["id"]
 
 
-async def test_a_decision_that_is_sent_again_is_told_as_it_was(
+async def test_a_repeated_decision_returns_the_same_response(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
     """With its key, a repeated approval gets 200, without one 409; a refusal frees the key."""
@@ -163,7 +163,7 @@ async def test_a_decision_that_is_sent_again_is_told_as_it_was(
     assert [one.what for one in events].count(What.APPROVED) == 1
 
 
-async def test_the_audit_comes_as_lines_and_goes_on_behind_one(
+async def test_the_audit_is_streamed_as_lines_and_continues_at_a_cursor(
     office: Office, admin: httpx.AsyncClient
 ) -> None:
     """Each of 1,000 entries appears once with its link, and a cursor continues after an entry."""

@@ -58,7 +58,7 @@ async def some(office: Office) -> list[Approval]:
         ({"app": "travel"}, []),
     ],
 )
-async def test_what_is_wanted_is_found_in_its_order(
+async def test_a_search_filters_and_sorts_approvals(
     office: Office, admin: httpx.AsyncClient, query: dict[str, str], places: list[int]
 ) -> None:
     """By words, state, queue, person and deadline; the newest, oldest or next due first."""
@@ -69,7 +69,7 @@ async def test_what_is_wanted_is_found_in_its_order(
     assert found == [made[place].id for place in places]
 
 
-async def test_pages_in_any_order_have_each_approval_once(
+async def test_pages_in_any_order_contain_each_approval_once(
     office: Office, admin: httpx.AsyncClient
 ) -> None:
     """The cursor keeps the order of its page."""
@@ -85,7 +85,7 @@ async def test_pages_in_any_order_have_each_approval_once(
 
 
 @pytest.mark.parametrize("query", [{"state": "open"}, {"sort": "size"}, {"due": "soon"}])
-async def test_a_word_that_there_is_not_is_refused(
+async def test_an_unknown_value_is_refused_with_its_parameter(
     admin: httpx.AsyncClient, query: dict[str, str]
 ) -> None:
     """The problem names the parameter."""

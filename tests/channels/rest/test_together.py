@@ -22,7 +22,7 @@ async def harmless(office: Office, *, batch: bool = True, **parts: Any) -> Appro
     return await office.decider.ledger.approval(was.id)
 
 
-async def test_each_of_several_calls_is_decided_by_itself(
+async def test_each_call_of_a_batch_is_decided_separately(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
     """A harmful, foreign, unknown or changed call does not block the others."""
@@ -61,9 +61,7 @@ async def test_each_of_several_calls_is_decided_by_itself(
     assert (event.by, event.more["batch"], bool(event.more["token"])) == ("mara", True, True)
 
 
-async def test_several_that_are_sent_again_are_decided_once(
-    office: Office, mara: httpx.AsyncClient
-) -> None:
+async def test_a_repeated_batch_is_decided_once(office: Office, mara: httpx.AsyncClient) -> None:
     """With one key, each result is repeated; without one, each is already decided."""
     made = [await harmless(office) for _ in range(2)]
     body = {"approvals": [{"id": one.id, "digest": one.digest} for one in made]}
@@ -79,7 +77,7 @@ async def test_several_that_are_sent_again_are_decided_once(
     }
 
 
-async def test_nobody_approves_several_without_the_right(
+async def test_a_batch_decision_needs_a_permitted_person(
     office: Office, admin: httpx.AsyncClient, riley: httpx.AsyncClient
 ) -> None:
     """It needs a person's token with the scope; the requester is refused for each."""
@@ -96,7 +94,7 @@ async def test_nobody_approves_several_without_the_right(
         assert answer.status_code == 422
 
 
-async def test_an_approval_shows_what_was_said_and_who_has_it(
+async def test_an_approval_shows_claim_comments_and_awaited_people(
     office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient
 ) -> None:
     """The claim, the comments with their kinds, and the awaited people."""
@@ -116,7 +114,7 @@ async def test_an_approval_shows_what_was_said_and_who_has_it(
     assert (over["claimed"], over["awaited"], len(over["comments"])) == (None, [], 2)
 
 
-async def test_a_record_that_cannot_be_read_keeps_none_of_the_others(
+async def test_an_unreadable_record_does_not_block_the_batch(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
     """The response names the error, and the later approvals are decided."""

@@ -60,7 +60,7 @@ async def test_the_requester_answers_by_a_button(office: Office) -> None:
     assert (after.state, after.open_question) == (State.PENDING, None)
 
 
-async def test_words_of_a_decision_in_the_answer_decide_nothing(office: Office) -> None:
+async def test_a_decision_word_in_a_comment_decides_nothing(office: Office) -> None:
     """The modal's text is a comment, whatever it says."""
     about = await asked_back(office)
     await press(office, "answer")
@@ -69,7 +69,7 @@ async def test_words_of_a_decision_in_the_answer_decide_nothing(office: Office) 
     assert (after.state, after.comments[-1].text) == (State.PENDING, "approve")
 
 
-async def test_nobody_answers_for_the_requester(office: Office) -> None:
+async def test_only_the_requester_can_answer_a_question(office: Office) -> None:
     """If Mara or a stranger presses Riley's button, no modal opens."""
     await asked_back(office)
     office.workspace.add("U0ELSE", "else@example.com")
@@ -98,7 +98,7 @@ async def test_the_requester_reminds_and_withdraws_below_the_question(office: Of
     assert "signoff.approve" not in str(office.card()["blocks"])
 
 
-async def test_an_answer_that_comes_too_late_is_told_so(office: Office) -> None:
+async def test_an_answer_after_the_decision_changes_nothing(office: Office) -> None:
     """After the decision, the button opens no modal, and an open one changes nothing."""
     about = await asked_back(office)
     await press(office, "answer")
@@ -113,7 +113,7 @@ async def test_an_answer_that_comes_too_late_is_told_so(office: Office) -> None:
     assert [one.text for one in after.comments] == ["Which <b>team</b>?"]
 
 
-async def test_who_is_not_in_slack_is_asked_by_mail_alone(office: Office) -> None:
+async def test_a_requester_without_slack_is_asked_by_mail(office: Office) -> None:
     """Without a Slack id there is no message to Riley, and the mail stays the same."""
     office.staff(MARA.model_copy(update={"slack": MARA_AT}), RILEY)
     await asked_back(office)

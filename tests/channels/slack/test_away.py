@@ -82,7 +82,7 @@ async def noted(office: Office, what: What) -> list[Event]:
     return [one for one in entries if one.what is what]
 
 
-async def test_the_whole_way(office: Office) -> None:
+async def test_an_absence_is_set_and_ended_in_the_modal(office: Office) -> None:
     """The shortcut opens the modal, its absence is in the ledger, and the modal ends it too."""
     today = await today_of(office)
     assert await office.handler.handle(shortcut()) is None
@@ -119,7 +119,7 @@ async def test_the_whole_way(office: Office) -> None:
     assert (back.by, back.more["channel"]) == ("mara", "slack")
 
 
-async def test_the_first_day_is_the_one_where_the_person_is(office: Office) -> None:
+async def test_the_modal_starts_with_the_date_of_the_person(office: Office) -> None:
     """When Auckland already has the next date, the modal starts with that date."""
     far = MARA.model_copy(update={"slack": MARA_AT, "time_zone": "Pacific/Auckland"})
     directory = Directory([far])
@@ -132,7 +132,7 @@ async def test_the_first_day_is_the_one_where_the_person_is(office: Office) -> N
     assert date.fromisoformat(shown) == (await office.ledger.now()).date() + DAY
 
 
-async def test_what_cannot_be_is_said_at_its_field(office: Office) -> None:
+async def test_an_invalid_absence_is_reported_at_its_field(office: Office) -> None:
     """Invalid days and an unknown delegate get an error at the field; nothing is set."""
     today = await today_of(office)
     office.workspace.add("U0NOBODY", "nobody@example.com")
@@ -173,7 +173,7 @@ async def test_a_circle_of_delegates_is_refused_and_can_be_mended(office: Office
     assert await absence_of(office) == Absence(start=today, end=today + DAY)
 
 
-async def test_the_same_submission_counts_once(office: Office) -> None:
+async def test_a_repeated_submission_counts_once(office: Office) -> None:
     """A repeated, simultaneous or later submission, after a return, is not applied again."""
     today = await today_of(office)
     await office.handler.handle(shortcut())
@@ -204,7 +204,7 @@ async def test_strangers_are_refused(office: Office) -> None:
     assert not await noted(office, What.LEFT)
 
 
-async def test_an_old_trigger_and_a_shortcut_of_others(office: Office) -> None:
+async def test_expired_triggers_and_foreign_shortcuts_have_no_effect(office: Office) -> None:
     """Neither has an effect, and both are acknowledged."""
     office.workspace.failures["views.open"] = ["expired_trigger_id"]
     assert await office.handler.handle(shortcut()) is None
@@ -212,7 +212,7 @@ async def test_an_old_trigger_and_a_shortcut_of_others(office: Office) -> None:
     assert not office.workspace.views
 
 
-async def test_what_is_not_stored_is_not_acknowledged_as_done(
+async def test_a_failed_absence_keeps_the_modal_open(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the ledger does not accept it, the modal stays open with an error."""
@@ -250,7 +250,9 @@ def test_the_manifest_has_the_shortcuts() -> None:
     assert "commands" in made["oauth_config"]["scopes"]["bot"]
 
 
-async def test_bolt_reads_the_same(office: Office, settings: SlackSettings) -> None:
+async def test_bolt_accepts_the_same_shortcut_and_modal(
+    office: Office, settings: SlackSettings
+) -> None:
     """Bolt finds a listener for the shortcut and the modal; our route accepts the same bytes."""
     read: list[Json] = []
     app = App(
@@ -283,7 +285,7 @@ async def test_bolt_reads_the_same(office: Office, settings: SlackSettings) -> N
     assert (await absence_of(office)) == Absence(start=today, end=today)
 
 
-async def test_what_waits_is_handed_over_in_the_modal(office: Office) -> None:
+async def test_waiting_requests_are_handed_over_in_the_modal(office: Office) -> None:
     """The modal has the number of waiting requests, and one box hands them over."""
     today = await today_of(office)
     _, (approval,) = await paused(office.ledger, asked=[MARA])

@@ -85,7 +85,7 @@ async def test_every_modal_is_a_view_of_bolts(office: Office, bolt: Oracle) -> N
         assert bolt.read[-1]["private_metadata"] == view["private_metadata"]
 
 
-async def test_what_we_acknowledge_with_is_what_bolt_would(office: Office, bolt: Oracle) -> None:
+async def test_our_responses_match_bolt(office: Office, bolt: Oracle) -> None:
     """Field errors and replaced modals have exactly the bytes of bolt."""
     await office.open(template={"days": 0})
     await office.press("approve")
@@ -134,7 +134,7 @@ def _by_bolts_own(body: str, *, at: float | None = None) -> Json:
         (lambda body: _by_bolts_own(body) | {"X-Slack-Signature": ""}, False),
     ],
 )
-async def test_what_bolt_takes_we_take_and_nothing_else(
+async def test_our_signature_checks_match_bolt(
     office: Office, settings: SlackSettings, bolt: Oracle, headers: Any, taken: bool
 ) -> None:
     """Bolt and our route agree about each signature."""

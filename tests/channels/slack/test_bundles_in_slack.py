@@ -64,7 +64,7 @@ def text_of(message: dict[str, Any]) -> str:
     return json.dumps(message["blocks"], ensure_ascii=False)
 
 
-async def test_it_is_one_message_with_a_link_to_each(crowd: Crowd) -> None:
+async def test_a_bundle_is_one_message_with_a_link_to_each_request(crowd: Crowd) -> None:
     """Three cards go out, and one message for the other five is the receipt of each."""
     approvals = await eight(crowd)
     await crowd.later()
@@ -78,7 +78,7 @@ async def test_it_is_one_message_with_a_link_to_each(crowd: Crowd) -> None:
     assert not [one for one in bundle["blocks"] if one["type"] == "actions"]
 
 
-async def test_what_has_ended_is_struck_out_in_it(crowd: Crowd) -> None:
+async def test_an_ended_request_is_struck_out_in_its_bundle(crowd: Crowd) -> None:
     """The message keeps the others and shows how this one ended."""
     approvals = await eight(crowd)
     await crowd.later()
@@ -101,7 +101,7 @@ async def test_what_has_ended_is_struck_out_in_it(crowd: Crowd) -> None:
     assert (await crowd.ledger.backlog())["deliver.slack"] == 0
 
 
-async def test_a_lost_answer_of_slack_makes_no_second_list(crowd: Crowd) -> None:
+async def test_a_lost_slack_response_does_not_duplicate_a_bundle(crowd: Crowd) -> None:
     """The message was posted before the connection broke; it is found again."""
     approvals = await eight(crowd)
     crowd.workspace.failures["chat.postMessage"] = ["lost"]
@@ -112,7 +112,7 @@ async def test_a_lost_answer_of_slack_makes_no_second_list(crowd: Crowd) -> None
     assert all([(await crowd.ledger.approval(one.id)).asked[0].receipt for one in approvals])
 
 
-async def test_a_channel_has_one_list_too(crowd: Crowd) -> None:
+async def test_a_channel_gets_one_bundle(crowd: Crowd) -> None:
     """If a level posts into a channel, the list is there and mentions the group."""
     crowd.workspace.joined.add("C012AB3CD")
     crowd.policy = Policy(
@@ -130,7 +130,7 @@ async def test_a_channel_has_one_list_too(crowd: Crowd) -> None:
     assert all([(await crowd.ledger.approval(one.id)).asked[0].bundle for one in approvals[3:]])
 
 
-def test_the_longest_list_keeps_to_the_limits_of_slack() -> None:
+def test_the_longest_bundle_stays_within_slack_limits() -> None:
     """Thirty requests with long foreign texts: no mention, no extra link, within the limits."""
     hostile = "<!channel> *x* <https://evil.example|here> ~|& " * 20
     entries = tuple(

@@ -62,7 +62,7 @@ async def one(slack: SlackChannel, sent: Message) -> Result:
     return result
 
 
-async def test_a_crowd_takes_as_long_as_the_limit(
+async def test_many_cards_are_posted_at_the_rate_of_the_channel(
     slack: SlackChannel, workspace: Workspace, clock: VirtualClock, directory: Directory
 ) -> None:
     """A channel takes one card a second; waiting is not an attempt and needs one more call."""
@@ -91,7 +91,7 @@ async def test_a_crowd_takes_as_long_as_the_limit(
     assert not workspace.called(HISTORY)
 
 
-async def test_a_crowd_in_a_channel_keeps_no_direct_message_waiting(
+async def test_a_busy_channel_does_not_delay_direct_messages(
     slack: SlackChannel, workspace: Workspace, clock: VirtualClock, directory: Directory
 ) -> None:
     """Each channel has its own slots."""
@@ -138,7 +138,7 @@ async def test_a_limit_waits_exactly_and_for_all(
     assert isinstance(await one(slack, message(clock, directory, "1")), Delivered)
 
 
-async def test_a_limit_is_no_attempt(office: Office) -> None:
+async def test_a_rate_limit_is_not_counted_as_an_attempt(office: Office) -> None:
     """However often Slack limits us, the card is posted without an earlier search."""
     office.workspace.failures[POST] = [429] * 30
     office.workspace.retry_after = "20"
@@ -161,7 +161,7 @@ async def test_a_limit_is_no_attempt(office: Office) -> None:
         (500, True),
     ],
 )
-async def test_it_looks_back_only_where_a_card_may_stand(
+async def test_a_retry_searches_only_for_a_card_that_may_exist(
     office: Office, failure: str | int, looks: bool
 ) -> None:
     """It does not search for a card that Slack certainly has not posted."""
@@ -196,7 +196,7 @@ async def test_a_process_that_died_may_have_posted(office: Office) -> None:
     assert office.workspace.called(HISTORY)
 
 
-async def test_the_card_is_found_behind_many_others(
+async def test_a_card_is_found_behind_many_later_messages(
     slack: SlackChannel, workspace: Workspace, clock: VirtualClock, directory: Directory
 ) -> None:
     """A channel with hundreds of later messages is searched, the newest first."""
@@ -229,7 +229,7 @@ async def test_a_conversation_is_looked_up_once(
     assert len(workspace.called("users.lookupByEmail")) == len(workspace.called(OPEN)) == 1
 
 
-async def test_a_conversation_that_is_gone_is_looked_up_anew(
+async def test_a_missing_conversation_is_looked_up_again_once(
     slack: SlackChannel,
     later: SlackChannel,
     workspace: Workspace,
@@ -247,7 +247,7 @@ async def test_a_conversation_that_is_gone_is_looked_up_anew(
 
 
 @pytest.mark.parametrize("kind", [Kind.OUTCOME, Kind.NOTICE, Kind.END])
-def test_a_long_last_word_is_few_blocks(
+def test_a_long_final_message_uses_few_blocks(
     kind: Kind, clock: VirtualClock, directory: Directory
 ) -> None:
     """Slack accepts sixty paragraphs in one message, with all of them."""
@@ -272,7 +272,7 @@ async def test_a_view_that_fails_is_tried_again(office: Office, failure: str | i
 
 
 @pytest.mark.parametrize("failure", ["invalid_arguments", "html", 502, "expired_trigger_id"])
-async def test_a_view_that_slack_refuses_is_told(office: Office, failure: str | int) -> None:
+async def test_a_refused_view_is_reported_to_the_person(office: Office, failure: str | int) -> None:
     """A person who presses a button and gets no form gets a message at that place."""
     approval = await office.open()
     office.workspace.failures["views.open"] = [failure, failure]
@@ -284,7 +284,7 @@ async def test_a_view_that_slack_refuses_is_told(office: Office, failure: str | 
     assert (await office.ledger.approval(approval.id)).decision is None
 
 
-async def test_a_page_for_json_asks_nobody_away(office: Office) -> None:
+async def test_a_proxy_error_page_does_not_make_a_person_unknown(office: Office) -> None:
     """A proxy's page instead of Slack's answer does not make the person a stranger."""
     approval = await office.open()
     office.workspace.failures["auth.test"] = ["html"]

@@ -159,7 +159,7 @@ def test_eighty_arguments_are_folded_and_in_the_details() -> None:
 
 
 @pytest.mark.parametrize(("kind", "said"), [(Kind.CONFIRMATION, True), (Kind.INPUT, False)])
-def test_a_call_without_arguments_says_so(kind: Kind, said: bool) -> None:
+def test_card_states_that_a_call_has_no_arguments(kind: Kind, said: bool) -> None:
     """The card and the details say so; a question has no arguments to miss."""
     call = make_call("ping").model_copy(update={"args": {}})
     approval = ask(make_approval(call=call).model_copy(update={"kind": kind}))
@@ -169,7 +169,7 @@ def test_a_call_without_arguments_says_so(kind: Kind, said: bool) -> None:
     assert ("It takes no arguments." in json.dumps(details)) is said
 
 
-def test_an_agent_mentions_nobody() -> None:
+def test_agent_text_creates_no_mentions_links_or_emoji() -> None:
     """The agent's text is plain or escaped: no mention, link or emoji appears."""
     evil = "<!channel> <@U0BOSS> <https://evil.example|your bank> :tada: *x*"
     call = make_call("wire", note=evil, **{evil[:60]: 1})
@@ -193,7 +193,7 @@ def _texts(part: Any) -> list[dict[str, Any]]:
     return own + [text for one in part.values() for text in _texts(one)]
 
 
-def test_a_risky_call_asks_once_more() -> None:
+def test_risky_call_shows_a_confirmation_dialog_on_approve() -> None:
     """Above the policy's risk, only the approve button has a confirmation dialog."""
     approval = ask(make_approval())
     assert approval.terms is not None
@@ -223,7 +223,7 @@ def test_escaped_text_fits_and_has_no_markup(text: str, most: int) -> None:
 
 
 @given(st.text(min_size=1), st.integers(4, 20), st.integers(1, 5))
-def test_pieces_are_the_whole_or_say_what_is_missing(text: str, size: int, most: int) -> None:
+def test_split_text_is_complete_up_to_the_limit(text: str, size: int, most: int) -> None:
     """The pieces together are the text, up to the limit."""
     found = pieces(text, size, most)
     assert len(found) <= most

@@ -19,7 +19,9 @@ async def problems(settings: SlackSettings, **more: Any) -> dict[str, str]:
     return {one.about: one.problem for one in found if one.problem}
 
 
-async def test_what_is_well_is_told(workspace: Workspace, settings: SlackSettings) -> None:
+async def test_complete_setup_reports_no_problem(
+    workspace: Workspace, settings: SlackSettings
+) -> None:
     """With all scopes and the app in the channel, there is no problem."""
     workspace.scopes = ",".join(SCOPES)
     workspace.joined.add("C0OPS")
@@ -48,14 +50,14 @@ async def test_a_revoked_token_is_the_only_finding(
     assert "install the app again" in found["bot_token"]
 
 
-async def test_a_signing_secret_that_is_none(settings: SlackSettings) -> None:
+async def test_malformed_signing_secret_is_reported(settings: SlackSettings) -> None:
     """Only its form can be checked."""
     secret = type(settings.app_token)
     by_http = settings.model_copy(update={"app_token": secret(""), "signing_secret": secret("x")})
     assert "32 hexadecimal" in (await problems(by_http))["signing_secret"]
 
 
-def test_the_manifest_asks_for_what_is_used() -> None:
+def test_manifest_requests_the_scopes_and_transport_in_use() -> None:
     """It asks for Socket Mode without an address, and otherwise for the gateway's route."""
     socket = manifest(name="Signoff", url="")
     http = manifest(name="Signoff", url="https://signoff.example.com/")

@@ -15,7 +15,7 @@ from signoff.core.approvals.events import What
 from signoff.core.base.errors import SlackPayloadUnreadable
 
 
-async def test_one_press_approves(office: Office) -> None:
+async def test_one_click_approves_a_call_without_fields(office: Office) -> None:
     """A call without fields is approved by the click, and the card loses its buttons."""
     approval = await office.open()
     assert await office.press("approve") is None
@@ -115,7 +115,9 @@ async def test_a_request_for_input_is_answered(office: Office) -> None:
 
 
 @pytest.mark.parametrize(("user", "words"), [(CLEO_AT, "Not yours"), (RILEY_AT, "Not yours")])
-async def test_who_is_not_asked_is_told_so(office: Office, user: str, words: str) -> None:
+async def test_unasked_users_and_the_requester_cannot_decide_by_click(
+    office: Office, user: str, words: str
+) -> None:
     """Other people and the requester get a private message and decide nothing."""
     approval = await office.open()
     for action in ("approve", "reject", "details"):
@@ -127,7 +129,7 @@ async def test_who_is_not_asked_is_told_so(office: Office, user: str, words: str
     assert words in str(office.workspace.whispers)
 
 
-async def test_a_stranger_is_nobody(office: Office) -> None:
+async def test_unknown_slack_user_cannot_decide(office: Office) -> None:
     """A Slack user who is not in the directory decides nothing."""
     approval = await office.open()
     office.workspace.add("U0ELSE", "else@example.com")
@@ -137,7 +139,7 @@ async def test_a_stranger_is_nobody(office: Office) -> None:
     assert office.workspace.whispers[0]["user"] == "U0ELSE"
 
 
-async def test_the_second_is_told_of_the_first(office: Office) -> None:
+async def test_late_click_shows_who_decided_first(office: Office) -> None:
     """A late user reads who decided, and that nothing changed."""
     approval = await office.open()
     click = office.click("approve")
@@ -150,7 +152,7 @@ async def test_the_second_is_told_of_the_first(office: Office) -> None:
     assert (await office.ledger.approval(approval.id)).state is State.REJECTED
 
 
-async def test_a_modal_for_what_moved_on_says_so(office: Office) -> None:
+async def test_outdated_modal_submission_shows_the_current_state(office: Office) -> None:
     """A submission is judged by the current state: the modal shows what has happened."""
     approval = await office.open(template={"days": 0})
     await office.press("approve")
@@ -160,7 +162,7 @@ async def test_a_modal_for_what_moved_on_says_so(office: Office) -> None:
     assert "withdrawn" in str(ack["view"]["blocks"])
 
 
-async def test_the_same_click_counts_once(office: Office) -> None:
+async def test_repeated_click_payload_is_applied_once(office: Office) -> None:
     """A repeated payload is applied once, without a message about being late."""
     await office.open()
     click = office.click("approve")
@@ -170,7 +172,7 @@ async def test_the_same_click_counts_once(office: Office) -> None:
     assert not office.workspace.whispers
 
 
-async def test_two_hundred_clicks_are_one_decision(office: Office) -> None:
+async def test_concurrent_clicks_make_one_decision(office: Office) -> None:
     """One of many clicks decides, and each of the others gets a message."""
     approval = await office.open()
     clicks = [office.click("approve", at=str(number)) for number in range(200)]
@@ -200,7 +202,7 @@ async def test_a_value_of_another_approval_is_refused(office: Office) -> None:
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_an_unknown_approval_is_said(office: Office) -> None:
+async def test_click_on_an_unknown_approval_gets_a_message(office: Office) -> None:
     """A card of another installation gets a message, and nothing else happens."""
     await office.open()
     button = {"action_id": "signoff.approve", "text": {}}
@@ -219,19 +221,23 @@ async def test_an_unknown_approval_is_said(office: Office) -> None:
         {"type": "view_submission", "user": {"id": "U1"}},
     ],
 )
-async def test_what_is_no_payload_is_refused(office: Office, payload: dict[str, Any]) -> None:
+async def test_malformed_payload_raises_an_error_and_changes_nothing(
+    office: Office, payload: dict[str, Any]
+) -> None:
     """A payload that Slack never sends raises an error and changes nothing."""
     with pytest.raises(SlackPayloadUnreadable):
         await office.handler.handle(payload)
 
 
 @pytest.mark.parametrize("kind", ["view_closed", "message_action", None, 3, []])
-async def test_what_asks_nothing_of_us_is_taken(office: Office, kind: object) -> None:
+async def test_unrelated_interactions_are_acknowledged_without_effect(
+    office: Office, kind: object
+) -> None:
     """Other interactions are acknowledged without an effect."""
     assert await office.handler.handle({"type": kind}) is None
 
 
-async def test_the_audit_says_who_pressed(office: Office) -> None:
+async def test_audit_records_the_user_and_team_of_a_refused_click(office: Office) -> None:
     """A refused click is recorded with the ids of user and team."""
     approval = await office.open()
     await office.press("approve", user=CLEO_AT)
@@ -241,7 +247,7 @@ async def test_the_audit_says_who_pressed(office: Office) -> None:
     assert refused.more["team"] == "T0HOME"
 
 
-async def test_a_slow_modal_decides_nothing(office: Office) -> None:
+async def test_modal_that_slack_does_not_open_leaves_the_card_usable(office: Office) -> None:
     """If Slack does not open the modal, the card stays and can be pressed again."""
     approval = await office.open()
     office.workspace.failures["views.open"] = ["expired_trigger_id"]
@@ -252,7 +258,7 @@ async def test_a_slow_modal_decides_nothing(office: Office) -> None:
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_a_click_reads_its_approval_once(
+async def test_click_reads_the_approval_record_once(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The decision uses the record that was read to judge the card."""

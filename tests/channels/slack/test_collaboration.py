@@ -37,7 +37,7 @@ def queue(office: Office) -> Office:
     return office
 
 
-async def test_a_claim_shows_on_all_cards_and_keeps_the_others_out(queue: Office) -> None:
+async def test_claim_updates_all_cards_and_blocks_other_approvers(queue: Office) -> None:
     """The button becomes Release, Cleo's approval is refused, and after the release it counts."""
     approval = await queue.open()
     assert buttons(queue.card()) == [
@@ -81,7 +81,7 @@ async def test_a_question_is_asked_in_a_modal_and_the_answer_shows(office: Offic
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_who_may_not_decide_may_not_ask_or_claim(queue: Office) -> None:
+async def test_requester_click_on_ask_or_claim_only_audits_a_refusal(queue: Office) -> None:
     """A press by the requester only adds a refusal to the audit."""
     approval = await queue.open()
     for action in ("claim", "ask", "release"):
@@ -93,7 +93,7 @@ async def test_who_may_not_decide_may_not_ask_or_claim(queue: Office) -> None:
     assert What.REFUSED_ANSWER in whats
 
 
-async def test_an_update_that_comes_after_the_end_leaves_no_open_card(queue: Office) -> None:
+async def test_late_card_update_shows_the_decision_without_buttons(queue: Office) -> None:
     """The decision came before the update: the card says so and has no buttons."""
     await queue.open()
     await queue.press("claim")

@@ -58,7 +58,7 @@ async def test_an_outage_is_tried_again(office: Office, failure: str | int) -> N
     assert len(office.workspace.cards("D0MARA")) == 1
 
 
-async def test_a_lost_answer_leaves_one_card(office: Office) -> None:
+async def test_post_without_an_answer_is_found_and_not_repeated(office: Office) -> None:
     """A post without an answer is found again by its metadata, and not repeated."""
     office.workspace.failures["chat.postMessage"] = ["lost"]
     approval = await office.open()
@@ -67,7 +67,7 @@ async def test_a_lost_answer_leaves_one_card(office: Office) -> None:
     assert (await asked(office, approval.id)).copy_state == "reconciled"
 
 
-async def test_a_second_card_is_taken_up_by_its_click(office: Office) -> None:
+async def test_duplicate_card_is_updated_after_a_click_on_it(office: Office) -> None:
     """Without access to the history, a second card may be posted; both are updated."""
     office.workspace.failures["chat.postMessage"] = ["lost"]
     office.workspace.failures["conversations.history"] = ["missing_scope"]
@@ -82,7 +82,7 @@ async def test_a_second_card_is_taken_up_by_its_click(office: Office) -> None:
 
 
 @pytest.mark.parametrize("code", ["token_revoked", "channel_not_found", "user_not_found"])
-async def test_what_slack_refuses_is_asked_by_mail(office: Office, code: str) -> None:
+async def test_card_refused_by_slack_is_sent_by_mail(office: Office, code: str) -> None:
     """A card that Slack refuses goes to the same person by mail immediately."""
     office.workspace.failures["chat.postMessage"] = [code]
     approval = await office.open()
@@ -92,7 +92,7 @@ async def test_what_slack_refuses_is_asked_by_mail(office: Office, code: str) ->
     assert code in (await asked(office, approval.id)).problem
 
 
-async def test_a_deleted_card_is_lost_and_the_decision_stands(office: Office) -> None:
+async def test_deleted_card_does_not_affect_the_decision(office: Office) -> None:
     """A message that a person deleted cannot be updated; nothing else happens."""
     approval = await office.open()
     click = office.click("approve")
@@ -107,7 +107,7 @@ async def test_a_deleted_card_is_lost_and_the_decision_stands(office: Office) ->
 @pytest.mark.parametrize(
     "office", [{"ask": ("mara", "cleo"), "slack_channel": "C0OPS"}], indirect=True
 )
-async def test_one_card_in_a_channel(office: Office) -> None:
+async def test_channel_card_lets_any_approver_and_no_other_member_decide(office: Office) -> None:
     """All approvers see one card and any of them decides; other members cannot."""
     office.workspace.joined.add("C0OPS")
     approval = await office.open()
@@ -132,7 +132,7 @@ async def test_a_channel_without_the_bot_is_refused(office: Office) -> None:
     assert ways == [("#C0OPS", "slack"), ("mara", "email")]
 
 
-async def test_people_are_found_by_their_address(office: Office) -> None:
+async def test_person_without_a_slack_id_is_found_by_email_address(office: Office) -> None:
     """Without a Slack id, a person is found by email address, when sending and clicking."""
     others = [one for one in office.directory if one.id != "mara"]
     office.directory.become(Directory([MARA, *others]))
@@ -142,7 +142,9 @@ async def test_people_are_found_by_their_address(office: Office) -> None:
     assert present((await office.ledger.approval(approval.id)).decision).by == "mara"
 
 
-async def test_scopes_and_membership_are_told(workspace: Workspace, web_api: SlackWeb) -> None:
+async def test_doctor_reports_scopes_and_channel_membership(
+    workspace: Workspace, web_api: SlackWeb
+) -> None:
     """The doctor gets each of its answers."""
     workspace.joined.add("C1")
     assert await web_api.scopes() < frozenset(SCOPES)
@@ -179,7 +181,7 @@ async def again(office: Office) -> None:
     assert await office.deliver()
 
 
-async def test_what_the_agent_did_is_told_in_the_thread(office: Office) -> None:
+async def test_run_result_is_posted_once_in_the_card_thread(office: Office) -> None:
     """After the run continues, its end is posted once below the card."""
     approval = await office.open()
     await office.press("approve")
@@ -194,7 +196,7 @@ async def test_what_the_agent_did_is_told_in_the_thread(office: Office) -> None:
     assert decided.asked[0].copy_state == "updated"
 
 
-async def test_who_has_left_the_channel_is_told_directly(office: Office) -> None:
+async def test_former_channel_member_gets_a_direct_message(office: Office) -> None:
     """A private message needs a member of the channel; other people get a direct message."""
     office.workspace.joined.add("C0OPS")
     office.workspace.left.add(CLEO_AT)
@@ -207,7 +209,7 @@ async def test_who_has_left_the_channel_is_told_directly(office: Office) -> None
     assert not office.workspace.whispers
 
 
-async def test_an_outsider_who_is_named_is_told_in_person(office: Office) -> None:
+async def test_configured_external_user_gets_a_direct_message(office: Office) -> None:
     """A person id with its team is not the id of a conversation."""
     message = Message(
         id="notice:1",

@@ -93,7 +93,7 @@ async def test_the_whole_port(slack: Emulator, clock: VirtualClock) -> None:
         await web.close()
 
 
-async def test_a_card_in_a_channel_and_who_is_not_in_it(
+async def test_channel_gets_one_card_and_non_members_get_direct_messages(
     slack: Emulator, clock: VirtualClock
 ) -> None:
     """A channel has one card; other people get direct messages."""
@@ -113,7 +113,9 @@ async def test_a_card_in_a_channel_and_who_is_not_in_it(
         await web.close()
 
 
-async def test_what_is_refused_and_what_is_lost(slack: Emulator, clock: VirtualClock) -> None:
+async def test_unknown_recipient_is_refused_and_deleted_card_is_lost(
+    slack: Emulator, clock: VirtualClock
+) -> None:
     """An unknown address or channel is refused; a deleted card is lost."""
     web = connected(slack)
     channel = SlackChannel(web)

@@ -26,7 +26,7 @@ def chosen(span: str) -> dict[str, object]:
     return {"span": {"selected_option": {"value": span}}, "reason": {"value": "the conference"}}
 
 
-async def test_the_modal_offers_it_and_the_next_call_goes_by_itself(granting: Office) -> None:
+async def test_grant_from_the_modal_approves_the_next_call(granting: Office) -> None:
     """The time is limited; the person reads what was granted, and the reason is kept."""
     first = await granting.open()
     await granting.press("approve")
@@ -46,7 +46,7 @@ async def test_the_modal_offers_it_and_the_next_call_goes_by_itself(granting: Of
     assert second.state is State.APPROVED
 
 
-async def test_it_is_revoked_by_a_button(granting: Office) -> None:
+async def test_revoke_button_ends_the_grant(granting: Office) -> None:
     """The button is below the grant or its first use; a second press says that it has ended."""
     first = await granting.open()
     await granting.press("approve")
@@ -77,7 +77,7 @@ async def test_it_is_revoked_by_a_button(granting: Office) -> None:
     assert (waits.state, first.id != waits.id) == (State.PENDING, True)
 
 
-async def test_without_a_choice_it_is_a_plain_yes(granting: Office) -> None:
+async def test_person_without_grant_permission_approves_by_button(granting: Office) -> None:
     """A person without the permission approves by the button, as usual."""
     first = await granting.open()
     await granting.press("approve")

@@ -37,7 +37,7 @@ async def test_the_members_of_a_group_are_asked(office: Office, workspace: Works
     assert await who(office, "S01") == ["mara", "cleo"]
 
 
-async def test_what_cannot_be_looked_up_stays_as_it_was(
+async def test_failed_group_lookup_does_not_change_other_groups(
     office: Office, workspace: Workspace
 ) -> None:
     """A deleted group, or an outage of Slack, does not change another group."""

@@ -44,7 +44,7 @@ def signed(body: str, *, at: float | None = None, secret: str = SECRET) -> Json:
     }
 
 
-async def test_a_signed_click_is_taken(office: Office, settings: SlackSettings) -> None:
+async def test_signed_click_decides(office: Office, settings: SlackSettings) -> None:
     """A signed click decides, and gets an empty acknowledgement."""
     approval = await office.open()
     body = urlencode({"payload": json.dumps(office.click("approve"))})
@@ -86,7 +86,7 @@ async def test_errors_of_a_modal_are_the_answer(office: Office, settings: SlackS
     ],
     ids=["none", "other", "old", "ahead", "junk", "empty", "huge", "zeros", "odd", "body"],
 )
-async def test_what_slack_did_not_sign_is_refused(
+async def test_invalid_signature_or_timestamp_gets_401(
     office: Office, settings: SlackSettings, headers: Any
 ) -> None:
     """An invalid signature or timestamp gets 401, and nothing happens."""
@@ -125,7 +125,7 @@ async def test_bad_bodies_have_an_answer(
     assert answer.status_code == status
 
 
-async def test_without_the_ledger_nothing_is_acknowledged(
+async def test_click_is_not_acknowledged_while_redis_is_unavailable(
     office: Office, settings: SlackSettings
 ) -> None:
     """If Redis is unavailable, the click is not acknowledged, so the person sees the failure."""
@@ -141,7 +141,9 @@ async def test_without_the_ledger_nothing_is_acknowledged(
     assert answer.headers["retry-after"]
 
 
-async def test_without_a_secret_there_is_no_route(office: Office, settings: SlackSettings) -> None:
+async def test_route_is_not_served_without_a_signing_secret(
+    office: Office, settings: SlackSettings
+) -> None:
     """A route that could not check signatures is not served."""
     without = settings.model_copy(update={"signing_secret": type(settings.app_token)("")})
     async with served(without, office.handler) as http:

@@ -29,7 +29,7 @@ DIRECTORY = Directory([MARA.model_copy(update={"slack": "U0MARA"}), CLEO])
         (Actor("U0GONE", TEAM), None),
     ],
 )
-async def test_who_is_who(
+async def test_only_members_of_the_own_team_are_identified(
     workspace: Workspace, web_api: SlackWeb, actor: Actor, person: str | None
 ) -> None:
     """Only members of our own team count: by id, or by the address that Slack has verified."""
@@ -40,7 +40,7 @@ async def test_who_is_who(
     assert (found.id if found else None) == person
 
 
-async def test_an_outsider_who_is_named(web_api: SlackWeb) -> None:
+async def test_external_user_counts_only_if_team_and_user_are_configured(web_api: SlackWeb) -> None:
     """A member of another organisation counts only if their team and user are configured."""
     named = Directory([MARA.model_copy(update={"slack": "T0OTHER/U9"})])
     identities = Identities(web_api, named)
@@ -49,7 +49,9 @@ async def test_an_outsider_who_is_named(web_api: SlackWeb) -> None:
     assert await identities.who(Actor("U9", "T0THIRD")) is None
 
 
-async def test_one_organisation_has_many_teams(workspace: Workspace, web_api: SlackWeb) -> None:
+async def test_org_wide_install_accepts_members_of_every_team(
+    workspace: Workspace, web_api: SlackWeb
+) -> None:
     """In an org-wide install, the members of each team of the organisation count."""
     workspace.enterprise = "E0HOME"
     workspace.add("U7", CLEO.email, team="T0SALES", enterprise_user={"enterprise_id": "E0HOME"})
@@ -68,7 +70,7 @@ async def test_one_organisation_has_many_teams(workspace: Workspace, web_api: Sl
     [(TEAM, "mara"), ("T0OTHER", None), ("", None)],
     ids=["ours", "not", "unsaid"],
 )
-async def test_whose_user_it_is_when_the_payload_does_not_say(
+async def test_missing_user_team_is_looked_up_at_slack(
     workspace: Workspace, web_api: SlackWeb, team: str, person: str | None
 ) -> None:
     """The team of the message proves nothing: Slack is asked for the user's team."""
@@ -81,7 +83,9 @@ async def test_whose_user_it_is_when_the_payload_does_not_say(
     assert (found.id if found else None) == person
 
 
-async def test_slack_is_asked_once_about_somebody(workspace: Workspace, web_api: SlackWeb) -> None:
+async def test_repeated_clicks_look_up_the_user_once(
+    workspace: Workspace, web_api: SlackWeb
+) -> None:
     """Many clicks need one lookup."""
     identities = Identities(web_api, DIRECTORY)
     for _ in range(5):
@@ -90,14 +94,16 @@ async def test_slack_is_asked_once_about_somebody(workspace: Workspace, web_api:
     assert len(workspace.called("auth.test")) == 1
 
 
-async def test_nobody_is_guessed(workspace: Workspace, web_api: SlackWeb) -> None:
+async def test_click_by_a_user_unknown_to_slack_fails_and_can_be_repeated(
+    workspace: Workspace, web_api: SlackWeb
+) -> None:
     """If Slack does not know the user, the click fails and can be repeated."""
     workspace.failures["users.info"] = [503]
     with pytest.raises(SlackDeferred):
         await Identities(web_api, DIRECTORY).who(Actor("U0CLEO", TEAM))
 
 
-async def test_who_it_was_is_forgotten_when_the_directory_is_read_again(web_api: SlackWeb) -> None:
+async def test_directory_reload_clears_cached_identities(web_api: SlackWeb) -> None:
     """By then the address may belong to another person."""
     people = Directory([MARA.model_copy(update={"aliases": (CLEO.email,)})])
     identities = Identities(web_api, people)

@@ -48,7 +48,7 @@ async def one(slack: SlackChannel, message: Message) -> Result:
     return result
 
 
-async def test_a_limited_look_up_is_not_made_by_others(
+async def test_rate_limit_pauses_all_conversation_lookups(
     slack: SlackChannel, workspace: Workspace, clock: VirtualClock, sent: Message
 ) -> None:
     """After a limit for one person, no other person's conversation is looked up in that time."""
@@ -66,7 +66,7 @@ async def test_a_limited_look_up_is_not_made_by_others(
     assert isinstance(await one(slack, sent), Delivered)
 
 
-async def test_a_limited_history_keeps_nobody_else_from_posting(
+async def test_rate_limited_history_does_not_delay_other_cards(
     slack: SlackChannel, workspace: Workspace, clock: VirtualClock, sent: Message
 ) -> None:
     """Searching waits; other cards go into the same conversation without a search."""

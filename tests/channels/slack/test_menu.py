@@ -45,7 +45,7 @@ def whispered(office: Office) -> str:
     return str([one["blocks"] for one in office.workspace.whispers])
 
 
-async def test_a_comment_stands_on_the_card(office: Office) -> None:
+async def test_comment_appears_on_the_card_and_does_not_decide(office: Office) -> None:
     """The text of the modal is on the card; it does not decide."""
     approval = await office.open()
     assert menu(office.card()) == ["Comment…", "Reassign…", "Extend…"]
@@ -81,7 +81,7 @@ async def test_a_place_is_handed_on_to_a_user_of_slack(office: Office) -> None:
     ("user", "words"),
     [("U0NOBODY", "does not know"), (RILEY_AT, "can never decide"), (MARA_AT, "asked about")],
 )
-async def test_who_cannot_take_a_place_is_said_at_the_field(
+async def test_invalid_delegate_is_an_error_at_the_field(
     office: Office, user: str, words: str
 ) -> None:
     """A stranger, the requester or a person already asked is an error at the field."""
@@ -95,7 +95,7 @@ async def test_who_cannot_take_a_place_is_said_at_the_field(
     assert (await office.ledger.approval(approval.id)).handovers == ()
 
 
-async def test_the_deadline_is_moved_within_what_the_policy_gave(office: Office) -> None:
+async def test_deadline_extension_is_limited_by_the_policy(office: Office) -> None:
     """An invalid or excessive time is an error with the limit; four hours are accepted."""
     approval = await office.open()
     await office.choose("Extend…")
@@ -113,7 +113,7 @@ async def test_the_deadline_is_moved_within_what_the_policy_gave(office: Office)
     assert "prolonged enough" in whispered(office)
 
 
-async def test_who_may_not_is_refused_at_the_click_and_at_the_submit(office: Office) -> None:
+async def test_unauthorized_modal_is_refused_on_click_and_on_submission(office: Office) -> None:
     """Cleo is not asked and gets no modal; Mara's submission after the end changes nothing."""
     approval = await office.open()
     card = office.card()
@@ -131,7 +131,7 @@ async def test_who_may_not_is_refused_at_the_click_and_at_the_submit(office: Off
     assert (await office.ledger.approval(approval.id)).handovers == ()
 
 
-async def test_a_submission_that_comes_twice_counts_once(office: Office) -> None:
+async def test_repeated_submission_counts_once(office: Office) -> None:
     """Slack repeats what was not acknowledged in time; there is one comment."""
     approval = await office.open()
     await office.choose("Comment…")
@@ -185,7 +185,7 @@ async def test_a_choice_that_is_not_ours_is_refused(office: Office) -> None:
     assert office.workspace.views == []
 
 
-async def test_a_slack_account_alone_hands_nothing_on_that_takes_a_second_factor(
+async def test_delegation_needs_the_second_factor_that_the_request_needs(
     office: Office,
 ) -> None:
     """It is refused at the click and in a form that was open before."""
@@ -217,7 +217,7 @@ async def test_a_slack_account_alone_hands_nothing_on_that_takes_a_second_factor
     assert (await office.ledger.approval(approval.id)).approvers == {"mara"}
 
 
-async def test_a_modal_says_what_is_frozen_by_now(office: Office) -> None:
+async def test_modal_shows_a_freeze_that_began_later(office: Office) -> None:
     """This also holds in a process that showed cards before the freeze."""
     await office.open()
     await office.press("details")

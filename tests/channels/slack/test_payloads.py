@@ -199,7 +199,7 @@ def test_a_submission(payload: Json, actor: Actor) -> None:
 
 
 @pytest.mark.parametrize("payload", [CARD, MODAL], ids=["click", "submission"])
-def test_what_slack_adds_is_no_harm(payload: Json) -> None:
+def test_unknown_payload_keys_are_ignored(payload: Json) -> None:
     """Unknown keys change nothing at any depth."""
 
     def with_more(part: Any) -> Any:
@@ -233,7 +233,7 @@ def test_what_slack_adds_is_no_harm(payload: Json) -> None:
         changed(MODAL, view__state={"values": {"field.0": 3}}),
     ],
 )
-def test_what_slack_would_never_send_is_unreadable(payload: Json) -> None:
+def test_payload_with_a_missing_or_wrong_part_is_unreadable(payload: Json) -> None:
     """The error names a missing or wrong part, and no other error is raised."""
     with pytest.raises(SlackPayloadUnreadable, match="Nothing was done"):
         read_payload(payload)

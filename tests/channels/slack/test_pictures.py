@@ -59,7 +59,7 @@ def test_a_picture_has_all_that_is_sent(kind: str, drawing: ModuleType) -> None:
         assert [text for text in plain_texts(made) if escape(text) not in html] == []
 
 
-def test_what_has_no_picture_is_an_error(drawing: ModuleType) -> None:
+def test_unknown_block_raises_an_error(drawing: ModuleType) -> None:
     """An unknown block raises an error and is not left out."""
     with pytest.raises(ValueError, match="no picture of a block 'video'"):
         drawing.message_html([{"type": "video"}])

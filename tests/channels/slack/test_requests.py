@@ -48,7 +48,7 @@ async def shown(office: Office, user: str = RILEY_AT) -> Json:
     return view
 
 
-async def test_what_waits_is_shown_with_whom_it_waits_for(office: Office) -> None:
+async def test_requester_sees_pending_requests_and_their_approvers(office: Office) -> None:
     """Riley sees the two waiting ones, the latest first, and no decided ones; Mara sees none."""
     done = await office.open(args={"amount": 1})
     await office.decider.approve(done.id, MARA, channel="cli")
@@ -84,7 +84,7 @@ async def test_a_reminder_and_a_withdrawal_by_its_buttons(office: Office) -> Non
     assert "signoff.approve" not in str(office.card()["blocks"])
 
 
-async def test_nobody_else_presses_them(office: Office) -> None:
+async def test_forged_modal_cannot_remind_or_withdraw(office: Office) -> None:
     """If Cleo sends the data of Riley's modal, nobody is reminded and nothing is withdrawn."""
     approval = await office.open()
     view = await shown(office)
@@ -98,7 +98,7 @@ async def test_nobody_else_presses_them(office: Office) -> None:
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_a_stranger_is_told_so(office: Office) -> None:
+async def test_unknown_user_sees_no_requests(office: Office) -> None:
     """A person who is not in the directory sees no requests."""
     await office.open()
     office.workspace.add("U0ELSE", "else@example.com")

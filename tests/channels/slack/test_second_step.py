@@ -21,7 +21,7 @@ INBOX = InboxSettings(url="https://approvals.example.com", secret_key="k" * 32)
     ],
     indirect=True,
 )
-async def test_a_press_is_noted_and_told_where_it_is_confirmed(office: Office) -> None:
+async def test_click_records_the_answer_and_links_to_the_confirmation_page(office: Office) -> None:
     """The card says so, the person gets a link, and the page decides."""
     office.inbox = INBOX
     office.workspace.joined.add("C0OPS")

@@ -61,7 +61,7 @@ def _follow(left: str, where: list[str]) -> bool:
     return not left
 
 
-async def test_what_fits_is_on_the_card_and_is_approved_by_one_press(office: Office) -> None:
+async def test_call_that_fits_on_the_card_is_approved_by_one_click(office: Office) -> None:
     """Values of more than 160 characters are not folded if there is room."""
     approval = await office.open(args={"memo": "m" * 900, "script": "a\nb\nc\nd\ne"})
     (sent,) = office.workspace.cards("D0MARA")
@@ -71,7 +71,7 @@ async def test_what_fits_is_on_the_card_and_is_approved_by_one_press(office: Off
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_what_is_folded_is_read_in_the_modal_before_it_is_approved(office: Office) -> None:
+async def test_folded_call_opens_in_full_in_the_modal_that_approves(office: Office) -> None:
     """The button says so, decides nothing, and opens the whole text; the modal approves."""
     approval = await office.open(args={"memo": FOLDED})
     (sent,) = office.workspace.cards("D0MARA")
@@ -85,7 +85,7 @@ async def test_what_is_folded_is_read_in_the_modal_before_it_is_approved(office:
     assert (decided.state, present(decided.decision).channel) == (State.APPROVED, "slack")
 
 
-async def test_what_slack_cannot_show_is_not_approved_there(office: Office) -> None:
+async def test_call_too_large_for_slack_is_approved_only_on_the_page(office: Office) -> None:
     """There is no button, and a forged or old press is refused with a link to the page."""
     office.inbox = INBOX
     approval = await office.open(args={"memo": TOO_LONG})
@@ -109,7 +109,7 @@ async def test_what_slack_cannot_show_is_not_approved_there(office: Office) -> N
     assert whats.count(What.REFUSED_ANSWER) == 1
 
 
-async def test_a_forged_modal_approves_nothing(office: Office) -> None:
+async def test_forged_modal_cannot_approve_a_call_too_large_for_slack(office: Office) -> None:
     """It is judged like a press."""
     approval = await office.open(args={"memo": TOO_LONG})
     about = Reference(approval=approval.id, digest=short_digest(approval.digest), to="mara")
@@ -119,7 +119,7 @@ async def test_a_forged_modal_approves_nothing(office: Office) -> None:
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_a_no_to_what_slack_cannot_show_counts(office: Office) -> None:
+async def test_rejection_of_a_call_too_large_for_slack_counts(office: Office) -> None:
     """The rejection counts as usual."""
     approval = await office.open(args={"memo": TOO_LONG})
     await office.press("reject")
@@ -137,7 +137,7 @@ async def test_a_card_of_the_last_release_is_not_approved_unread(office: Office)
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_a_rewritten_card_says_anew_what_it_shows(office: Office) -> None:
+async def test_updated_card_records_its_display_again(office: Office) -> None:
     """A comment updates the card, and its display is recorded again."""
     approval = await office.open(args={"memo": "m" * 500})
     old = tuple(one.model_copy(update={"shown": Shown.UNKNOWN}) for one in approval.asked)
@@ -171,7 +171,9 @@ def shows(shape: Card, where: list[str]) -> bool:
 
 
 @given(ARGUMENTS, TEMPLATES, TEXT, st.text(min_size=1, max_size=200))
-def test_what_can_be_approved_is_shown(args: Any, template: Any, hint: str, tool: str) -> None:
+def test_card_with_a_deciding_button_shows_the_whole_call(
+    args: Any, template: Any, hint: str, tool: str
+) -> None:
     """A card with a deciding button shows the whole call, or its modal does, or there is no button.
 
     In each case, Slack's limits are kept.
@@ -195,7 +197,7 @@ def test_what_can_be_approved_is_shown(args: Any, template: Any, hint: str, tool
 
 
 @pytest.mark.parametrize("comments", [0, 3])
-def test_no_text_of_others_is_mrkdwn(comments: int) -> None:
+def test_foreign_text_is_never_rendered_as_mrkdwn(comments: int) -> None:
     """Foreign text is plain text: never bold, a mention, a link or code."""
     evil = "*Zz* _it_ ~no~ `code` <!channel> <@U0BOSS> <https://evil.example|bank> :tada: > quote"
     call = make_call("x").model_copy(update={"name": evil, "args": {evil: evil, "long": evil * 9}})
@@ -243,7 +245,7 @@ def mrkdwn_in(part: Any) -> list[str]:
     return own + [text for one in part.values() for text in mrkdwn_in(one)]
 
 
-def test_the_card_says_what_is_not_what_it_looks_like() -> None:
+def test_card_escapes_and_explains_lookalike_letters() -> None:
     """A letter of another alphabet is written out, and a line explains it."""
     approval: Approval = ask(make_approval(call=make_call("pay", to="\u0430cme")))
     texts = texts_of(dumped(blocks.card_blocks(message(approval))))

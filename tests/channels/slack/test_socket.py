@@ -48,7 +48,7 @@ async def test_a_click_is_done_and_then_acknowledged(
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_either_connection_takes_clicks(office: Office, listener: SocketListener) -> None:
+async def test_every_connection_accepts_clicks(office: Office, listener: SocketListener) -> None:
     """A payload may come over any connection; a repeated one counts once."""
     await office.open()
     click = office.click("approve")
@@ -83,7 +83,7 @@ async def test_a_connection_is_renewed(
     await workspace.push(office.click("approve"), at=1)
 
 
-async def test_a_dropped_connection_comes_back(office: Office, listener: SocketListener) -> None:
+async def test_dropped_connection_is_reopened(office: Office, listener: SocketListener) -> None:
     """A broken connection is made again; the other one works meanwhile."""
     workspace = office.workspace
     approval = await office.open()
@@ -94,15 +94,13 @@ async def test_a_dropped_connection_comes_back(office: Office, listener: SocketL
     await until(lambda: len(workspace.sockets) == 2)
 
 
-async def test_what_cannot_be_read_is_acknowledged(
-    office: Office, listener: SocketListener
-) -> None:
+async def test_unreadable_payload_is_acknowledged(office: Office, listener: SocketListener) -> None:
     """Otherwise Slack would repeat it."""
     ack = await office.workspace.push({"type": "block_actions"})
     assert ack["envelope_id"] == "e-1"
 
 
-async def test_without_the_ledger_nothing_is_acknowledged(
+async def test_click_is_not_acknowledged_while_redis_is_unavailable(
     office: Office, settings: SlackSettings, workspace: Workspace
 ) -> None:
     """If Redis is unavailable, the click is not acknowledged, so the person sees the failure."""
@@ -134,7 +132,9 @@ async def test_without_the_ledger_nothing_is_acknowledged(
     pushed.cancel()
 
 
-async def test_a_wrong_token_is_no_busy_loop(office: Office, settings: SlackSettings) -> None:
+async def test_invalid_token_is_reported_and_retried_with_growing_pauses(
+    office: Office, settings: SlackSettings
+) -> None:
     """Without a connection the listener reports it, and retries with growing pauses."""
     office.workspace.failures["apps.connections.open"] = ["invalid_auth"] * 1_000
     made = SocketListener(settings, office.handler)

@@ -13,7 +13,9 @@ ALL = tuple(NotifyOn)
 
 
 @pytest.mark.parametrize("office", [{"notify_requester": ALL, "inform": ("cleo",)}], indirect=True)
-async def test_in_slack_there_are_no_buttons(office: Office, workspace: Workspace) -> None:
+async def test_direct_message_links_to_the_page_without_deciding_buttons(
+    office: Office, workspace: Workspace
+) -> None:
     """A direct message has a link to the page and no deciding button."""
     office.inbox = InboxSettings(url="https://inbox.example")
     approval = await office.open()
@@ -37,7 +39,9 @@ async def test_in_slack_there_are_no_buttons(office: Office, workspace: Workspac
 
 
 @pytest.mark.parametrize("office", [{"notify_requester": ALL}], indirect=True)
-async def test_who_left_slack_is_told_by_mail(office: Office, workspace: Workspace) -> None:
+async def test_former_slack_user_gets_the_message_by_mail(
+    office: Office, workspace: Workspace
+) -> None:
     """Slack does not know the user any more, so the message waits in the mail outbox."""
     del workspace.members[RILEY_AT]
     await office.open()

@@ -43,7 +43,7 @@ def shown(office: Office, user: str) -> str:
     return str(office.card(user)["blocks"])
 
 
-async def test_every_open_card_shows_the_votes_and_who_is_still_asked(three: Office) -> None:
+async def test_all_open_cards_show_votes_and_remaining_approvers(three: Office) -> None:
     """An approval shows on all three cards, also the voter's; the second one ends them."""
     approval = await three.open()
     assert "0 of 2 have approved\\nStill asked: Mara Lind, Cleo Park, Tom Weber" in shown(
@@ -64,7 +64,7 @@ async def test_every_open_card_shows_the_votes_and_who_is_still_asked(three: Off
         assert "signoff.approve" not in shown(three, user)
 
 
-async def test_many_moves_are_one_rewriting(three: Office) -> None:
+async def test_several_moves_cause_one_card_update(three: Office) -> None:
     """A card is written once for all moves before."""
     approval = await three.open()
     for number in range(10):
@@ -78,7 +78,7 @@ async def test_many_moves_are_one_rewriting(three: Office) -> None:
         assert "0 of 2 have approved; against it: Mara Lind" in shown(three, user)
 
 
-async def test_nothing_is_rewritten_after_the_end(three: Office) -> None:
+async def test_cards_are_not_updated_with_votes_after_the_end(three: Office) -> None:
     """Votes that are not on the cards at the end are not added."""
     approval = await three.open()
     await three.decider.approve(approval.id, MARA, channel="cli")
@@ -123,7 +123,9 @@ async def test_an_update_that_was_overtaken_does_not_stay(three: Office, *, ends
             assert "2 of 3 have approved: Mara Lind, Cleo Park" in shown(three, user)
 
 
-async def test_cards_of_later_levels_and_of_those_who_stay_show_votes(three: Office) -> None:
+async def test_cards_of_earlier_approvers_show_the_current_level_and_its_votes(
+    three: Office,
+) -> None:
     """An approver of an earlier level sees the current level and its votes."""
     three.policy = Policy(
         name="expenses",

@@ -89,7 +89,7 @@ async def drained(ledger: Ledger, one: Webhook) -> None:
     await sender.close()
 
 
-async def test_what_happens_is_posted_once_and_signed_by_every_secret(
+async def test_each_wanted_event_is_posted_once_and_signed(
     decider: Decider, ledger: Ledger, receiver: Receiver
 ) -> None:
     """Each wanted event is one message of Standard Webhooks, and no other event is."""
@@ -122,7 +122,7 @@ async def test_what_happens_is_posted_once_and_signed_by_every_secret(
     assert len(receiver.posted) == 2
 
 
-async def test_many_who_read_the_audit_put_each_entry_in_once(
+async def test_parallel_audit_readers_enqueue_each_entry_once(
     ledger: Ledger, receiver: Receiver
 ) -> None:
     """Parallel readers lose no entry and add none twice."""
@@ -146,7 +146,7 @@ async def waiting(ledger: Ledger, one: Webhook) -> None:
         pass
 
 
-async def test_what_is_not_taken_comes_again_as_the_same_message(
+async def test_refused_message_is_retried_with_the_same_id(
     still_ledger: Ledger, clock: VirtualClock, receiver: Receiver
 ) -> None:
     """It has the same id, after a growing pause or the server's own."""
@@ -164,7 +164,7 @@ async def test_what_is_not_taken_comes_again_as_the_same_message(
     assert (await still_ledger.backlog())[stages.webhook("erp")] == 0
 
 
-async def test_what_is_never_taken_is_kept_and_can_be_replayed(
+async def test_undeliverable_message_is_kept_and_can_be_replayed(
     still_ledger: Ledger, clock: VirtualClock, receiver: Receiver
 ) -> None:
     """After the last attempt, or if the server says it is gone, it is kept and not lost."""
@@ -237,7 +237,7 @@ async def test_a_name_that_leads_inside_is_not_followed(
     assert "allow_private" in failed["problem"]
 
 
-async def test_what_was_looked_up_is_what_is_connected_to(
+async def test_request_connects_to_the_checked_address(
     still_ledger: Ledger, receiver: Receiver
 ) -> None:
     """The request uses the checked address, with the certificate of the name."""
@@ -309,7 +309,7 @@ def test_a_webhook_that_cannot_be_is_refused(
 
 
 @pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".com", "[v1.a]"])
-async def test_a_host_that_is_none_cannot_be_reached(host: str) -> None:
+async def test_unresolvable_host_is_a_network_error(host: str) -> None:
     """It is a normal network error: the stage retries, and continues with the rest."""
     poster = Poster(timeout=5)
     with pytest.raises(OSError, match=r"a"):
@@ -318,7 +318,7 @@ async def test_a_host_that_is_none_cannot_be_reached(host: str) -> None:
 
 
 @pytest.mark.parametrize("after", ["soon", "-5", "6 Jan 2020 10:10:10 +" + "9" * 20])
-async def test_a_pause_that_cannot_be_read_is_none(receiver: Receiver, after: str) -> None:
+async def test_invalid_retry_after_header_is_ignored(receiver: Receiver, after: str) -> None:
     """A receiver cannot stop other notifications with a header."""
     receiver.statuses, receiver.headers = [503], {"Retry-After": after}
     poster = Poster(timeout=5)

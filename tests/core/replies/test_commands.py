@@ -87,7 +87,7 @@ EXAMPLE = example_of_grant(4 * HOUR)
         ("Bin wieder da.\n\nViele Grüße\nMara", Back()),
     ],
 )
-def test_what_is_read(text: str, wanted: Reply) -> None:
+def test_commands_are_recognised(text: str, wanted: Reply) -> None:
     """Each command is read, with or without a greeting and a signature."""
     assert read_reply(text) == wanted
 
@@ -115,7 +115,7 @@ def test_what_is_read(text: str, wanted: Reply) -> None:
         "away until 2026-12-24\n\nFor urgent matters call +49 30 1234.",
     ],
 )
-def test_what_is_not_read(text: str) -> None:
+def test_sentence_that_starts_like_a_command_gets_a_question_back(text: str) -> None:
     """A sentence that only begins like a command gets a question back."""
     assert isinstance(read_reply(text), Unclear)
 
@@ -135,7 +135,7 @@ def test_what_is_not_read(text: str) -> None:
         ("away from 2027-01-02 until 2026-12-24", "before it begins"),
     ],
 )
-def test_what_is_asked_about(text: str, problem: str) -> None:
+def test_incomplete_or_mixed_command_gets_a_question_back(text: str, problem: str) -> None:
     """An incomplete command, or a command beside a decision, does nothing."""
     reply = read_reply(text)
     assert isinstance(reply, Unclear)
@@ -188,14 +188,14 @@ def test_other_words_about_similar_calls_decide_nothing(text: str) -> None:
     assert isinstance(read_reply(text), Unclear)
 
 
-def test_words_about_similar_calls_are_known_as_such() -> None:
+def test_words_about_similar_calls_are_recognised() -> None:
     """The words are recognised, so the answer explains how to approve similar calls."""
     reply = read_reply("approve and calls like it for a while")
     assert isinstance(reply, Unclear)
     assert reply.grants
 
 
-def test_a_no_takes_no_words_about_similar_calls() -> None:
+def test_rejection_keeps_words_about_similar_calls_as_its_reason() -> None:
     """In a rejection, words about similar calls belong to the reason."""
     assert isinstance(read_reply("reject and calls like it for 4 hours"), Reject)
 
@@ -203,7 +203,7 @@ def test_a_no_takes_no_words_about_similar_calls() -> None:
 @given(
     st.text(max_size=80), st.sampled_from(["claim ", "? ", "forward to ", "away until ", EXAMPLE])
 )
-def test_no_text_makes_it_raise_and_nothing_decides_beside_a_command(text: str, head: str) -> None:
+def test_no_text_raises_and_no_command_contains_a_decision(text: str, head: str) -> None:
     """Any text is a command, a decision or unclear; a command contains no decision."""
     reply = read_reply(f"{head}{text}")
     said = getattr(reply, "text", "") or getattr(reply, "reason", "")

@@ -67,14 +67,14 @@ def test_a_no_is_never_an_approval(text: str) -> None:
         "away next week",
     ],
 )
-def test_what_may_be_something_else_is_asked_back(text: str) -> None:
+def test_ambiguous_free_reply_gets_a_question_back(text: str) -> None:
     """A question, a mixed answer, broken JSON or half a command gets a question back."""
     reply = read_free_reply(text, CONTEXT)
     assert isinstance(reply, Unclear)
     assert reply.problem
 
 
-def test_a_yes_alone_has_no_value_and_commands_stay_commands() -> None:
+def test_bare_yes_has_no_value_and_commands_stay_commands() -> None:
     """A bare yes has no value until the settings give it one; commands stay commands."""
     yes = read_free_reply("approve", CONTEXT)
     assert isinstance(yes, Approve)
@@ -84,7 +84,7 @@ def test_a_yes_alone_has_no_value_and_commands_stay_commands() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(["approved", "ok", "city"]), st.booleans(), min_size=1))
-def test_an_object_says_no_by_its_verdict(value: dict[str, bool]) -> None:
+def test_json_object_rejects_only_if_a_verdict_field_is_false(value: dict[str, bool]) -> None:
     """An object is an approval if and only if none of its verdict fields is false."""
     no = any(not yes for name, yes in value.items() if name != "city")
     reply = read_free_reply(json.dumps(value), CONTEXT)

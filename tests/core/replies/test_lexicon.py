@@ -48,7 +48,7 @@ def is_yes(text: str) -> bool:
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_no_phrase_is_of_marks_and_slots_alone(code: str) -> None:
+def test_each_phrase_has_a_word(code: str) -> None:
     """Each phrase has a word; a language without a word in the text need not read it."""
     own, signs = language(code), [*sorted(MARKS), NEWLINE]
     for mark in signs:
@@ -58,7 +58,7 @@ def test_no_phrase_is_of_marks_and_slots_alone(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", [one for one in CODES if one != "en"])
-def test_a_language_without_a_word_in_a_text_reads_it_as_english_does(code: str) -> None:
+def test_language_without_a_word_in_the_text_is_skipped(code: str) -> None:
     """A language without a word in the text is skipped and changes no result."""
     for other in CODES:
         file = language(other).file
@@ -123,7 +123,7 @@ def _bars(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def test_there_is_a_file_for_each_language_and_no_other() -> None:
+def test_lexicon_has_a_file_for_each_documented_language() -> None:
     """The README names ten languages; these are they."""
     folder = resources.files(languages.__package__ or "")
     files = [entry.name for entry in folder.iterdir() if entry.name.endswith(".toml")]
@@ -142,7 +142,7 @@ def test_a_file_is_complete(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_what_alone_is_a_yes_or_a_no_is_read_as_one(code: str) -> None:
+def test_each_verdict_phrase_alone_is_read_as_its_verdict(code: str) -> None:
     """A phrase that is a yes or a no alone is read as an approval or a rejection."""
     file = language(code).file
     for patterns, kind in (
@@ -156,7 +156,7 @@ def test_what_alone_is_a_yes_or_a_no_is_read_as_one(code: str) -> None:
 
 @pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("table", ["courtesy", "thanks", "object", "greeting", "closing"])
-def test_what_is_said_around_a_yes_is_none(code: str, table: str) -> None:
+def test_courtesies_and_closings_decide_nothing(code: str, table: str) -> None:
     """Courtesies, objects and closings decide nothing, unless another table lists them as a yes.
 
     "Prima" is a courtesy in German and a yes in Dutch.
@@ -169,7 +169,7 @@ def test_what_is_said_around_a_yes_is_none(code: str, table: str) -> None:
 
 @pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("table", ["take_back", "unsure", "condition"])
-def test_what_makes_a_no_none_is_never_harmless_beside_a_yes(code: str, table: str) -> None:
+def test_restriction_beside_a_yes_makes_the_answer_unclear(code: str, table: str) -> None:
     """Beside a yes, "wait", "not yet" and "only if" make the answer unclear."""
     file = language(code).file
     for text in samples(getattr(file.after_a_no, table), file):
@@ -177,7 +177,7 @@ def test_what_makes_a_no_none_is_never_harmless_beside_a_yes(code: str, table: s
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_the_commands_of_a_language_are_none_of_its_decisions(code: str) -> None:
+def test_command_words_are_not_verdicts_in_any_language(code: str) -> None:
     """The words for "claim", "remind", "withdraw" and so on are commands in every language."""
     file = language(code).file
     for role in ("claim", "release", "remind", "withdraw", "revoke", "back"):
@@ -215,7 +215,7 @@ def test_a_pattern_that_cannot_be_read_is_named(pattern: str, problem: str) -> N
     assert pattern in str(caught.value) or "circle" in problem
 
 
-def test_patterns_stand_for_all_their_forms() -> None:
+def test_pattern_expands_to_all_its_forms() -> None:
     """A pattern may have choices, optional words, slots, and scripts without spaces."""
     phrases = Phrases(
         {"yes": ["[i] (approve|accept) [it]", "承認(します|する)", "für mich"]}, umlauts=True

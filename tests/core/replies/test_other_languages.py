@@ -157,7 +157,7 @@ def test_similar_calls(text: str, span: timedelta, uses: int | None) -> None:
         "Akkoord\n\nMet vriendelijke groet,\nMara Lind\nHoofd financiële administratie",
     ],
 )
-def test_what_programs_add_below_a_yes(text: str) -> None:
+def test_text_added_by_programs_does_not_change_a_yes(text: str) -> None:
     """Small print, signatures of phones, and titles change nothing."""
     assert read(text) == Approve()
 
@@ -178,13 +178,13 @@ def test_what_programs_add_below_a_yes(text: str) -> None:
         "Akkoord\n\nGroet\nMara\nWachten op inkoop",
     ],
 )
-def test_a_sentence_that_looks_like_small_print_is_none(text: str) -> None:
+def test_sentence_like_small_print_is_not_skipped(text: str) -> None:
     """A sentence that a person adds below a yes is never skipped as small print."""
     assert isinstance(read(text), Unclear)
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_a_no_behind_a_yes_never_approves(code: str) -> None:
+def test_reply_with_a_yes_and_a_no_never_approves(code: str) -> None:
     """A reply with a yes and a no is not an approval."""
     table = tomllib.loads((TABLES / f"{code}.toml").read_text("utf-8"))
     texts = [f"{table['yes'][0]}, {no}" for no in table["no"]]
@@ -202,6 +202,6 @@ def test_a_no_behind_a_yes_never_approves(code: str) -> None:
         ("Helaas kan ik dit niet goedkeuren: buiten budget", "buiten budget"),
     ],
 )
-def test_what_follows_a_no_is_its_reason(text: str, reason: str) -> None:
+def test_text_after_a_no_is_its_reason(text: str, reason: str) -> None:
     """The reason reaches the agent in the person's own words."""
     assert read(text) == Reject(reason=reason)

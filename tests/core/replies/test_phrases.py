@@ -31,7 +31,7 @@ def kind_of(text: str, context: ReplyContext = CONTEXT) -> str:
 @pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("kind", ["yes", "no", "neither"])
 @pytest.mark.parametrize("code", CODES)
-def test_what_people_write_is_understood(code: str, kind: str, every: int) -> None:
+def test_each_phrase_gets_its_expected_reading(code: str, kind: str, every: int) -> None:
     """Every phrase of a language's table is read as a careful colleague would read it."""
     phrases = tomllib.loads((TABLES / f"{code}.toml").read_text("utf-8"))[kind]
     assert len(phrases) >= 60
@@ -41,7 +41,7 @@ def test_what_people_write_is_understood(code: str, kind: str, every: int) -> No
 
 @pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("code", CODES)
-def test_no_frame_makes_a_yes_of_neither(code: str, every: int) -> None:
+def test_greeting_and_closing_never_make_an_unclear_answer_a_yes(code: str, every: int) -> None:
     """A greeting above and a closing below never turn an unclear answer into a yes."""
     phrases = tomllib.loads((TABLES / f"{code}.toml").read_text("utf-8"))["neither"][::every]
     framed = (f"Hi Anna,\n\n{text}\n\nBest regards\nMara Lind" for text in phrases)
@@ -108,7 +108,7 @@ SIGNED_BY_ANOTHER = [
 
 
 @pytest.mark.parametrize("text", SIGNED_BY_ANOTHER)
-def test_what_looks_like_a_yes_and_is_none_stays_unclear(text: str) -> None:
+def test_deceptive_yes_phrases_stay_unclear(text: str) -> None:
     """Quoted words, a condition in the form of a name, and a brush-off approve nothing."""
     assert kind_of(text) == "neither"
 
@@ -128,7 +128,7 @@ TAKEN_BACK = [
 
 
 @pytest.mark.parametrize("text", TAKEN_BACK)
-def test_a_no_that_is_taken_back_is_unclear(text: str) -> None:
+def test_no_followed_by_a_yes_is_unclear(text: str) -> None:
     """A no that is followed by a yes decides nothing, in every language."""
     assert kind_of(text) == "neither"
 

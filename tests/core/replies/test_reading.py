@@ -67,25 +67,21 @@ TEXTS = st.lists(WORDS, max_size=12).map("".join) | st.text(max_size=200)
 @given(YES, SEPARATORS, FOREIGN)
 @example("OK", ", ", "Tom decides")
 @example("approve", "\n", "(for 100 EUR only)")
-def test_a_yes_with_words_that_are_not_known_decides_nothing(
-    yes: str, between: str, text: str
-) -> None:
+def test_yes_beside_unknown_text_decides_nothing(yes: str, between: str, text: str) -> None:
     """Text beside a yes that is in no lexicon makes the answer unclear."""
     assert verdict_of(f"{yes}{between}{text}") is not Verdict.APPROVE
     assert verdict_of(f"{text}{between}{yes}") is not Verdict.APPROVE
 
 
 @given(st.lists(HARMLESS, min_size=1, max_size=8), st.data())
-def test_one_unknown_word_anywhere_makes_a_yes_unclear(
-    pieces: list[str], data: st.DataObject
-) -> None:
+def test_one_unknown_word_makes_a_yes_unclear(pieces: list[str], data: st.DataObject) -> None:
     """One unknown word among any number of harmless words makes a yes unclear."""
     at = data.draw(st.integers(0, len(pieces)))
     text = " ".join([*pieces[:at], "purple", *pieces[at:]])
     assert verdict_of(text) is not Verdict.APPROVE
 
 
-def test_what_was_too_many_is_quoted_and_the_way_out_named() -> None:
+def test_unclear_answer_quotes_the_extra_words_and_explains_how_to_approve() -> None:
     """The answer quotes the exact words, and explains how to approve and how to add a remark."""
     reply = read_reply("approve: Tom must sign too", PEOPLE)
     assert isinstance(reply, Unclear)
@@ -108,7 +104,7 @@ def test_what_was_too_many_is_quoted_and_the_way_out_named() -> None:
         ("approve\nRemark:\nThanks", ""),
     ],
 )
-def test_a_declared_note_is_kept_and_decides_nothing(text: str, note: str) -> None:
+def test_declared_note_is_kept_and_decides_nothing(text: str, note: str) -> None:
     """A line that begins with note:, comment:, reason: or remark: may contain any text."""
     reply = read_reply(text)
     assert isinstance(reply, Approve)
@@ -151,7 +147,7 @@ def test_only_a_whole_line_is_a_note(text: str) -> None:
         ("No.", ""),
     ],
 )
-def test_what_follows_a_no_is_its_reason(text: str, reason: str) -> None:
+def test_text_after_a_no_is_its_reason(text: str, reason: str) -> None:
     """The reason is the text after a no, up to the signature, exactly as typed."""
     reply = read_reply(text, PEOPLE)
     assert isinstance(reply, Reject)
@@ -172,7 +168,7 @@ def test_what_follows_a_no_is_its_reason(text: str, reason: str) -> None:
         *("not approved yet", "I can't approve this until Tom confirms", "no problemo but wait"),
     ],
 )
-def test_a_no_that_is_taken_back_is_unclear(text: str) -> None:
+def test_no_that_is_taken_back_is_unclear(text: str) -> None:
     """A yes, a question, a take-back or a condition after a no makes the answer unclear."""
     reply = read_reply(text)
     assert isinstance(reply, Unclear)
@@ -199,7 +195,7 @@ def test_phrases_that_begin_like_a_no_may_be_a_yes(text: str) -> None:
         *("\n" * 250 + "approve\n" * 300, "approve" + "\n." * 300),
     ],
 )
-def test_what_is_neither_says_why(text: str) -> None:
+def test_undecided_text_gets_an_explanation(text: str) -> None:
     """Empty, unknown or contradictory text decides nothing; the answer says how to decide."""
     reply = read_reply(text, PEOPLE)
     assert isinstance(reply, Unclear)
@@ -232,7 +228,7 @@ def test_what_is_neither_says_why(text: str) -> None:
         ("highly,\napprove", Verdict.UNCLEAR),
     ],
 )
-def test_names_are_those_that_are_known(text: str, verdict: Verdict) -> None:
+def test_unknown_name_is_accepted_only_after_a_greeting(text: str, verdict: Verdict) -> None:
     """After a greeting any name may follow; elsewhere the name has to be known."""
     reply = read_reply(text, PEOPLE)
     assert isinstance(reply, Approve) is (verdict is Verdict.APPROVE), reply
@@ -254,7 +250,7 @@ SIGNATURES = [
 
 
 @pytest.mark.parametrize("signature", SIGNATURES)
-def test_a_signature_changes_nothing(signature: str) -> None:
+def test_signature_does_not_change_the_reading(signature: str) -> None:
     """Names, titles, numbers and small print may follow a closing or the author's own name."""
     assert isinstance(read_reply(f"Approved.\n\n{signature}", PEOPLE), Approve)
     reply = read_reply(f"no, too expensive\n\n{signature}", PEOPLE)
@@ -270,7 +266,7 @@ def test_a_signature_changes_nothing(signature: str) -> None:
         *("What is it for?", "no", "Edit: on hold"),
     ],
 )
-def test_a_sentence_below_a_closing_is_no_signature(signature: str, below: str) -> None:
+def test_sentence_below_a_closing_is_part_of_the_answer(signature: str, below: str) -> None:
     """A sentence at the end of a mail counts as part of the answer."""
     reply = read_reply(f"Approved.\n\n{signature}\n{below}", PEOPLE)
     assert not isinstance(reply, Approve)
@@ -390,7 +386,7 @@ def test_values_that_do_not_fit_make_the_answer_unclear(text: str, template: Jso
         ("approve\namuont: 3", {"amount": 5}, ("amuont", 'did you mean "amount"')),
     ],
 )
-def test_a_value_error_says_what_would_have_worked(
+def test_value_error_suggests_a_valid_answer(
     text: str, template: JsonValue, words: tuple[str, ...]
 ) -> None:
     """The message is written for the person who answered."""
@@ -406,7 +402,7 @@ def test_a_value_error_says_what_would_have_worked(
         max_size=5,
     ).filter(lambda template: len({key.replace("_", "") for key in template}) == len(template))
 )
-def test_the_example_answer_is_read_as_it_says(template: dict[str, Any]) -> None:
+def test_example_answer_approves_and_fills_required_fields(template: dict[str, Any]) -> None:
     """The answer that we tell people to write approves, and fills every required field."""
     reply = read_reply(example_of_approval(template), ReplyContext(fields=template))
     assert isinstance(reply, Approve)
@@ -426,7 +422,7 @@ def test_any_text_is_read(text: str, template: JsonValue) -> None:
 
 
 @given(st.sampled_from(["?", "？", " ?", "!?", "¿", " eh?"]), YES)
-def test_a_question_is_no_answer(mark: str, word: str) -> None:
+def test_question_decides_nothing(mark: str, word: str) -> None:
     """A question mark is never harmless."""
     assert verdict_of(word + mark) is Verdict.UNCLEAR
 
@@ -436,7 +432,7 @@ def test_a_question_is_no_answer(mark: str, word: str) -> None:
         ["genehmigt", "approuvé", "sí", "D’accord", "für mich ok", "ＯＫ", "Abgelehnt", "não"]
     )
 )
-def test_spelling_changes_nothing(word: str) -> None:
+def test_spelling_variants_do_not_change_the_reading(word: str) -> None:
     """Missing accents, capitals, full-width and decomposed letters do not change the meaning."""
     plain = "".join(
         mark for mark in unicodedata.normalize("NFD", word) if not "\u0300" <= mark <= "\u036f"

@@ -42,13 +42,13 @@ REMARKS = (
 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("signature", SIGNATURES)
-def test_a_signature_takes_nothing_from_a_yes(head: str, signature: str) -> None:
+def test_signature_below_a_yes_keeps_the_approval(head: str, signature: str) -> None:
     """Names, job titles, companies and contacts may follow an approval."""
     assert isinstance(read_reply(head.format(signature), CONTEXT), Approve)
 
 
 @pytest.mark.parametrize("remark", REMARKS)
-def test_a_remark_where_a_signature_stands_is_left_over(remark: str) -> None:
+def test_remark_in_place_of_a_signature_makes_a_yes_unclear(remark: str) -> None:
     """Limits and withdrawals in the form of a name, and sentences, make an approval unclear."""
     read = [read_reply(head.format(remark), CONTEXT) for head in HEADS]
     assert not any(isinstance(one, Approve) for one in read)
@@ -67,7 +67,7 @@ ADVERBS = (
 
 
 @pytest.mark.parametrize("adverb", ADVERBS)
-def test_a_word_below_thanks_is_a_name_only_if_it_is_the_authors(adverb: str) -> None:
+def test_word_below_thanks_is_a_name_only_if_the_author_has_it(adverb: str) -> None:
     """The reply "Approved. Thanks. Conditionally." is not signed by a person of that name."""
     read = [read_reply(text.format(adverb), CONTEXT) for text in THANKS]
     assert not any(isinstance(one, Approve) for one in read)
@@ -92,7 +92,7 @@ def test_the_author_may_sign_in_short(name: str) -> None:
         ("从我的部门看，不同意", False),
     ],
 )
-def test_the_line_of_a_phone_is_known_word_by_word(line: str, *, sent: bool) -> None:
+def test_phone_signature_is_matched_word_by_word(line: str, *, sent: bool) -> None:
     """A sentence that begins like the line of a phone is not such a line."""
     assert is_device_line(line) is sent
 

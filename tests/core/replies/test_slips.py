@@ -28,7 +28,7 @@ BETWEEN = (", ", ". ", "! ", "\n", " - ", " ", "… ", " (")
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_a_yes_behind_an_apology_takes_a_no_back(code: str) -> None:
+def test_yes_after_an_apology_makes_a_no_unclear(code: str) -> None:
     """Any punctuation may surround the apology, or none: "아니요, 죄송해요 네입니다"."""
     file = language(code).file
     refusals, yeses = VERDICTS[code]
@@ -39,7 +39,7 @@ def test_a_yes_behind_an_apology_takes_a_no_back(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_a_yes_said_instead_takes_a_no_back(code: str) -> None:
+def test_correcting_yes_makes_a_no_unclear(code: str) -> None:
     """A clause after the no corrects it: "No. It's a yes"."""
     file = language(code).file
     for no, text in itertools.product(VERDICTS[code][0], samples(file.after_a_no.instead, file)):
@@ -47,7 +47,7 @@ def test_a_yes_said_instead_takes_a_no_back(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_an_apology_alone_takes_nothing_back(code: str) -> None:
+def test_polite_rejection_is_a_rejection(code: str) -> None:
     """A polite rejection is a rejection: "No, sorry"."""
     polite = {
         "en": "No, I'm very sorry",

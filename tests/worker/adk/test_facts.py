@@ -96,7 +96,7 @@ async def test_a_store_returns_a_pause_in_another_order(new_house: NewHouse) -> 
     assert told(await house.history())[2:] == [f"root pay {WAITS}", f"root calls {CONFIRM}"]
 
 
-async def test_a_dynamic_gate_lets_the_model_speak_before_it_pauses(new_house: NewHouse) -> None:
+async def test_model_comments_on_a_dynamic_gate_before_the_pause(new_house: NewHouse) -> None:
     """In a plain app the model comments on a dynamic gate's placeholder; that is not the end."""
     house = await new_house()
     paused = await house.run(said("grant:3"))
@@ -134,7 +134,7 @@ async def test_leaving_the_stream_at_the_request_spoils_a_dynamic_gate(
 
 
 @both_apps
-async def test_an_ungated_sibling_runs_at_once_and_only_once(
+async def test_ungated_sibling_runs_immediately_and_once(
     new_house: NewHouse, resumable: bool
 ) -> None:
     """A settled sibling's response comes before the request, and it runs only once."""
@@ -172,7 +172,7 @@ async def test_resumable_app_runs_each_and_speaks_after_the_last(new_house: NewH
 
 
 @both_apps
-async def test_two_answers_in_one_message(new_house: NewHouse, resumable: bool) -> None:
+async def test_one_message_may_answer_a_whole_pause(new_house: NewHouse, resumable: bool) -> None:
     """One message may have all answers to a pause; the model is called once."""
     house = await new_house(resumable=resumable)
     paused = await house.run(said("pay:5 grant:3"))
@@ -185,7 +185,7 @@ async def test_two_answers_in_one_message(new_house: NewHouse, resumable: bool) 
 
 
 @both_apps
-async def test_the_same_reply_again_is_kept_and_not_acted_on(
+async def test_repeated_reply_is_stored_and_has_no_effect(
     new_house: NewHouse, resumable: bool
 ) -> None:
     """The second of two equal replies is in the history; no tool and no model runs."""
@@ -200,7 +200,7 @@ async def test_the_same_reply_again_is_kept_and_not_acted_on(
 
 @both_stores
 @both_apps
-async def test_the_same_reply_at_the_same_time_runs_the_tool_twice(
+async def test_simultaneous_equal_replies_run_the_tool_twice(
     new_house: NewHouse, store: str, resumable: bool
 ) -> None:
     """Both runners of one reply run the tool; the store objects after the effect."""
@@ -224,7 +224,7 @@ async def test_the_same_reply_at_the_same_time_runs_the_tool_twice(
 
 
 @both_apps
-async def test_an_extra_key_kills_the_run_and_a_clean_reply_heals_it(
+async def test_reply_with_an_extra_key_fails_and_a_clean_reply_succeeds(
     new_house: NewHouse, resumable: bool
 ) -> None:
     """A reply with a key of its own raises ValidationError; the same reply without it works."""
@@ -248,7 +248,7 @@ async def test_a_lax_yes_executes(new_house: NewHouse, confirmed: object) -> Non
     assert house.journal == [("pay", 5.0)]
 
 
-async def test_a_word_that_is_no_boolean_kills_the_run(new_house: NewHouse) -> None:
+async def test_confirmation_that_is_not_a_boolean_fails_the_run(new_house: NewHouse) -> None:
     """`confirmed: "approve"` is an error, not an approval."""
     house = await new_house()
     request = requests_in(await house.run(said("pay:5")))[0]
@@ -278,7 +278,7 @@ async def test_a_denied_dynamic_gate_enters_the_tool(new_house: NewHouse, resuma
 
 
 @both_apps
-async def test_a_request_that_says_other_than_the_history_is_refused(
+async def test_confirmation_request_must_match_the_call_in_the_history(
     new_house: NewHouse, resumable: bool
 ) -> None:
     """The arguments of the request and the call must be equal when the answer arrives."""
@@ -382,7 +382,7 @@ async def test_the_invocation_of_an_answer_is_that_of_its_call(
     assert house.journal == [("pay", 5.0)]
 
 
-async def test_an_answer_to_nothing_is_an_error(new_house: NewHouse) -> None:
+async def test_answer_without_a_call_is_an_error(new_house: NewHouse) -> None:
     """The id of an answer must be that of a call in the history."""
     house = await new_house()
     await house.run(said("pay:5"))

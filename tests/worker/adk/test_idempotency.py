@@ -26,7 +26,7 @@ def key(call: str, session: _Session | None = None) -> str:
     return idempotency_key(cast("Any", _Context(session or _Session(), call)))
 
 
-def test_the_same_call_has_the_same_key_and_another_call_another() -> None:
+def test_idempotency_key_depends_only_on_session_and_call() -> None:
     """The key depends only on the session and the call."""
     assert key("adk-1") == key("adk-1")
     assert len(key("adk-1")) == 32

@@ -77,7 +77,7 @@ class GatedAgentTool(AgentTool):
         return True
 
 
-def test_an_agent_whose_gates_surface_gives_no_concern() -> None:
+def test_agent_with_reachable_gates_raises_no_concern() -> None:
     """Tools of agents, sub-agents and workflows reach a person."""
     gated = FunctionTool(pay, require_confirmation=True)
     threshold = FunctionTool(pay, require_confirmation=large)
@@ -97,7 +97,7 @@ def test_an_agent_whose_gates_surface_gives_no_concern() -> None:
     ],
     ids=["static", "threshold", "dynamic", "long-running"],
 )
-def test_a_gate_inside_an_agent_tool_is_found_wherever_it_is(tool: object, words: str) -> None:
+def test_inspection_names_the_path_to_a_gate_inside_an_agent_tool(tool: object, words: str) -> None:
     """The path to it is named, also through sub-agents and workflows."""
     inner = agent("inner", sub_agents=[agent("deep", tool)])
     flow = Workflow(name="flow", edges=[("START", agent("outer", AgentTool(inner)))])
@@ -142,7 +142,7 @@ def looped(*agents: BaseAgent) -> LoopAgent:
 
 
 @pytest.mark.parametrize("build", [sequence, looped])
-def test_what_adk_leaves_undone_behind_an_approval_is_named(
+def test_inspection_names_steps_that_adk_skips_after_an_approval(
     build: Callable[..., BaseAgent],
 ) -> None:
     """This concerns apps that are not resumable; resumable ones and bare roots continue."""
@@ -194,14 +194,14 @@ async def test_a_threshold_that_cannot_be_called_is_found(
         await house.run(said("go"))
 
 
-def test_a_gate_inside_an_agent_tool_without_plugins_reaches_nobody() -> None:
+def test_gate_inside_an_agent_tool_without_plugins_asks_nobody() -> None:
     """The guard is one of the plugins."""
     (found,) = concerns(agent("outer", AgentTool(payer("inner"), include_plugins=False)))
     assert found.broken
     assert "nobody is ever asked" in found.text
 
 
-async def test_what_is_inside_an_agent_tool_reaches_nobody_in_adk(
+async def test_adk_raises_no_request_for_a_gate_inside_an_agent_tool(
     new_house: NewHouse,
 ) -> None:
     """No request surfaces and the tool does not run: the outer agent is told that it failed."""
@@ -232,7 +232,7 @@ async def test_what_is_inside_an_agent_tool_reaches_nobody_in_adk(
     assert any("AgentTool cannot resume" in line for line in told(events)), told(events)
 
 
-def test_a_worker_says_it_at_its_start_and_a_broken_agent_does_not_stop_it(tmp_path: Path) -> None:
+def test_worker_logs_each_concern_and_starts_despite_a_broken_agent(tmp_path: Path) -> None:
     """Each concern is one line of the log, as is an agent that does not load."""
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "__init__.py").write_text("from . import agent\n")

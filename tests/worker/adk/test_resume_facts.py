@@ -104,7 +104,7 @@ async def reply_to(house: House) -> types.Content:
 
 
 @every_root
-async def test_a_plain_app_takes_our_invocation_id(new_house: NewHouse, root: Root) -> None:
+async def test_plain_app_uses_the_callers_invocation_id(new_house: NewHouse, root: Root) -> None:
     """With a new session, every event of a plain app has the caller's id."""
     house = await paused_house(new_house, root=root)
     await house.run(await reply_to(house))
@@ -113,7 +113,9 @@ async def test_a_plain_app_takes_our_invocation_id(new_house: NewHouse, root: Ro
 
 
 @node_roots
-async def test_a_resumable_app_takes_our_invocation_id(new_house: NewHouse, root: Root) -> None:
+async def test_resumable_app_uses_the_callers_invocation_id(
+    new_house: NewHouse, root: Root
+) -> None:
     """So does a resumable app whose root is an LlmAgent or a Workflow."""
     house = await paused_house(new_house, root=root, resumable=True)
     await house.run(await reply_to(house))
@@ -140,7 +142,7 @@ async def test_older_resumable_roots_want_an_event_before_our_id(
 @every_root
 @both_apps
 @pytest.mark.parametrize("lived", [0, 1, 2, 3, 4, 5])
-async def test_a_repeated_run_says_the_message_once_and_can_be_approved(
+async def test_repeated_run_adds_no_message_and_pays_once(
     new_house: NewHouse, root: Root, resumable: bool, lived: int
 ) -> None:
     """Wherever the first attempt died, a repetition adds no message and leads to one payment."""
@@ -189,9 +191,7 @@ async def test_repeating_a_paused_plain_run_lets_the_model_speak(new_house: NewH
 
 
 @node_roots
-async def test_repeating_a_paused_resumable_run_does_nothing(
-    new_house: NewHouse, root: Root
-) -> None:
+async def test_repeated_paused_resumable_run_does_nothing(new_house: NewHouse, root: Root) -> None:
     """A paused resumable app may run again: no text and no request follow."""
     house = await paused_house(new_house, root=root, resumable=True)
     calls = len(house.turns)
@@ -200,7 +200,7 @@ async def test_repeating_a_paused_resumable_run_does_nothing(
     assert len(requests_in(await house.history())) == 1
 
 
-async def test_a_resumable_run_keeps_the_call_it_had_made(new_house: NewHouse) -> None:
+async def test_resumable_run_keeps_the_stored_call(new_house: NewHouse) -> None:
     """A resumable app gates the stored call; the model is not asked again."""
     house = await new_house(resumable=True)
     await house.run(said("pay:5"), events_to_live=2)
@@ -237,7 +237,7 @@ async def answered(new_house: NewHouse, ask: str, lived: int, **options: Any) ->
 @both_apps
 @both_gates
 @pytest.mark.parametrize("root", [House.gated, parent_root])
-async def test_no_message_goes_on_before_the_tool(
+async def test_resume_without_a_message_runs_the_tool(
     new_house: NewHouse, root: Root, resumable: bool, ask: str, tool: str
 ) -> None:
     """After a death between answer and tool, the id alone runs the tool, without a user event."""
@@ -273,7 +273,7 @@ async def test_a_lost_result_runs_the_tool_twice(
 
 @both_apps
 @both_gates
-async def test_no_message_brings_the_last_word(
+async def test_resume_without_a_message_makes_the_model_write_the_last_message(
     new_house: NewHouse, resumable: bool, ask: str, tool: str
 ) -> None:
     """After a death before the last message, the id alone makes the model write it."""
@@ -286,7 +286,7 @@ async def test_no_message_brings_the_last_word(
 
 @both_apps
 @both_gates
-async def test_the_answer_again_swallows_the_last_word(
+async def test_repeated_answer_ends_the_run_without_a_last_message(
     new_house: NewHouse, resumable: bool, ask: str, tool: str
 ) -> None:
     """After a death before the last message, a repeated answer ends the run without one."""
@@ -297,7 +297,7 @@ async def test_the_answer_again_swallows_the_last_word(
 
 
 @both_apps
-async def test_no_message_after_the_last_word_says_it_again(
+async def test_resume_after_the_last_message_repeats_it(
     new_house: NewHouse, resumable: bool
 ) -> None:
     """A finished LlmAgent speaks a second time, so check the history before continuing."""
@@ -316,7 +316,7 @@ async def test_a_workflow_that_was_done_stays_silent(new_house: NewHouse, resuma
 
 @older_roots
 @pytest.mark.parametrize(("lived", "runs"), [(UNTIL_ANSWER, 2), (UNTIL_RESULT, 1)])
-async def test_older_plain_roots_go_on_through_a_resumable_copy(
+async def test_plain_root_of_an_older_adk_resumes_through_a_resumable_copy(
     new_house: NewHouse, root: Root, lived: int, runs: int
 ) -> None:
     """They refuse to continue without a message; in a resumable App the same agent continues."""
@@ -331,7 +331,7 @@ async def test_older_plain_roots_go_on_through_a_resumable_copy(
 
 
 @both_apps
-async def test_a_text_turn_after_the_answer_takes_its_place(
+async def test_text_after_the_answer_requires_the_answer_again(
     new_house: NewHouse, resumable: bool
 ) -> None:
     """Only the last user event counts: after a text, the answer must be sent again."""
@@ -394,7 +394,7 @@ async def test_a_resumable_run_repeated_does_not_heal_a_dynamic_gate(
 
 
 @both_apps
-async def test_the_missing_placeholder_can_be_written_by_hand(
+async def test_missing_placeholder_can_be_rebuilt_from_the_request(
     new_house: NewHouse, resumable: bool
 ) -> None:
     """The request has everything that the placeholder needs, so a dynamic gate can be repaired."""
@@ -426,7 +426,7 @@ async def test_the_missing_placeholder_can_be_written_by_hand(
 
 
 @both_apps
-async def test_beside_a_sibling_the_request_can_be_lost(
+async def test_request_of_a_dynamic_gate_can_be_lost_beside_a_sibling(
     new_house: NewHouse, resumable: bool
 ) -> None:
     """The placeholder is written first; if the request is lost, a repetition never asks again."""
@@ -438,7 +438,7 @@ async def test_beside_a_sibling_the_request_can_be_lost(
 
 
 @both_apps
-async def test_the_lost_request_can_be_written_by_hand(
+async def test_lost_request_can_be_rebuilt_from_the_placeholder(
     new_house: NewHouse, resumable: bool
 ) -> None:
     """The placeholder's actions have the question, so the request can be repaired too."""
@@ -545,7 +545,7 @@ async def test_a_plugin_answers_a_rejection_with_the_reason(
 
 @both_apps
 @both_gates
-async def test_what_a_plugin_sees_before_a_tool(
+async def test_plugin_sees_a_gated_call_before_and_after_the_confirmation(
     new_house: NewHouse, resumable: bool, ask: str, tool: str
 ) -> None:
     """Before the gate, it sees a call id twice: without a confirmation, then with it."""
@@ -559,7 +559,7 @@ async def test_what_a_plugin_sees_before_a_tool(
 
 @both_apps
 @both_gates
-async def test_a_plugin_can_stand_in_for_a_tool_that_has_run(
+async def test_plugin_result_replaces_a_second_execution(
     new_house: NewHouse, resumable: bool, ask: str, tool: str
 ) -> None:
     """A result with the call id replaces the second execution after a death."""
@@ -633,7 +633,7 @@ async def test_the_original_call_is_in_the_history(new_house: NewHouse, root: Ro
 # --- g: SQLite ------------------------------------------------------------------------------------
 
 
-async def test_many_sessions_in_one_process(tmp_path: Path) -> None:
+async def test_many_sessions_run_in_one_process(tmp_path: Path) -> None:
     """Thirty-two sessions at once run and pause on one SQLite file with a service of our own.
 
     With ADK's own the database is locked when the machine is busy.

@@ -65,7 +65,7 @@ async def test_a_yes_is_a_decision_through_the_api(taking: Answering, ledger: Le
     assert (await ledger.run(run.id)).watched
 
 
-async def test_the_reason_of_a_no_is_kept(taking: Answering, ledger: Ledger) -> None:
+async def test_rejection_reason_is_stored(taking: Answering, ledger: Ledger) -> None:
     """The model will read it."""
     run, (was,) = await paused(ledger)
     await taking.take(as_person(CLEO), about(run), [no(reason="over budget")])
@@ -74,7 +74,7 @@ async def test_the_reason_of_a_no_is_kept(taking: Answering, ledger: Ledger) -> 
     assert (approval.state, approval.decision.reason) == (State.REJECTED, "over budget")
 
 
-async def test_other_values_on_a_call_without_a_template_are_a_proposal(
+async def test_changed_values_without_a_template_are_a_proposal(
     taking: Answering, ledger: Ledger
 ) -> None:
     """An approval of 900 does not approve the displayed 2500, as with mail."""
@@ -136,7 +136,7 @@ def _open(template: JsonValue) -> Approval:
     return approval
 
 
-async def test_one_answer_that_cannot_be_taken_keeps_its_siblings_open(
+async def test_one_invalid_answer_leaves_its_siblings_open(
     taking: Answering, ledger: Ledger
 ) -> None:
     """All answers are checked before the first commit."""
@@ -154,7 +154,7 @@ async def test_siblings_that_wait_are_counted(taking: Answering, ledger: Ledger)
     assert (await taking.take(as_person(MARA), about(run), [yes("adk-2")])).waiting == 0
 
 
-async def test_calls_of_two_runs_are_not_answered_in_one_message(
+async def test_one_message_cannot_answer_calls_of_two_runs(
     taking: Answering, ledger: Ledger
 ) -> None:
     """They would resume at different times, and the client would see one of them."""
@@ -183,7 +183,7 @@ async def test_calls_of_two_runs_are_not_answered_in_one_message(
         (None, frozenset({"riley"}), 403, "nobody"),
     ],
 )
-async def test_others_may_not_answer(
+async def test_other_users_cannot_answer(
     taking: Answering,
     ledger: Ledger,
     *,
@@ -200,7 +200,7 @@ async def test_others_may_not_answer(
     assert await ledger.approvals([one.id for one in before]) == before
 
 
-async def test_a_call_in_doubt_is_asked_about_by_the_same_id(
+async def test_call_in_doubt_is_asked_about_under_the_same_id(
     taking: Answering, ledger: Ledger
 ) -> None:
     """The question whether it may run again has its own approval."""
@@ -219,7 +219,7 @@ async def test_a_call_in_doubt_is_asked_about_by_the_same_id(
     assert (await ledger.approval(question.id)).state is State.REJECTED
 
 
-async def test_before_anybody_is_asked_an_answer_is_to_come_again(
+async def test_answer_before_routing_is_refused_with_a_retry(
     taking: Answering, ledger: Ledger
 ) -> None:
     """The problem names the missing process, which applies the policies."""
@@ -261,9 +261,7 @@ async def test_a_call_of_a_turn_that_does_not_pause_is_to_be_answered_later(
     assert (refused.value.status, refused.value.headers) == (409, {"Retry-After": "2"})
 
 
-async def test_who_may_not_use_a_session_does_not_learn_that_it_is_busy(
-    taking: Answering, decider: Decider
-) -> None:
+async def test_busy_session_is_hidden_from_other_users(taking: Answering, decider: Decider) -> None:
     """The answer is refused at once, as in a session that rests."""
     run = await decider.submit("finance", "Reimburse me", user="riley", session="s")
     with pytest.raises(Problem) as refused:
@@ -307,7 +305,7 @@ OBJECT: JsonValue = {"type": "object", "properties": {"n": {"type": "integer"}},
         ),
     ],
 )
-def test_input_is_the_answer_itself(
+def test_input_answer_is_unwrapped_as_in_adk(
     schema: JsonValue, response: JsonValue, verdict: Stated
 ) -> None:
     """It is unwrapped as ADK does, except if text is requested."""
@@ -336,7 +334,7 @@ def test_input_of_another_kind_is_refused(
         stated_in(_input(schema), Answer("adk-0", INPUT, response))
 
 
-def test_a_no_that_sends_back_what_was_shown_has_no_reason() -> None:
+def test_rejection_with_the_shown_arguments_has_no_reason() -> None:
     """ADK's page sends the arguments with every answer; one may be called `reason`."""
     origin = make_origin()
     call = ToolCall(id="c", name="leave", args={"reason": "tired"})
@@ -354,7 +352,7 @@ async def test_a_call_is_answered_under_its_own_name(taking: Answering, ledger: 
     assert (refused.value.status, refused.value.kind) == (400, "unknown-name")
 
 
-async def test_the_latest_question_under_an_id_is_the_one_that_is_answered(
+async def test_answer_goes_to_the_latest_question_under_an_id(
     taking: Answering, ledger: Ledger
 ) -> None:
     """A node of a workflow asks under the same id each time it runs."""

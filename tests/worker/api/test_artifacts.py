@@ -59,9 +59,7 @@ async def test_artifacts_are_listed_and_loaded(here: Site, paused: tuple[str, st
     }
 
 
-async def test_adks_own_client_reads_what_is_known_of_versions(
-    here: Site, paused: tuple[str, str]
-) -> None:
+async def test_client_of_adk_reads_artifact_versions(here: Site, paused: tuple[str, str]) -> None:
     """google-adk's conformance client can use its methods for artifacts."""
     where: dict[str, Any] = {"app_name": "keeps", "user_id": "user", "session_id": paused[0]}
     async with AdkWebServerClient(base_url=here.url) as client:
@@ -82,7 +80,7 @@ async def test_adks_own_client_reads_what_is_known_of_versions(
         ("/..%2f..%2fother", 422, "invalid"),
     ],
 )
-async def test_what_is_not_there_is_a_problem(
+async def test_missing_artifact_is_a_problem_document(
     here: Site, paused: tuple[str, str], path: str, status: int, kind: str
 ) -> None:
     """This includes a name that leads outside."""
@@ -91,7 +89,7 @@ async def test_what_is_not_there_is_a_problem(
     assert answer.json()["type"] == f"urn:signoff:problem:{kind}"
 
 
-async def test_those_of_another_session_are_not_there(here: Site) -> None:
+async def test_artifacts_of_another_session_are_not_found(here: Site) -> None:
     """An unknown session looks the same as another user's session."""
     answer = await get(here, "none", "")
     assert (answer.status_code, answer.json()["type"]) == (
@@ -112,7 +110,7 @@ async def test_artifacts_cannot_be_changed(here: Site, paused: tuple[str, str]) 
     assert (await get(here, paused[0], f"/{NAME}/versions")).json() == [0, 1]
 
 
-async def test_another_process_finds_what_was_kept(here: Site, paused: tuple[str, str]) -> None:
+async def test_another_process_finds_a_saved_artifact(here: Site, paused: tuple[str, str]) -> None:
     """The worker that resumes the run is not the one that saved the draft."""
     session, call = paused
     await here.plant.kill("worker")

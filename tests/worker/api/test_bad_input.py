@@ -348,7 +348,7 @@ async def test_a_body_without_an_end_is_cut_off(paused: Paused) -> None:
         ("kim", 404, "not-found", "in this session"),
     ],
 )
-async def test_only_somebody_who_is_asked_may_answer(
+async def test_only_an_approver_may_answer(
     paused: Paused, token: str, status: int, kind: str, words: str
 ) -> None:
     """A person who may not see the session does not learn whether the call exists."""
@@ -397,7 +397,7 @@ async def test_an_answer_is_single_use_and_audited(here: Site) -> None:
         ("GET", "/apps/nothing/users/riley@example.com/sessions", "", 401),
     ],
 )
-async def test_sessions_are_for_their_users(
+async def test_session_of_another_user_looks_unknown(
     paused: Paused, method: str, path: str, token: str, status: int
 ) -> None:
     """An unknown session and another user's session look the same."""
@@ -427,7 +427,7 @@ async def test_a_token_sees_its_own_apps(paused: Paused) -> None:
         ({"session": "x"}, 422, "/session"),
     ],
 )
-async def test_a_session_is_made_of_what_can_be_kept(
+async def test_session_refuses_history_and_shared_state_from_a_client(
     paused: Paused, body: dict[str, Any], status: int, words: str
 ) -> None:
     """A client cannot provide history, or state that applies to others."""
@@ -437,7 +437,7 @@ async def test_a_session_is_made_of_what_can_be_kept(
     assert words in answer.json()["detail"]
 
 
-async def test_a_deleted_session_asks_nobody_any_more(here: Site) -> None:
+async def test_deleted_session_withdraws_its_approval(here: Site) -> None:
     """Its approval is withdrawn in the requester's name, and its run ends with the reason."""
     mine = await pause(here)
     path = f"/apps/time_off/users/{RILEY}/sessions/{mine.session}"

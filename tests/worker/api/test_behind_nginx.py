@@ -57,7 +57,7 @@ async def served(decider: Decider) -> AsyncIterator[int]:
         ("root root", "proxy_http_version 1.1; proxy_set_header Host $host;", "Host"),
     ],
 )
-async def test_what_nginx_hands_on_is_not_from_this_machine(
+async def test_request_through_nginx_is_not_local(
     decider: Decider, tmp_path: Path, user: str, more: str, why: str
 ) -> None:
     """By default nginx adds no header and writes its own address into Host; that is detected."""

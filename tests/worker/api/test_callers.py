@@ -85,7 +85,7 @@ def request(
         ("127.0.0.1", {"x_request_id": "7", "x_goog_api_client": "adk", "user_agent": "curl"}),
     ],
 )
-async def test_programs_of_this_user_on_this_machine_come_in_without_a_token(
+async def test_local_programs_of_the_same_user_need_no_token(
     decider: Decider, client: str, headers: dict[str, str]
 ) -> None:
     """They may do everything, and answer as the configured person."""
@@ -135,7 +135,7 @@ async def test_programs_of_this_user_on_this_machine_come_in_without_a_token(
         ("127.0.0.1", {"sec_fetch_site": "same-site"}, "web page"),
     ],
 )
-async def test_others_need_a_token(
+async def test_other_callers_need_a_token(
     decider: Decider, client: str | None, headers: dict[str, str | list[str]], why: str
 ) -> None:
     """Another machine, a proxy, another name for this one, a page in a browser."""
@@ -147,7 +147,7 @@ async def test_others_need_a_token(
     assert "[[gateway.tokens]]" in refused.value.detail
 
 
-async def test_a_proxy_that_adds_no_header_is_known_by_the_version_it_speaks(
+async def test_proxy_without_headers_is_recognised_by_http_1_0(
     decider: Decider,
 ) -> None:
     """With only `proxy_pass`, nginx sends `Host: 127.0.0.1:8080` with HTTP/1.0."""
@@ -183,7 +183,7 @@ async def test_a_program_of_another_user_needs_a_token(decider: Decider, hung_up
     "authorization",
     ["", "Bearer", "Bearer ", "Basic secret", "secret", f"Bearer {HASH}", "Bearer Secret"],
 )
-async def test_where_there_are_tokens_nobody_comes_in_without_one(
+async def test_configured_tokens_make_a_token_necessary_for_everybody(
     decider: Decider, authorization: str
 ) -> None:
     """This holds for local programs too, and the hash of a token is not a token."""
@@ -193,7 +193,7 @@ async def test_where_there_are_tokens_nobody_comes_in_without_one(
     assert refused.value.status == 401
 
 
-async def test_the_holder_of_a_token_may_do_what_stands_there(decider: Decider) -> None:
+async def test_token_limits_its_users_apps_and_person(decider: Decider) -> None:
     """Its users and apps are those of the token; it answers as its person, or not at all."""
     other = hashlib.sha256(b"other").hexdigest()
     tokens = (
@@ -248,7 +248,7 @@ async def test_a_token_without_the_scope_of_a_request_is_refused(decider: Decide
     assert (refused.value.status, refused.value.kind) == (403, "scope")
 
 
-async def test_a_token_that_was_revoked_makes_nobody_a_program_of_this_machine(
+async def test_revoked_token_is_refused_for_a_local_program(
     decider: Decider,
 ) -> None:
     """A local program with an invalid token is refused."""
@@ -261,7 +261,7 @@ async def test_a_token_that_was_revoked_makes_nobody_a_program_of_this_machine(
     assert refused.value.status == 401
 
 
-async def test_a_token_that_is_used_too_often_is_told_when_to_come_again(decider: Decider) -> None:
+async def test_overused_token_is_refused_with_a_retry_time(decider: Decider) -> None:
     """Requests over its limit are refused before anything is done."""
     gate = Gate((), decider, rate=2)
     header = await kept(decider, Scope.RUNS_READ, users=("sam",))
@@ -274,7 +274,7 @@ async def test_a_token_that_is_used_too_often_is_told_when_to_come_again(decider
     assert 1 <= int(refused.value.headers["Retry-After"]) <= 60
 
 
-async def test_programs_on_this_machine_can_be_kept_out(decider: Decider) -> None:
+async def test_local_programs_need_a_token_if_local_is_off(decider: Decider) -> None:
     """With `local = false` they need a token."""
     with pytest.raises(Problem) as refused:
         await Gate((), decider, local=False).admit(request())

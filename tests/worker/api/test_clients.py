@@ -84,7 +84,7 @@ async def test_adks_own_client_runs_and_answers_an_agent(here: Site) -> None:
             await client.get_session(**where)
 
 
-async def test_the_curl_of_adks_documentation_works_as_it_stands(here: Site) -> None:
+async def test_curl_example_of_adk_resumes_the_run(here: Site) -> None:
     """The curl answer with real ids resumes the run with the approved values."""
     curl = shutil.which("curl") or missing("curl", "apt-get install curl")
     session = await here.session("time_off")
@@ -101,7 +101,7 @@ async def test_the_curl_of_adks_documentation_works_as_it_stands(here: Site) -> 
     assert words_of(events) == "You may take 5 days off."
 
 
-async def test_the_wrapped_form_of_adks_web_client_is_taken(here: Site) -> None:
+async def test_wrapped_response_of_adks_web_client_is_accepted(here: Site) -> None:
     """A response with one key `response` and JSON as text is read as that JSON."""
     session = await here.session("time_off")
     (call,) = calls_of(await here.say("time_off", session, TIME_OFF))
@@ -131,7 +131,7 @@ async def test_run_returns_all_events_of_a_turn_at_once(here: Site) -> None:
 
 
 @pytest.mark.parametrize("app", ["siblings", "siblings_resumable"])
-async def test_an_answer_whose_siblings_wait_brings_no_events(here: Site, app: str) -> None:
+async def test_answer_with_waiting_siblings_returns_no_events(here: Site, app: str) -> None:
     """The first of two answers gets an empty stream; the second resumes the run."""
     session = await here.session(app)
     first, second = calls_of(await here.say(app, session, "pay both"))
@@ -140,7 +140,7 @@ async def test_an_answer_whose_siblings_wait_brings_no_events(here: Site, app: s
     assert words_of(events).count('"ok"') == 2
 
 
-async def test_one_message_may_answer_all_of_a_pause(here: Site) -> None:
+async def test_one_message_may_answer_a_whole_pause(here: Site) -> None:
     """Two answers in one message resume the run; the model reads the rejection's reason."""
     session = await here.session("siblings")
     first, second = calls_of(await here.say("siblings", session, "pay both"))
@@ -153,7 +153,7 @@ async def test_one_message_may_answer_all_of_a_pause(here: Site) -> None:
     assert "B is paid" in words
 
 
-async def test_the_failure_of_a_run_is_told_as_adks_server_tells_it(here: Site) -> None:
+async def test_failed_run_is_reported_as_by_adks_server(here: Site) -> None:
     """A tool's error ends the stream with an error, and `/run` with a problem document."""
     session = await here.session("careless")
     (call,) = calls_of(await here.say("careless", session, "raises"))
@@ -168,7 +168,7 @@ async def test_the_failure_of_a_run_is_told_as_adks_server_tells_it(here: Site) 
     assert "the bank hung up" in failed.json()["detail"]
 
 
-async def test_of_eight_answers_at_the_same_moment_one_wins(here: Site) -> None:
+async def test_one_of_eight_simultaneous_answers_wins(here: Site) -> None:
     """One client gets the turn, seven read who decided, and the tool runs once."""
     session = await here.session("finance")
     (call,) = calls_of(await here.say("finance", session, "Reimburse me $2500 for the eight"))
@@ -210,7 +210,9 @@ async def test_a_client_that_goes_away_ends_the_stream_and_not_the_run(here: Sit
 
 
 @pytest.mark.parametrize("at", ["first_word", "paid", "last_word"])
-async def test_a_stream_goes_on_when_another_worker_takes_the_run_up(here: Site, at: str) -> None:
+async def test_stream_continues_after_another_worker_takes_over_the_run(
+    here: Site, at: str
+) -> None:
     """After `kill -9` in the middle of the turn, each event arrives once."""
     (here.plant.folder / "journal.jsonl").unlink(missing_ok=True)
     gate = here.plant.folder / f"closed-{at}"
@@ -252,7 +254,7 @@ async def until(here: Site, line: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("mode", ["record", "replay"])
-async def test_what_adks_own_client_cannot_do_is_said(here: Site, mode: Any) -> None:
+async def test_recording_and_replaying_are_refused_with_a_reason(here: Site, mode: Any) -> None:
     """Recording and replaying send state with a message, which would be dropped."""
     where: dict[str, Any] = {
         "app_name": "time_off",
@@ -285,7 +287,7 @@ async def client_events(here: Site, where: dict[str, Any]) -> list[Any]:
         ("GET", "/list-apps?detailed=true", 501),
     ],
 )
-async def test_what_else_adks_server_has_is_a_problem(
+async def test_unsupported_adk_routes_return_a_problem_document(
     here: Site, method: str, path: str, status: int
 ) -> None:
     """Each gets a problem that says what is served."""

@@ -25,7 +25,7 @@ from signoff.worker.adk_api.problems import problem_of
         (DecisionRefused, 403, "refused"),
     ],
 )
-def test_a_refused_answer_is_no_failure_of_ours(
+def test_refused_answer_is_not_a_server_error(
     error: type[SignoffError], status: int, kind: str
 ) -> None:
     """Status 500 would make clients try again."""

@@ -84,7 +84,7 @@ async def test_a_question_of_a_model_is_answered(here: Site) -> None:
     assert json.loads(words_of(events)) == said
 
 
-async def test_a_node_that_asks_whether_it_may_run_is_answered(here: Site) -> None:
+async def test_request_for_input_accepts_the_answer_of_a_confirmation(here: Site) -> None:
     """ADK asks with a request for input; the answer is that of a confirmation."""
     session = await here.session("nodes")
     (call,) = asked(await here.say("nodes", session, "go"))
@@ -193,7 +193,7 @@ async def test_bad_input_is_a_problem_and_changes_nothing(
     assert noted <= await ledger.store.client.xlen(audit) <= noted + (kind == "payload")
 
 
-async def test_of_eight_different_answers_at_the_same_moment_one_counts(here: Site) -> None:
+async def test_one_of_eight_different_simultaneous_answers_counts(here: Site) -> None:
     """The workflow continues with the only accepted answer."""
     session = await here.session("asks_input")
     (call,) = asked(await here.say("asks_input", session, "go"))

@@ -67,7 +67,7 @@ HOW = {
         ("shaky", "fine", [{"confirmed": True}], "{'done': 'fine'}"),
     ],
 )
-async def test_it_runs_and_is_answered_by_the_api(
+async def test_agent_written_for_adk_runs_and_is_answered_by_the_api(
     here: Site, app: str, text: str, answers: list[object], words: str
 ) -> None:
     """The app has a plugin, a sub-agent, a nested payload and callbacks."""
@@ -90,7 +90,7 @@ async def test_a_workflow_of_a_question_and_a_gate_goes_to_its_end(here: Site) -
         ("trip", "watch Rome", [], "Output already set"),
     ],
 )
-async def test_what_it_raises_ends_the_run_and_is_told(
+async def test_tool_error_ends_the_run_and_is_reported(
     here: Site, app: str, text: str, answers: list[object], words: str
 ) -> None:
     """The next run of the same agent is not affected."""
@@ -98,7 +98,7 @@ async def test_what_it_raises_ends_the_run_and_is_told(
     assert words in told["error"]
 
 
-async def test_they_are_answered_by_mail(here: Site) -> None:
+async def test_calls_of_an_unmodified_agent_are_answered_by_mail(here: Site) -> None:
     """The same calls work without an API client."""
     values = (
         'approve\nbudget: {"hotel": 1, "flights": 2.5}\n'

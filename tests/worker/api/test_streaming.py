@@ -57,7 +57,7 @@ async def run(here: Site, app: str, text: str, path: str = "/run_sse") -> Any:
 
 
 @pytest.mark.parametrize("app", ["talks", "far_talks"])
-async def test_words_come_as_the_model_says_them(here: Site, app: str) -> None:
+async def test_partial_events_stream_in_order_before_the_whole_event(here: Site, app: str) -> None:
     """Partial events come in order, and then the whole event, as in ADK's own server."""
     *parts, whole = await run(here, app, "go")
     assert [part["content"]["parts"][0]["text"] for part in parts] == ["It ", "is ", "done."]
@@ -66,7 +66,7 @@ async def test_words_come_as_the_model_says_them(here: Site, app: str) -> None:
     assert not whole.get("partial")
 
 
-async def test_the_events_are_those_of_adks_own_server(here: Site, server: ApiServer) -> None:
+async def test_stream_has_the_events_of_adks_server(here: Site, server: ApiServer) -> None:
     """The events are those of ADK's own server, except for ids, times and the run."""
     body = {
         "appName": "talks",
@@ -106,7 +106,7 @@ async def test_a_model_without_end_does_not_push_out_whole_events(here: Site) ->
     assert words_of([whole]) == "It is done."
 
 
-async def test_an_agent_elsewhere_is_used_like_one_of_ours(here: Site, server: ApiServer) -> None:
+async def test_remote_agent_is_used_like_a_local_one(here: Site, server: ApiServer) -> None:
     """It is listed, its sessions are created and read on its server, and its events return."""
     assert {"far_talks", "far_siblings", "talks"} <= set((await here.http.get("/list-apps")).json())
     session = await here.session("far_siblings")
@@ -135,7 +135,7 @@ async def test_an_agent_elsewhere_is_used_like_one_of_ours(here: Site, server: A
     assert (await here.http.get(server.session("siblings", "user", session))).status_code == 404
 
 
-async def test_a_session_elsewhere_that_is_there_already_is_a_problem(here: Site) -> None:
+async def test_existing_session_of_a_remote_agent_is_a_problem_document(here: Site) -> None:
     """The same holds for a local session."""
     path = "/apps/far_talks/users/user/sessions"
     assert (await here.http.post(path, json={"sessionId": "mine"})).status_code == 200

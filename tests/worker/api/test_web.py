@@ -127,7 +127,7 @@ async def test_a_client_of_streams_gets_a_problem_as_an_event(here: Site) -> Non
         ("/dev/apps/finance/tests", []),
     ],
 )
-async def test_what_the_page_asks_for_is_answered(here: Site, path: str, answer: object) -> None:
+async def test_requests_of_adks_page_are_answered(here: Site, path: str, answer: object) -> None:
     """It has no evaluations, traces and tests, and the page works without them."""
     assert (await here.http.get(path)).json() == answer
 
@@ -150,7 +150,7 @@ async def test_the_rest_is_a_problem(here: Site, method: str, path: str, status:
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-async def test_the_page_is_for_those_who_may_use_the_api(tmp_path: Path) -> None:
+async def test_page_of_adk_needs_a_token_when_tokens_exist(tmp_path: Path) -> None:
     """With tokens, no file of the page is served without one."""
     gateway = TOKENS.replace("adk = true", "adk = true\nadk_web = true", 1)
     async with site(tmp_path, "gateway", gateway=gateway) as made:

@@ -78,7 +78,9 @@ def texts(events: list[Event]) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", CALLBACKS)
-async def test_a_session_that_has_ended_does_not_go_on(tmp_path: Path, kind: str) -> None:
+async def test_ended_session_runs_no_agent_and_repeats_its_last_text(
+    tmp_path: Path, kind: str
+) -> None:
     """Its last text is sent, no other agent runs, and later messages get that text too."""
     house = House(tmp_path, CALLBACKS[kind])
     said = texts(await house.talk.say("go"))
@@ -91,7 +93,7 @@ async def test_a_session_that_has_ended_does_not_go_on(tmp_path: Path, kind: str
     assert house.asked == asked
 
 
-async def test_no_words_are_needed(tmp_path: Path) -> None:
+async def test_session_may_end_without_text(tmp_path: Path) -> None:
     """A callback may end the session without text."""
     house = House(
         tmp_path,
@@ -101,7 +103,7 @@ async def test_no_words_are_needed(tmp_path: Path) -> None:
     assert house.asked == []
 
 
-async def test_another_session_goes_on(tmp_path: Path) -> None:
+async def test_ended_session_does_not_affect_other_sessions(tmp_path: Path) -> None:
     """Only that session has ended."""
     house = House(
         tmp_path,

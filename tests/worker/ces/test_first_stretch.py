@@ -66,7 +66,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-async def test_wherever_a_worker_dies_a_call_is_made_once(
+async def test_killed_worker_never_repeats_a_call(
     office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch, case: tuple[int, bool, bool]
 ) -> None:
     """Calls before the first stop run once; a call in doubt is asked about."""
@@ -93,7 +93,7 @@ async def test_wherever_a_worker_dies_a_call_is_made_once(
     await audit.verify(office.ledger.store)
 
 
-async def test_what_code_has_called_is_forgotten_with_its_turn(office: Office, shop: Any) -> None:
+async def test_journal_is_deleted_after_its_turn(office: Office, shop: Any) -> None:
     """When its end is in the session, no journal is left."""
     app = shop(Rules(key=KEY), "twice", twice=TWICE)
     run = await office.submit(app, "go")
@@ -103,7 +103,7 @@ async def test_what_code_has_called_is_forgotten_with_its_turn(office: Office, s
     assert await journals(office) == []
 
 
-async def test_a_model_that_would_say_otherwise_is_not_asked_again(
+async def test_resumed_code_keeps_the_arguments_of_its_call(
     office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The begun call continues with its own arguments, whatever the model would say."""
@@ -122,7 +122,7 @@ async def test_a_model_that_would_say_otherwise_is_not_asked_again(
     assert noted(office) == ["c0", "c0!"]
 
 
-async def test_code_that_goes_another_way_calls_nothing_more(
+async def test_run_fails_when_resumed_code_takes_another_path(
     office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If code takes another path, the run fails and names its earlier calls."""
@@ -137,7 +137,7 @@ async def test_code_that_goes_another_way_calls_nothing_more(
     assert len(noted(office)) == 1
 
 
-async def test_an_answer_too_large_to_be_kept_is_said_to_be_so(
+async def test_oversized_result_is_an_error_and_its_call_is_not_repeated(
     office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The call is not repeated, and the code gets an error instead of the result."""
@@ -167,7 +167,7 @@ def inner(what: str) -> dict:
 
 
 @pytest.mark.parametrize("step", range(4, 13))
-async def test_calls_side_by_side_are_made_once_each(
+async def test_parallel_calls_of_code_are_each_made_once(
     office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """Asynchronous calls, and code inside code, are each found again."""
@@ -187,7 +187,7 @@ async def test_calls_side_by_side_are_made_once_each(
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("step", range(2, 7))
-async def test_an_approved_stretch_that_is_run_again_repeats_nothing(
+async def test_second_approval_resumes_code_at_the_call_in_doubt(
     office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch, step: int, after: bool
 ) -> None:
     """A second approval lets the code continue from the call in doubt."""
@@ -211,7 +211,7 @@ async def test_an_approved_stretch_that_is_run_again_repeats_nothing(
 
 
 @pytest.mark.parametrize(("step", "done"), [(3, []), (4, ["a"])], ids=["not made", "made"])
-async def test_a_no_to_what_is_in_doubt_is_the_truth(
+async def test_rejection_of_a_call_in_doubt_keeps_the_finished_calls(
     office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch, step: int, done: list[str]
 ) -> None:
     """A call that was made stays made, and the code is told; a call in doubt raises."""
@@ -246,7 +246,7 @@ def after_tool_callback(tool, input, callback_context, tool_response):
 
 
 @pytest.mark.parametrize("step", range(2, 17))
-async def test_a_callback_repeats_nothing_either(
+async def test_killed_callback_never_repeats_its_calls(
     office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """The next worker does not repeat the calls of a callback whose worker died."""
@@ -281,7 +281,7 @@ def web() -> dict:
 
 
 @pytest.mark.parametrize("step", range(3, 8))
-async def test_a_request_that_changes_something_is_sent_once(
+async def test_changing_request_is_sent_once(
     office: Office, shop: Any, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """A POST is sent once or asked about; a GET may be sent again."""

@@ -45,7 +45,9 @@ async def stopped(office: Office, shop: Any) -> Run:
     return run
 
 
-async def test_the_approval_says_which_call_carries_the_code(office: Office, stopped: Run) -> None:
+async def test_approval_of_an_inner_call_identifies_the_outer_call(
+    office: Office, stopped: Run
+) -> None:
     """The inner call is asked about; the session's call is identified by its digest."""
     approval = await waiting(office, stopped)
     assert (approval.call.name, approval.call.args) == ("pay", {"who": "a"})
@@ -72,7 +74,7 @@ async def test_a_snapshot_of_another_call_is_a_payload(
     assert approval.template == payload
 
 
-async def test_the_snapshot_names_the_call_and_not_the_payload_beside_it(
+async def test_snapshot_names_the_call_and_ignores_the_payload(
     office: Office, stopped: Run
 ) -> None:
     """The payload beside a snapshot's name is not read."""
@@ -100,9 +102,7 @@ async def forget_all_but_sessions(office: Office) -> None:
             await store.client.delete(key)
 
 
-async def test_code_whose_seal_does_not_count_any_more_is_not_resumed(
-    office: Office, shop: Any
-) -> None:
+async def test_code_with_an_invalid_seal_is_not_resumed(office: Office, shop: Any) -> None:
     """A worker with another key asks about the call itself, and runs no code."""
     app = shop(Rules(key=SECRET), "pays", pays=PAYS)
     run = await office.submit(app, "go")
@@ -125,7 +125,9 @@ async def test_code_whose_seal_does_not_count_any_more_is_not_resumed(
     assert [one["what"] for one in office.executed()] == ["before"]
 
 
-async def test_what_code_returns_is_not_taken_for_a_question(office: Office, shop: Any) -> None:
+async def test_code_result_that_looks_like_a_question_is_a_result(
+    office: Office, shop: Any
+) -> None:
     """A result that looks like the guard's own data is still a result."""
     app = shop(
         Rules(key=SECRET),

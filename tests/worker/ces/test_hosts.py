@@ -43,7 +43,7 @@ SAME = {
 @pytest.mark.parametrize(
     ("written", "form"), [(one, form) for form, others in SAME.items() for one in others]
 )
-def test_a_host_has_one_form(written: str, form: str) -> None:
+def test_host_notations_have_one_normal_form(written: str, form: str) -> None:
     """Case, a final dot, IDNA, full width, and every notation of an address are normalised."""
     assert canonical(written) == form
 
@@ -78,7 +78,7 @@ def test_a_host_has_one_form(written: str, form: str) -> None:
         "1" * 5000,
     ],
 )
-def test_what_is_no_host_is_refused(host: str) -> None:
+def test_ambiguous_host_is_refused(host: str) -> None:
     """An ambiguous host could be read in another way elsewhere."""
     with pytest.raises(ValueError, match=r"."):
         canonical(host)
@@ -92,7 +92,7 @@ def test_an_address_is_its_own_form(address: ipaddress.IPv4Address | ipaddress.I
 
 
 @given(st.text(max_size=30))
-def test_the_form_of_a_form_is_itself(text: str) -> None:
+def test_normal_form_of_a_host_is_stable(text: str) -> None:
     """A normal form does not change again."""
     try:
         form = canonical(text)
@@ -103,7 +103,7 @@ def test_the_form_of_a_form_is_itself(text: str) -> None:
 
 
 @given(st.text(max_size=30))
-def test_what_is_judged_is_where_it_goes(text: str) -> None:
+def test_rules_see_the_host_of_the_requested_url(text: str) -> None:
     """For any accepted URL, the facts have the host of the requested URL."""
     asked = {"method": "GET", "url": f"http://{text}/x"}
     try:
@@ -125,7 +125,7 @@ def test_what_is_judged_is_where_it_goes(text: str) -> None:
         ("http://[0:0::1]/", "http://[::1]/"),
     ],
 )
-def test_a_url_is_shown_as_it_is_requested(url: str, shown: str) -> None:
+def test_rules_see_the_url_as_requested(url: str, shown: str) -> None:
     """A rule sees the URL with its normalised host and without a default port."""
     assert facts({"method": "GET", "url": url})["url"] == shown
 
@@ -149,13 +149,13 @@ def test_a_url_is_shown_as_it_is_requested(url: str, shown: str) -> None:
         "x" * 70000,
     ],
 )
-def test_a_url_that_can_be_read_in_two_ways_is_refused(url: str) -> None:
+def test_ambiguous_url_is_refused(url: str) -> None:
     """This happens before anybody is asked."""
     with pytest.raises(HttpRefused, match="cannot be requested"):
         check({"method": "GET", "url": url})
 
 
-def test_the_hosts_of_the_settings_have_the_same_form() -> None:
+def test_configured_hosts_are_normalised() -> None:
     """The settings use the normal form as well."""
     rules = Rules(
         hosts=("API.Example.com.", "*.Bücher.example"), internal_hosts=("Orders:8443", "[::1]:80")
@@ -167,7 +167,7 @@ def test_the_hosts_of_the_settings_have_the_same_form() -> None:
 
 
 @pytest.mark.parametrize("host", ["https://api.example.com", "api.example.com/x", "a b", ""])
-def test_a_host_of_the_settings_that_is_none_is_refused(host: str) -> None:
+def test_invalid_host_in_the_settings_is_refused(host: str) -> None:
     """It is reported when the settings are read."""
     with pytest.raises(ValidationError, match=r"write api\.example\.com, without"):
         Rules(hosts=(host,))
@@ -202,6 +202,6 @@ def test_a_rule_about_a_host_that_is_never_written_like_that_is_refused(
         'args.host in ["a.example", "10.0.0.1"]',
     ],
 )
-def test_other_rules_are_taken(rule: str) -> None:
+def test_rule_values_that_are_not_hosts_are_not_checked(rule: str) -> None:
     """Only values that are compared with a host are checked."""
     assert Rules(needs_approval=(rule,)).needs_approval == (rule,)

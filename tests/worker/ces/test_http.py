@@ -77,7 +77,7 @@ def rules(server: str, **more: Any) -> Rules:
     return Rules(internal_hosts=(server,), **more)
 
 
-async def test_a_request_arrives_and_its_answer_comes_back(server: str) -> None:
+async def test_request_is_sent_and_its_response_returned(server: str) -> None:
     """Parameters, JSON and text arrive; text, status and reason come back."""
     asked = {"method": "POST", "url": f"http://{server}/echo", "params": {"a": 1}, "json": {"b": 2}}
     answer = await follow(rules(server), asked)
@@ -190,7 +190,7 @@ async def test_a_name_that_resolves_to_a_private_address_is_refused() -> None:
         await follow(Rules(hosts=("localhost",)), {"method": "GET", "url": "http://localhost/"})
 
 
-async def test_what_it_does_not_take_is_said(server: str) -> None:
+async def test_unsupported_request_arguments_have_clear_errors(server: str) -> None:
     """An unknown keyword, data beside json, and an unknown method have clear errors."""
     url = f"http://{server}/echo"
     refused: list[tuple[dict[str, Any], str]] = [
@@ -226,14 +226,14 @@ def test_an_approver_sees_no_secrets() -> None:
 @pytest.mark.parametrize(
     "host", ["0", "127.1", "2130706433", "0x7f000001", "[::1]", "[::ffff:7f00:1]"]
 )
-async def test_a_private_address_in_disguise_is_refused_where_it_is_allowed(host: str) -> None:
+async def test_disguised_private_address_is_refused(host: str) -> None:
     """The resolved address counts, in any notation and with any settings."""
     allowed = Rules(hosts=(host.strip("[]"),))
     with pytest.raises(HttpRefused, match=r"private address|has no address"):
         await follow(allowed, {"method": "GET", "url": f"http://{host}/"})
 
 
-async def test_a_name_that_changes_its_address_gains_nothing(
+async def test_name_is_resolved_once_and_the_checked_address_is_used(
     server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The name is resolved once, and the checked address is used."""
@@ -254,7 +254,7 @@ async def test_a_name_that_changes_its_address_gains_nothing(
     assert asked == ["api.example.com"]
 
 
-async def test_one_private_address_among_public_ones_is_enough(
+async def test_name_with_one_private_address_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A name that has a public and a private address is refused."""
@@ -292,7 +292,7 @@ async def test_every_method_is_sent(server: str, method: str) -> None:
         ("DELETE", 301, "DELETE"),
     ],
 )
-def test_a_redirect_keeps_what_it_has_to(method: str, status: int, after: str) -> None:
+def test_redirect_keeps_the_method_and_the_body(method: str, status: int, after: str) -> None:
     """The method and the body are kept (RFC 9110, section 15.4)."""
     asked = {
         "method": method,

@@ -85,7 +85,7 @@ ESCAPES = {
 
 
 @pytest.mark.parametrize("code", BOMBS.values(), ids=BOMBS)
-async def test_a_bomb_is_one_failed_call(code: str) -> None:
+async def test_code_beyond_a_limit_is_one_failed_call(code: str) -> None:
     """Time, memory, recursion, output and calls have limits; the next call works as usual."""
     with pytest.raises(CodeFailed):
         await run(code, rules=TIGHT)
@@ -93,7 +93,7 @@ async def test_a_bomb_is_one_failed_call(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", ESCAPES.values(), ids=ESCAPES)
-async def test_there_is_no_way_out(code: str) -> None:
+async def test_code_cannot_leave_the_sandbox(code: str) -> None:
     """No attribute, frame, import, format string or file leads outside the sandbox."""
     with pytest.raises(CodeError):
         await run(code, rules=TIGHT)
@@ -125,13 +125,13 @@ def test_only_pure_modules_can_be_imported(module: str) -> None:
         ("def f(e):\n    return _signoff_plain(e)", "line 2: the name _signoff_plain"),
     ],
 )
-def test_what_the_sandbox_lacks_is_said_with_its_line(code: str, words: str) -> None:
+def test_unsupported_code_is_refused_with_its_line(code: str, words: str) -> None:
     """Unsupported code is refused when it is read; the error names the line."""
     with pytest.raises(CodeRefused, match=words):
         lower(code, "tool.py")
 
 
-async def test_what_is_raised_is_said_with_its_line() -> None:
+async def test_uncaught_exception_is_reported_with_its_line() -> None:
     """An uncaught exception has the file, the line and its message."""
     source = "def main():\n    x = {}\n    return helper(x)\n\ndef helper(x):\n    return x['id']\n"
     with pytest.raises(CodeFailed, match=r"main\.py, line 6: KeyError: id"):
@@ -144,7 +144,7 @@ async def test_a_status_error_keeps_its_name() -> None:
         await run_file("def main():\n    ExternalResponse('', 404, 'Gone').raise_for_status()")
 
 
-async def test_a_deep_answer_from_outside_is_one_failed_call() -> None:
+async def test_deeply_nested_json_is_one_failed_call() -> None:
     """Endlessly nested JSON does not end the sandbox."""
     answer = {"response": {"text": "[" * 200_000, "status_code": 200, "reason": "OK"}}
     with pytest.raises(CodeFailed):
@@ -168,13 +168,13 @@ async def test_a_file_may_have_helpers_constants_and_imports() -> None:
     assert (await run_file(source)).result == {"x": 8}
 
 
-async def test_what_leaves_the_code_is_plain_data() -> None:
+async def test_code_passes_only_plain_data_to_tools() -> None:
     """Only plain data can be passed to a tool."""
     with pytest.raises(CodeFailed, match="only plain data"):
         await run("tools.lookup({'x': {1, 2}})")
 
 
-async def test_a_crash_of_the_sandbox_is_one_failed_call(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sandbox_crash_is_one_failed_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """If the sandbox process is killed, the call fails, and the next one runs."""
     import psutil
 

@@ -55,7 +55,7 @@ async def test_a_rejection_is_caught_in_the_code(office: Office) -> None:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("step", range(1, 8))
-async def test_wherever_a_worker_dies_nothing_is_refunded_twice(
+async def test_killed_worker_never_repeats_a_refund(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: int, after: bool
 ) -> None:
     """The next worker asks the open questions, or the run is in doubt; no refund runs twice."""
@@ -78,7 +78,7 @@ async def test_wherever_a_worker_dies_nothing_is_refunded_twice(
         assert done == ["o1", "o2", "o3"][: len(done)]
 
 
-async def test_a_tool_that_asks_by_itself_stops_the_code(office: Office, shop: Any) -> None:
+async def test_tool_with_require_confirmation_pauses_the_code(office: Office, shop: Any) -> None:
     """A tool with `require_confirmation` stops the code without a rule."""
     app = shop(
         Rules(key=KEY),
@@ -120,7 +120,7 @@ def both() -> dict:
     assert run.text == "{'done': [{'half': 2.0}, {'paid': 'a'}, {'paid': 'b'}], 'n': 1}"
 
 
-async def test_code_inside_of_code_stops_and_goes_on(office: Office, shop: Any) -> None:
+async def test_pause_in_nested_code_pauses_and_resumes_both(office: Office, shop: Any) -> None:
     """A tool of the folder that another tool calls stops both."""
     app = shop(
         Rules(key=KEY),
@@ -225,7 +225,7 @@ async def test_a_snapshot_that_was_tampered_with_is_not_resumed(office: Office, 
     assert "snapshot of this code" in run.text
 
 
-async def test_a_snapshot_of_another_version_says_so(
+async def test_snapshot_of_another_sandbox_version_fails_the_run(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker with another sandbox refuses; the run's error has the original version."""
@@ -240,7 +240,7 @@ async def test_a_snapshot_of_another_version_says_so(
     assert office.executed() == []
 
 
-async def test_code_that_is_too_large_to_be_kept_fails(office: Office, shop: Any) -> None:
+async def test_oversized_code_snapshot_fails_the_call(office: Office, shop: Any) -> None:
     """The call fails with that message, and nobody is asked."""
     app = shop(
         Rules(key=KEY, snapshot=2_000),

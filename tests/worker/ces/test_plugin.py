@@ -73,7 +73,7 @@ async def test_a_model_callback_may_change_the_request(tmp_path: Path) -> None:
     assert (await one.state())["model"] == "greet"
 
 
-async def test_a_model_callback_may_change_what_was_said(tmp_path: Path) -> None:
+async def test_model_callback_may_replace_the_models_text(tmp_path: Path) -> None:
     """The result of `after_model_callback` replaces the model's text."""
     source = (
         "def after_model_callback(callback_context, llm_response):\n"
@@ -85,7 +85,7 @@ async def test_a_model_callback_may_change_what_was_said(tmp_path: Path) -> None
     assert said[1].startswith("It gave")
 
 
-async def test_tool_callbacks_see_and_change_what_a_tool_gives(tmp_path: Path) -> None:
+async def test_tool_callbacks_may_replace_a_tool_and_its_result(tmp_path: Path) -> None:
     """`before_tool_callback` may replace a tool, and `after_tool_callback` its result."""
     before = "def before_tool_callback(tool, input, callback_context):\n    return {'asked': [tool.name, input['name']]}\n"
     after = "def after_tool_callback(tool, input, callback_context, tool_response):\n    return {**tool_response, 'after': True}\n"
@@ -148,7 +148,7 @@ async def test_a_callback_cannot_wait_for_an_approval(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_without_callbacks_says_so(tmp_path: Path) -> None:
+def test_folder_without_callbacks_is_an_error_at_load(tmp_path: Path) -> None:
     """A missing folder, or a file without a callback, is an error when the agent loads."""
     with pytest.raises(ConfigError, match="not a folder"):
         CesCallbacks(tmp_path / "none")

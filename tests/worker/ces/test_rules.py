@@ -114,7 +114,7 @@ async def test_a_redirect_that_is_refused_is_not_followed(
     assert len(seen) == 1
 
 
-async def test_each_step_is_judged_by_itself(
+async def test_each_redirect_step_needs_its_own_approval(
     office: Office, shop: Any, server: tuple[str, list[str]]
 ) -> None:
     """An approval of one step does not cover the next; a step without a rule runs immediately."""
@@ -139,7 +139,7 @@ async def test_each_step_is_judged_by_itself(
     ]
 
 
-async def test_what_becomes_a_read_is_judged_as_a_read(
+async def test_redirect_that_becomes_a_get_matches_no_post_rule(
     office: Office, shop: Any, server: tuple[str, list[str]]
 ) -> None:
     """303 makes it a GET without a body, so no rule about POST matches."""
@@ -151,7 +151,7 @@ async def test_what_becomes_a_read_is_judged_as_a_read(
     assert seen[1] == "GET 127.0.0.1/x "
 
 
-async def test_redirects_come_to_an_end(
+async def test_redirects_stop_after_five(
     office: Office, shop: Any, server: tuple[str, list[str]]
 ) -> None:
     """Five are followed, even with approvals between them."""
@@ -171,7 +171,7 @@ async def test_redirects_come_to_an_end(
 
 @pytest.mark.parametrize("step", range(1, 8))
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-async def test_wherever_a_worker_dies_no_step_is_made_twice(
+async def test_killed_worker_never_repeats_a_redirect_step(
     office: Office,
     shop: Any,
     server: tuple[str, list[str]],
@@ -250,7 +250,9 @@ async def test_a_call_that_cannot_be_judged_is_asked_about(
         ("args.amount / args.count > 1", {"amount": 1, "count": 0}, True),
     ],
 )
-def test_only_what_is_false_is_not_asked_about(rule: str, args: dict[str, Any], asks: bool) -> None:
+def test_only_a_rule_that_is_false_needs_no_approval(
+    rule: str, args: dict[str, Any], asks: bool
+) -> None:
     """A missing value, a wrong type or an invalid result is asked about."""
     facts: dict[str, JsonValue] = {
         "app": "a",
@@ -265,7 +267,7 @@ def test_only_what_is_false_is_not_asked_about(rule: str, args: dict[str, Any], 
 @pytest.mark.parametrize(
     "rule", ['args.key == "tier"', 'tool.startsWith("set_")', 'tool != "lookup"']
 )
-async def test_a_rule_that_is_true_of_a_variable_lets_it_wait(
+async def test_rule_that_matches_a_variable_requires_an_approval(
     office: Office, shop: Any, rule: str
 ) -> None:
     """This holds for every form of the rule."""

@@ -112,7 +112,7 @@ def words(events: list[Event]) -> list[str]:
 
 
 @pytest.mark.parametrize("case", CALLBACKS)
-async def test_a_callback_does_what_it_does_there(tmp_path: Path, case: str) -> None:
+async def test_sample_callback_runs_unchanged(tmp_path: Path, case: str) -> None:
     """A typical callback runs unchanged."""
     code, wanted = CALLBACKS[case]
     write(tmp_path, {"tools/update_order.py": ORDERS, "callbacks/a.py": HEADER + code})
@@ -194,7 +194,7 @@ PYTHON: dict[str, tuple[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", PYTHON)
-async def test_what_the_sandbox_lacks_and_has_an_equivalent_runs(case: str) -> None:
+async def test_generators_and_sleeps_run_as_in_python(case: str) -> None:
     """Consumed generators and sleeps work as in Python."""
     code, wanted = PYTHON[case]
     assert await run(code) == wanted

@@ -31,7 +31,7 @@ def at(app: str = "shop", user: str = "riley", session: str = "s1", call: str = 
 SEALED = seal(RULES, HELD, at())
 
 
-def test_what_was_sealed_is_opened_in_its_place() -> None:
+def test_sealed_frames_open_for_the_same_call() -> None:
     """The same call in the same session gets its frames back."""
     assert unseal(RULES, SEALED, at(), CALL) == list(HELD.frames)
 
@@ -62,7 +62,7 @@ def test_no_character_can_be_changed(place: int, other: str) -> None:
 
 
 @given(st.text(min_size=60, max_size=200) | st.just("é" * 100) | st.just("\ud800" * 100))
-def test_what_nobody_has_sealed_is_refused(text: str) -> None:
+def test_unsealed_snapshot_is_refused(text: str) -> None:
     """Any other text is refused with a message."""
     with pytest.raises(SnapshotRefused):
         unseal(RULES, text, at(), CALL)
@@ -76,7 +76,7 @@ def test_a_body_with_a_signature_of_another_key_is_refused() -> None:
         unseal(RULES, forged, at())
 
 
-def test_what_many_snapshots_share_is_taken_out_and_put_back() -> None:
+def test_shared_part_of_snapshots_is_stored_once_and_restored() -> None:
     """It is stored once after the first line, and a snapshot without it is refused."""
     inner = {"engine": "e", "state": "in", "base": "b" * 5_000, "kept": {}}
     beside = {"held": {"frames": [dict(inner)]}}
@@ -92,14 +92,14 @@ def test_what_many_snapshots_share_is_taken_out_and_put_back() -> None:
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300), st.integers(0, 300))
-def test_what_is_packed_beside_something_comes_back(new: bytes, base: bytes, place: int) -> None:
+def test_packed_bytes_are_restored_exactly(new: bytes, base: bytes, place: int) -> None:
     """Any changed, added or removed text is restored byte for byte."""
     for data in (new, base + new, base[:place] + new + base[place:], base[place:] + base[:place]):
         for other in (base, base * 3, b""):
             assert unpack(pack(data, other), other) == data
 
 
-def test_little_is_left_of_what_is_mostly_the_same() -> None:
+def test_nearly_equal_bytes_pack_small() -> None:
     """A copy with two changes packs into a few bytes."""
     base = random.Random(1).randbytes(50_000)
     data = base[:100] + b"new" + base[100:40_000] + b"more" + base[40_500:]

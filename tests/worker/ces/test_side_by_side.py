@@ -71,19 +71,19 @@ async def beside(context: Context, outer: dict[str, Any], **values: Any) -> dict
     return dict(told["state"])
 
 
-async def test_a_call_takes_back_nothing_that_was_set_beside_it(context: Context) -> None:
+async def test_parallel_call_keeps_variables_set_by_the_other(context: Context) -> None:
     """Each part learns what the other has set or changed."""
     state = await beside(context, {}, n=1, kept=[1, 2])
     assert state == {"n": 1, "kept": [1, 2], "removed": 1}
     assert context.state["n"] == 1
 
 
-async def test_a_call_brings_back_nothing_that_was_removed_beside_it(context: Context) -> None:
+async def test_parallel_call_does_not_restore_a_removed_variable(context: Context) -> None:
     """A removed variable stays removed."""
     assert "removed" not in await beside(context, {}, removed=None)
 
 
-async def test_what_both_set_is_there(context: Context) -> None:
+async def test_changes_of_both_parallel_calls_are_kept(context: Context) -> None:
     """Both changes are kept."""
     state = await beside(context, {"mine": 2}, n=1)
     assert (state["mine"], state["n"], state["removed"]) == (2, 1, 1)
@@ -98,7 +98,7 @@ async def test_a_value_that_a_tool_changes_in_place_is_not_changed_back(context:
     assert context.state["kept"] == [1, 2]
 
 
-async def test_a_variable_that_was_set_beside_a_stop_is_kept(office: Office, shop: Any) -> None:
+async def test_variable_set_beside_a_pause_is_kept(office: Office, shop: Any) -> None:
     """The code sleeps until the other call has ended, and stops before it learns of it."""
     app = shop(
         Rules(key=KEY),
@@ -137,7 +137,7 @@ class Taking(BaseTool):
         return {}
 
 
-async def test_a_tool_that_takes_its_arguments_apart_is_asked_about_as_it_was_called(
+async def test_tool_that_unpacks_arguments_is_asked_about_with_the_original_call(
     context: Context,
 ) -> None:
     """The displayed and executed call is the one that the code made."""
@@ -160,7 +160,7 @@ async def test_a_tool_that_takes_its_arguments_apart_is_asked_about_as_it_was_ca
         (["http", {"method": "GET", "url": "nonsense"}], False),
     ],
 )
-def test_code_goes_on_with_the_call_that_was_answered(pending: list[Any], same: bool) -> None:
+def test_code_resumes_with_the_answered_call(pending: list[Any], same: bool) -> None:
     """Another call is not made, whatever else the snapshot contains."""
     if same:
         require_pending(pending, "pay", {"who": "a"})

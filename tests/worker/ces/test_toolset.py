@@ -110,7 +110,7 @@ async def test_code_may_call_code_and_wait_for_several(tmp_path: Path) -> None:
     assert result(await talk.say("go")) == {"done": [1.0, 3.0]}
 
 
-async def test_what_fails_is_one_failed_call(tmp_path: Path) -> None:
+async def test_error_in_code_is_one_failed_call(tmp_path: Path) -> None:
     """An error in the code, or in a tool that it calls, is a result; the run continues."""
 
     def broken() -> dict[str, Any]:
@@ -138,7 +138,7 @@ async def test_a_removed_variable_is_gone(tmp_path: Path) -> None:
     assert states == [{"state": {"x": 1}}, {"state": {}}, {"state": {"x": 1}}]
 
 
-async def test_an_exported_app_is_read_as_it_is(tmp_path: Path) -> None:
+async def test_exported_app_is_read_unchanged(tmp_path: Path) -> None:
     """`NAME/python_function/python_code.py` is the tool NAME."""
     write(tmp_path, {"greet/python_function/python_code.py": "def greet():\n    return 'hi'\n"})
     assert [one.name for one in await CesToolset(tmp_path).get_tools()] == ["greet"]
@@ -156,7 +156,7 @@ async def test_an_exported_app_is_read_as_it_is(tmp_path: Path) -> None:
         ({"a.py": "def a(*args):\n    pass\n"}, CodeRefused, "named arguments only"),
     ],
 )
-def test_a_folder_that_cannot_be_used_says_why(
+def test_invalid_folder_is_an_error_with_its_reason(
     tmp_path: Path, files: dict[str, str], error: type[Exception], words: str
 ) -> None:
     """A faulty folder or file is an error when the agent loads."""

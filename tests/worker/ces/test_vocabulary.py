@@ -322,13 +322,13 @@ EXAMPLES: list[tuple[str, str, Any]] = [
 @pytest.mark.parametrize(
     ("code", "wanted"), [one[1:] for one in EXAMPLES], ids=[one[0] for one in EXAMPLES]
 )
-async def test_a_name_does_what_googles_does(code: str, wanted: Any) -> None:
+async def test_each_name_works_as_in_googles_runtime(code: str, wanted: Any) -> None:
     """Each name of the vocabulary is there, with its attributes and methods."""
     assert await run(code, context=CONTEXT) == wanted
 
 
 @pytest.mark.parametrize("given", ["", "text='a', function_call=FunctionCall(name='f')"])
-async def test_a_part_holds_exactly_one_thing(given: str) -> None:
+async def test_part_has_exactly_one_content(given: str) -> None:
     """A Part with no content, or with two, is an error."""
     assert await run(
         f"try:\n    Part({given})\nexcept ValueError as e:\n    return 'exactly one' in str(e)"
@@ -368,7 +368,7 @@ async def test_requests_go_out_by_every_method(method: str) -> None:
     assert ended.result == 201
 
 
-async def test_what_is_refused_can_be_caught() -> None:
+async def test_rejected_call_raises_a_catchable_error() -> None:
     """A rejected call raises a PermissionError with the reason, which code can catch."""
     ended = await run_file(
         "def main():\n    try:\n        tools.lookup({})\n    except PermissionError as e:\n        return str(e)",
@@ -394,7 +394,7 @@ async def test_an_unknown_tool_is_named() -> None:
         "import json, ces_public as ces",
     ],
 )
-async def test_what_is_there_may_be_imported_too(header: str) -> None:
+async def test_vocabulary_can_be_imported(header: str) -> None:
     """Editors and type checkers need imports that Google's runtime does not need."""
     ended = await run_file(
         f"{header}\n\ndef main(part: ces_public.Part = None) -> ces_public.Content:\n"
@@ -403,7 +403,7 @@ async def test_what_is_there_may_be_imported_too(header: str) -> None:
     assert ended.result == "a"
 
 
-async def test_an_import_has_the_name_that_it_is_given() -> None:
+async def test_import_accepts_an_alias() -> None:
     """`as` works."""
     ended = await run_file(
         "from ces_public import Part as P\nimport ces_requests as http\n\n"
@@ -412,7 +412,7 @@ async def test_an_import_has_the_name_that_it_is_given() -> None:
     assert ended.result == [True, True]
 
 
-def test_events_of_a_session_are_told_as_googles_runtime_does() -> None:
+def test_session_events_look_as_in_googles_runtime() -> None:
     """Times have whole seconds, and ids of long-running calls have any order."""
     event = AdkEvent(author="shop", timestamp=12.75, long_running_tool_ids={"b", "a"})
     session = SimpleNamespace(id="s1", events=[event])

@@ -178,7 +178,7 @@ async def test_an_approved_call_runs_once(here: Machine, app: str) -> None:
     assert '"paid": "anna"' in approval.result.replace("\\", "")
 
 
-async def test_the_model_is_told_why(here: Machine, app: str) -> None:
+async def test_model_reads_the_rejection_reason(here: Machine, app: str) -> None:
     """The model reads the reason of a rejection, and the tool does not run."""
     run = await here.submit(app, plan(paying("anna")))
     (waiting,) = await here.ask(run)
@@ -190,7 +190,7 @@ async def test_the_model_is_told_why(here: Machine, app: str) -> None:
 
 
 @pytest.mark.soak
-async def test_one_pause_after_another(here: Machine, app: str) -> None:
+async def test_run_may_pause_several_times(here: Machine, app: str) -> None:
     """A run can pause as often as its agent asks."""
     run = await here.done(app, plan(paying("anna"), [("note", {"text": "x"})], paying("ben")))
     assert run.state is RunState.COMPLETED, run.problem
@@ -215,7 +215,9 @@ async def test_a_session_has_several_runs(here: Machine, app: str) -> None:
 
 
 @pytest.mark.parametrize("order", [(2, 0, 1), pytest.param((0, 1, 2), marks=pytest.mark.soak)])
-async def test_several_at_once(here: Machine, app: str, order: Sequence[int]) -> None:
+async def test_parallel_calls_are_decided_separately(
+    here: Machine, app: str, order: Sequence[int]
+) -> None:
     """Calls that wait together are decided separately, in any order."""
     run = await here.submit(app, plan(paying("anna", "ben", "cleo")))
     asked = await here.ask(run)
@@ -229,7 +231,9 @@ async def test_several_at_once(here: Machine, app: str, order: Sequence[int]) ->
 
 
 @pytest.mark.soak
-async def test_two_workers_take_one_answer(here: Machine, app: str) -> None:
+async def test_one_of_two_workers_with_the_same_answer_runs_the_tool(
+    here: Machine, app: str
+) -> None:
     """Of two workers with the same answer, one runs the tool."""
     run = await here.submit(app, plan(paying("anna")))
     await here.approve(run)
@@ -241,7 +245,7 @@ async def test_two_workers_take_one_answer(here: Machine, app: str) -> None:
     assert here.paid() == {"anna": 1}
 
 
-async def test_two_answers_at_once(here: Machine, app: str) -> None:
+async def test_one_of_two_answers_to_a_call_counts(here: Machine, app: str) -> None:
     """Of two answers to one call one counts."""
     run = await here.submit(app, plan(paying("anna")))
     (asked,) = await here.ask(run)
@@ -288,7 +292,7 @@ async def test_duplicate_resumes_without_a_lease(here: Machine, other: str, time
     assert here.paid() == {"anna": 1, "ben": 1}
 
 
-async def test_another_machine_goes_on(here: Machine, app: str) -> None:
+async def test_new_process_resumes_the_run(here: Machine, app: str) -> None:
     """A process without earlier state resumes the run."""
     run = await here.submit(app, plan(paying("anna"), paying("ben")))
     await here.approve(run)
@@ -335,7 +339,7 @@ async def test_a_frozen_tool_waits_for_the_thaw(here: Machine, app: str) -> None
 
 
 @pytest.mark.soak
-async def test_a_yes_that_expires_while_its_turn_goes_on_is_asked_again(
+async def test_approval_that_expires_during_its_turn_is_requested_again(
     here: Machine, app: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No call runs on the expired approval; after the second one, each call runs once."""
@@ -425,7 +429,9 @@ async def test_a_tool_that_raises_interrupts_no_other(
     assert handoffs.isdisjoint({Handoff.STARTED, Handoff.IN_DOUBT})
 
 
-async def test_a_result_that_cannot_be_kept_has_run(here: Machine, app: str) -> None:
+async def test_finished_tool_with_an_unstorable_result_is_not_repeated(
+    here: Machine, app: str
+) -> None:
     """The tool has finished, so nobody is asked again, however the framework handles it."""
     run = await here.submit(app, plan(paying("itself")))
     await here.approve(run)
@@ -534,7 +540,7 @@ async def test_a_call_that_is_forged_into_a_state(here: Machine, other: str) -> 
     assert not here.executed()
 
 
-async def test_the_agent_of_a_session_stays_of_one_framework(here: Machine, other: str) -> None:
+async def test_session_of_another_framework_is_refused(here: Machine, other: str) -> None:
     """A session that another framework has begun is refused with a clear message."""
     run = await here.submit(other, plan(paying("anna")))
     await here.approve(run)
@@ -544,7 +550,7 @@ async def test_the_agent_of_a_session_stays_of_one_framework(here: Machine, othe
     assert "Begin another session" in run.problem
 
 
-async def test_a_session_reads_like_those_of_adk(here: Machine, other: str) -> None:
+async def test_session_has_messages_in_adks_form(here: Machine, other: str) -> None:
     """Its events have the messages in ADK's form, for every reader of sessions."""
     run = await here.done(other, plan(paying("anna")))
     session = await here.apps.sessions.get_session(

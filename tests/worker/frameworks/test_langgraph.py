@@ -97,7 +97,7 @@ async def test_code_that_was_cut_off_is_in_doubt(here: Machine) -> None:
     assert here.paid() == {"anna": 1}
 
 
-async def test_any_other_interrupt_is_a_question(here: Machine) -> None:
+async def test_custom_interrupt_is_a_question(here: Machine) -> None:
     """Its answer is what interrupt() returns."""
     run = await here.submit(GRAPH, json.dumps({"question": "How many?"}))
     assert run.state is RunState.PAUSED, run.problem
@@ -110,7 +110,7 @@ async def test_any_other_interrupt_is_a_question(here: Machine) -> None:
     assert len(here.executed()) == 1
 
 
-async def test_several_interrupts_by_their_ids(here: Machine) -> None:
+async def test_parallel_interrupts_are_decided_separately(here: Machine) -> None:
     """Parallel interrupts are decided separately, also beside a question."""
     steps = plan([*paying("anna", "ben"), ("ask", {"question": "Why?"}), ("note", {"text": "x"})])
     run = await here.submit(CALLS, steps)
@@ -126,7 +126,7 @@ async def test_several_interrupts_by_their_ids(here: Machine) -> None:
     assert "because" in run.text
 
 
-async def test_a_thread_has_one_waiting_run(here: Machine) -> None:
+async def test_thread_accepts_one_waiting_run(here: Machine) -> None:
     """Another run of the session is refused with a clear message."""
     for state in (RunState.PAUSED, RunState.FAILED):
         run = await here.decider.submit(

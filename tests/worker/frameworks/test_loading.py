@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_read_stops_no_worker(tmp_path: Path) -> None:
     assert framework_of(tmp_path, "edited_office") == ADK
 
 
-def test_the_variables_of_an_agent_are_there_when_it_loads(
+def test_agent_env_file_is_read_before_the_agent_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its `.env` is read first, as in ADK; existing variables stay."""

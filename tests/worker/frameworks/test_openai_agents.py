@@ -43,7 +43,7 @@ async def test_the_reason_reaches_an_agent_that_is_a_tool(here: Machine) -> None
     assert not here.executed()
 
 
-async def test_an_agent_that_is_a_tool_can_need_an_approval_itself(here: Machine) -> None:
+async def test_agent_as_a_tool_may_need_its_own_approval(here: Machine) -> None:
     """Its own approval starts it; each of its calls needs another approval."""
     steps = plan(paying("anna"), paying("ben"))
     run = await here.submit(APP, plan([("order_clerk", {"input": steps})]))
@@ -57,7 +57,7 @@ async def test_an_agent_that_is_a_tool_can_need_an_approval_itself(here: Machine
     assert here.paid() == {"anna": 1, "ben": 1}
 
 
-async def test_arguments_that_were_changed_where_the_sdk_runs_them(here: Machine) -> None:
+async def test_changed_arguments_are_detected_wherever_the_sdk_keeps_them(here: Machine) -> None:
     """The gate compares the tool's real arguments, wherever in the state they come from."""
     run = await here.submit(APP, plan(paying("anna")))
     await here.approve(run)
@@ -68,7 +68,7 @@ async def test_arguments_that_were_changed_where_the_sdk_runs_them(here: Machine
     assert not here.executed()
 
 
-async def test_a_state_cannot_approve_what_nobody_has(here: Machine) -> None:
+async def test_stored_state_alone_approves_no_call(here: Machine) -> None:
     """A call that only the stored state approves does not run."""
     run = await here.submit(APP, plan(paying("anna"), paying("ben")))
     await here.approve(run)

@@ -29,9 +29,7 @@ def same_rules() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("yes", [True, False], ids=["approved", "rejected"])
-async def test_with_the_same_key_the_call_inside_is_asked_about(
-    odd_agents: FarOffice, yes: bool
-) -> None:
+async def test_same_key_asks_about_the_inner_call(odd_agents: FarOffice, yes: bool) -> None:
     """The session has the snapshot, and its seal names the call at which it stopped."""
     process_rules.use(Rules(key=SECRET))
     run = await odd_agents.submit("coded", "pay A")
@@ -48,7 +46,7 @@ async def test_with_the_same_key_the_call_inside_is_asked_about(
     assert odd_agents.there.lines() == ([{"paid": "A"}] if yes else [])
 
 
-async def test_without_it_the_call_of_the_model_is_asked_about(odd_agents: FarOffice) -> None:
+async def test_missing_key_asks_about_the_models_call(odd_agents: FarOffice) -> None:
     """Nothing proves the payload's content, so it is shown as a payload."""
     run = await odd_agents.submit("coded", "pay A")
     (approval,) = await odd_agents.ask(run)

@@ -59,7 +59,7 @@ def paid(office: FarOffice) -> list[str]:
 
 
 @both
-async def test_a_death_before_the_pause_says_the_message_once(
+async def test_death_before_the_pause_sends_the_message_once(
     patient: FarOffice, death: Death
 ) -> None:
     """The next worker finds the message by its mark and continues the turn."""
@@ -102,7 +102,7 @@ async def test_a_death_in_the_tool_is_asked_about(
     await audit.verify(patient.ledger.store)
 
 
-async def test_a_death_in_a_tool_that_may_run_twice_needs_nobody(patient: FarOffice) -> None:
+async def test_death_in_an_idempotent_tool_asks_nobody(patient: FarOffice) -> None:
     """The policy says that the tool is idempotent, so the answer is posted once more."""
     run = await patient.submit("patient", "pay")
     (approval,) = await patient.ask(run, InDoubt.RETRY)
@@ -114,7 +114,7 @@ async def test_a_death_in_a_tool_that_may_run_twice_needs_nobody(patient: FarOff
 
 
 @both
-async def test_a_death_before_the_last_word_runs_nothing_again(
+async def test_death_before_the_last_message_repeats_no_tool(
     patient: FarOffice, death: Death
 ) -> None:
     """The session has the result: it is recorded, and the agent writes its last message."""
@@ -131,7 +131,7 @@ async def test_a_death_before_the_last_word_runs_nothing_again(
     assert approval.result == run.text
 
 
-async def test_a_server_that_is_away_when_the_answer_comes_gets_it_later(
+async def test_answer_waits_while_the_server_is_unavailable(
     patient: FarOffice,
 ) -> None:
     """No request was sent: the answer waits until the server is back."""
@@ -149,9 +149,7 @@ async def test_a_server_that_is_away_when_the_answer_comes_gets_it_later(
 
 
 @both
-async def test_a_death_between_two_single_answers_pays_each_once(
-    patient: FarOffice, death: Death
-) -> None:
+async def test_death_between_two_answers_pays_each_once(patient: FarOffice, death: Death) -> None:
     """One answer was posted and the other just arrived: each has a note and runs once."""
     remote = patient.runtime.apps["patient_pair"].model_copy(update={"resumable": True})
     patient.runtime.apps = {"patient_pair": remote}

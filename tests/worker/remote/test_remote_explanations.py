@@ -10,7 +10,7 @@ from worker.remote.far_office import FarOffice
 pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 
-async def test_its_words_come_along(odd_agents: FarOffice) -> None:
+async def test_approval_has_the_remote_agents_explanation(odd_agents: FarOffice) -> None:
     """They come from the server's session, as from a local one."""
     run = await odd_agents.submit("tells", "pay both")
     assert (await odd_agents.approval(run)).said == "I look at the budget first."

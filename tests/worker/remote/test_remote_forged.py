@@ -33,7 +33,7 @@ async def test_the_approver_is_shown_the_call_that_would_run(
 
 
 @both_apps
-async def test_what_was_approved_is_what_runs(odd_agents: FarOffice, app: str) -> None:
+async def test_approved_call_is_the_executed_call(odd_agents: FarOffice, app: str) -> None:
     """The approval of the real call runs that call."""
     run = await odd_agents.submit(app, message(FORGED["as it is written"]))
     await odd_agents.approve(run)

@@ -83,7 +83,7 @@ async def test_a_form_is_filled_in_question_by_question(odd_agents: FarOffice, s
     await audit.verify(odd_agents.ledger.store)
 
 
-async def test_a_no_that_has_no_answer_ends_the_run_in_words(odd_agents: FarOffice) -> None:
+async def test_rejection_without_a_schema_value_ends_the_run(odd_agents: FarOffice) -> None:
     """The workflow gets no false value, and no answer is posted."""
     run = await odd_agents.submit("forms", "ship it")
     run = await refuse(odd_agents, run, "ask the customer")
@@ -119,7 +119,7 @@ async def test_a_model_that_asks_is_answered(odd_agents: FarOffice) -> None:
     assert json.loads(run.text) == {"approved": False, "comment": "not today"}
 
 
-async def test_what_somebody_else_has_answered_is_not_answered_again(
+async def test_call_answered_by_another_user_is_not_answered_again(
     odd_agents: FarOffice,
 ) -> None:
     """Another user answers in `adk web`: the run ends, and its approver is told."""
@@ -174,7 +174,9 @@ async def test_a_node_that_raises_has_run(odd_agents: FarOffice) -> None:
 
 
 @both_apps
-async def test_input_beside_a_gated_call_waits_for_both(odd_agents: FarOffice, suffix: str) -> None:
+async def test_input_and_gated_call_of_one_pause_wait_for_both_answers(
+    odd_agents: FarOffice, suffix: str
+) -> None:
     """Both kinds belong to one pause, so both have to be answered first."""
     run = await odd_agents.submit(f"beside{suffix}", "go")
     asked = {one.kind: one for one in await odd_agents.ask(run)}
@@ -230,7 +232,7 @@ class TestLongRunning:
         assert '"reason": "too much"' in run.text
         assert (await opted_in.approval(run)).state is State.REJECTED
 
-    async def test_a_call_that_no_setting_names_is_left_alone(self, odd_agents: FarOffice) -> None:
+    async def test_long_running_call_without_a_rule_stays_open(self, odd_agents: FarOffice) -> None:
         """The run ends, and its last entry names the open call."""
         run = await odd_agents.submit("ticket", "ask:50")
         assert run.state is RunState.COMPLETED
@@ -238,7 +240,7 @@ class TestLongRunning:
         assert "ask_for_approval()" in last.why
 
     @both_apps
-    async def test_a_long_running_call_beside_a_gated_one(
+    async def test_long_running_call_and_gated_call_are_both_asked_about(
         self, opted_in: FarOffice, suffix: str
     ) -> None:
         """Both are asked about; the result follows the approval in a message, and is used."""

@@ -49,7 +49,7 @@ async def test_the_reason_reaches_the_model(office: FarOffice, app: str) -> None
 
 
 @both_apps
-async def test_a_proposal_is_taken_up(office: FarOffice, app: str) -> None:
+async def test_proposal_leads_to_a_linked_call(office: FarOffice, app: str) -> None:
     """Other arguments are a rejection with a proposal; the call for it is linked to it."""
     run = await office.submit(app, "pay")
     (first,) = await office.ask(run)
@@ -64,7 +64,7 @@ async def test_a_proposal_is_taken_up(office: FarOffice, app: str) -> None:
     assert office.there.lines() == [{"paid": 900}]
 
 
-async def test_a_yes_has_nothing_to_tell(office: FarOffice) -> None:
+async def test_approval_sends_no_extra_message(office: FarOffice) -> None:
     """No message is added to the answer."""
     run = await office.submit("heeds", "pay")
     await office.approve(run)
@@ -72,7 +72,7 @@ async def test_a_yes_has_nothing_to_tell(office: FarOffice) -> None:
     assert await office.said(run) == ["pay", "answer"]
 
 
-async def test_a_no_without_a_reason_has_nothing_to_tell(office: FarOffice) -> None:
+async def test_rejection_without_a_reason_sends_no_extra_message(office: FarOffice) -> None:
     """ADK's own text is enough."""
     run = await office.submit("heeds", "pay")
     await office.reject(run, "")
@@ -81,7 +81,7 @@ async def test_a_no_without_a_reason_has_nothing_to_tell(office: FarOffice) -> N
     assert await office.said(run) == ["pay", "answer"]
 
 
-async def test_a_timeout_is_told_apart_from_a_rejection(office: FarOffice) -> None:
+async def test_timeout_message_differs_from_a_rejection_message(office: FarOffice) -> None:
     """ADK treats both as refusals; the message says that nobody has answered."""
     run = await office.submit("heeds", "pay")
     (approval,) = await office.ask(run)
@@ -91,7 +91,9 @@ async def test_a_timeout_is_told_apart_from_a_rejection(office: FarOffice) -> No
     assert "nobody answered in time" in run.text
 
 
-async def test_a_sequence_is_not_told(office: FarOffice) -> None:
+async def test_sequential_agent_gets_the_reason_in_the_session_state_only(
+    office: FarOffice,
+) -> None:
     """A message would start it again, so the reason is only in the session's state."""
     run = await rejected(office, "pipeline")
     assert run.state is RunState.COMPLETED
@@ -99,7 +101,7 @@ async def test_a_sequence_is_not_told(office: FarOffice) -> None:
     assert "over budget" in (await office.session(run))["state"]["signoff_refusal"]
 
 
-async def test_it_is_told_once(office: FarOffice) -> None:
+async def test_rejection_reason_is_sent_once(office: FarOffice) -> None:
     """A worker that died after the message finds it by its mark."""
     run = await office.submit("heeds", "pay")
     await office.reject(run, "over budget")
@@ -110,7 +112,7 @@ async def test_it_is_told_once(office: FarOffice) -> None:
     assert len(await office.said(run)) == 3
 
 
-async def test_a_worker_that_dies_while_it_tells_is_followed_by_one_that_goes_on(
+async def test_next_worker_resumes_after_a_death_during_the_reason_message(
     office: FarOffice,
 ) -> None:
     """The message is in the session without an answer, so the agent answers it then."""
@@ -133,7 +135,7 @@ async def test_a_worker_that_dies_while_it_tells_is_followed_by_one_that_goes_on
     assert len(said) == 3
 
 
-async def test_a_tool_that_asks_by_itself_gets_the_reason_as_payload(examples: FarOffice) -> None:
+async def test_tool_that_asks_by_itself_gets_the_reason_in_its_payload(examples: FarOffice) -> None:
     """No guard protects it: the tool runs with a rejection and its reason."""
     run = await examples.submit("time_off", "I need 5 days off")
     await examples.reject(run, "quarter end")

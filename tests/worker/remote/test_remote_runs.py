@@ -28,7 +28,7 @@ CONFERENCE = "Reimburse me $2500 for the conference"
 pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 
-async def test_an_approved_call_runs_once_far_away(examples: FarOffice) -> None:
+async def test_approved_call_runs_once_on_the_remote_server(examples: FarOffice) -> None:
     """Run, pause, approve, resume: the tool runs once, and the audit has every step."""
     run = await examples.submit("finance", CONFERENCE)
     assert run.state is RunState.PAUSED
@@ -105,7 +105,7 @@ async def test_siblings_are_answered_together(odd_agents: FarOffice, app: str) -
     assert await odd_agents.said(run) == ["pay both", "answer", "answer"]
 
 
-async def test_a_resumable_app_goes_on_with_each_answer(odd_agents: FarOffice) -> None:
+async def test_resumable_app_continues_with_each_answer(odd_agents: FarOffice) -> None:
     """Its settings say so: A is paid while B still waits for its answer."""
     app = "siblings_resumable"
     remote = odd_agents.runtime.apps[app].model_copy(update={"resumable": True})
@@ -165,7 +165,7 @@ async def test_a_deleted_session_is_a_defined_end(examples: FarOffice) -> None:
     assert (await examples.approval(run)).handoff is Handoff.FAILED
 
 
-async def test_arguments_that_differ_from_what_was_approved_are_not_run(
+async def test_changed_arguments_are_not_run(
     examples: FarOffice,
 ) -> None:
     """Shown = approved = executed: the server's history is compared with the approval."""
@@ -180,7 +180,7 @@ async def test_arguments_that_differ_from_what_was_approved_are_not_run(
     assert await examples.said(run) == [CONFERENCE]
 
 
-async def test_a_call_that_somebody_else_has_answered_otherwise_is_a_defined_end(
+async def test_call_rejected_by_another_client_ends_the_run(
     examples: FarOffice,
 ) -> None:
     """An `adk web` on the same sessions rejected it: our approval is not sent."""
@@ -208,7 +208,7 @@ async def test_a_call_that_somebody_else_has_answered_otherwise_is_a_defined_end
     assert examples.there.lines() == []
 
 
-async def test_two_runs_may_say_the_same_in_one_session(examples: FarOffice) -> None:
+async def test_two_runs_may_send_equal_messages_in_one_session(examples: FarOffice) -> None:
     """Their messages have different marks, so each is sent and has its own approval."""
     first = await examples.submit("finance", CONFERENCE, session="shared")
     second = await examples.submit("finance", CONFERENCE, session="shared")
@@ -222,7 +222,7 @@ async def test_two_runs_may_say_the_same_in_one_session(examples: FarOffice) -> 
     assert len(examples.there.lines()) == 2
 
 
-async def test_a_run_that_is_taken_up_again_is_said_once(examples: FarOffice) -> None:
+async def test_repeated_run_sends_its_message_once(examples: FarOffice) -> None:
     """If a worker died after the pause, the next one finds it in the session."""
     run = await examples.decider.submit("finance", CONFERENCE, user="riley@example.com")
     before = await examples.runtime.start(run, lambda one: one)
@@ -230,7 +230,7 @@ async def test_a_run_that_is_taken_up_again_is_said_once(examples: FarOffice) ->
     assert await examples.said(run) == [CONFERENCE]
 
 
-async def test_an_unknown_app_fails_the_run_and_says_what_there_is(
+async def test_unknown_app_fails_the_run_and_lists_the_known_apps(
     examples: FarOffice, far_ledger: tuple[Ledger, HandClock]
 ) -> None:
     """The error names the server's apps and the setting."""
@@ -295,7 +295,7 @@ async def test_no_answer_is_posted_while_its_tool_is_frozen(
     assert [line["amount"] for line in examples.there.lines()] == [2500]
 
 
-async def test_nothing_is_said_to_an_app_that_is_frozen(examples: FarOffice) -> None:
+async def test_frozen_app_gets_no_message(examples: FarOffice) -> None:
     """Its tools run without our guard, so its turns do not begin."""
     freezes = Freezes(examples.ledger)
     await freezes.freeze(app="finance", by="ops", why="the bank called")

@@ -82,7 +82,7 @@ async def test_the_reason_reaches_the_model_by_message(office: FarOffice) -> Non
     assert office.there.lines() == []
 
 
-async def test_several_at_once_are_each_settled_by_their_own_answer(office: FarOffice) -> None:
+async def test_typescript_resumes_after_the_last_of_several_answers(office: FarOffice) -> None:
     """One answer resumes nothing; the second resumes both."""
     run = await office.submit("office", "pay both")
     first, second = await office.ask(run)
@@ -109,7 +109,7 @@ async def test_a_long_running_call_gets_its_result_from_an_approver(office: FarO
     assert office.there.lines() == [{"ticket": 50}]
 
 
-async def test_a_tool_that_asks_by_itself_is_in_doubt(office: FarOffice) -> None:
+async def test_tool_that_asks_by_itself_is_in_doubt_on_typescript(office: FarOffice) -> None:
     """Version 2.0.0 refuses the answer after storing it; the audit has its message."""
     run = await office.submit("office", "5 days")
     approval = await office.approval(run)
@@ -146,7 +146,7 @@ async def test_a_server_that_has_forgotten_its_sessions_is_a_defined_end(
     assert office.there.lines() == []
 
 
-async def test_an_unknown_app_is_told(office: FarOffice) -> None:
+async def test_unknown_app_fails_and_lists_the_known_apps(office: FarOffice) -> None:
     """The error names the server's apps."""
     run = await office.submit("nowhere", "pay")
     assert run.state is RunState.FAILED

@@ -65,7 +65,7 @@ async def test_a_typescript_agent_pauses_and_is_resumed(far_ledger: FarLedger) -
     assert json.loads(first.result) == {"status": "ok", "paid": "A"}
 
 
-async def test_an_answer_is_exactly_what_adk_takes(far_ledger: FarLedger) -> None:
+async def test_answer_has_only_the_fields_that_adk_accepts(far_ledger: FarLedger) -> None:
     """One message answers the whole pause; each part only has `confirmed` and `payload`."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
@@ -91,7 +91,7 @@ async def test_an_answer_is_exactly_what_adk_takes(far_ledger: FarLedger) -> Non
     ]
 
 
-async def test_a_typescript_tool_that_asks_by_itself_is_in_doubt(far_ledger: FarLedger) -> None:
+async def test_typescript_tool_that_asks_by_itself_is_in_doubt(far_ledger: FarLedger) -> None:
     """ADK for TypeScript 2.0.0 refuses the answer after storing it; its error is reported."""
     server = FakeServer("time_off")
     office = office_of(far_ledger, server)
@@ -106,7 +106,7 @@ async def test_a_typescript_tool_that_asks_by_itself_is_in_doubt(far_ledger: Far
     assert "confirmation_not_required" in started
 
 
-async def test_a_run_that_is_taken_up_again_only_looks(far_ledger: FarLedger) -> None:
+async def test_repeated_run_posts_no_second_message(far_ledger: FarLedger) -> None:
     """The mark identifies the message in the session of any server."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
@@ -116,7 +116,7 @@ async def test_a_run_that_is_taken_up_again_only_looks(far_ledger: FarLedger) ->
     assert len(server.posted) == 1
 
 
-async def test_a_server_that_keeps_no_state_is_not_told_twice(far_ledger: FarLedger) -> None:
+async def test_server_without_state_gets_no_second_message(far_ledger: FarLedger) -> None:
     """Without the mark, equal text is not a proof: the run fails and says so."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
@@ -130,7 +130,7 @@ async def test_a_server_that_keeps_no_state_is_not_told_twice(far_ledger: FarLed
     assert len(server.posted) == 1
 
 
-async def test_a_turn_that_stopped_is_not_begun_anew(far_ledger: FarLedger) -> None:
+async def test_stopped_turn_is_not_started_again(far_ledger: FarLedger) -> None:
     """Only a Python server continues a turn; for another, it would be a second message."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
@@ -159,7 +159,7 @@ async def test_a_broken_connection_after_the_answer_is_looked_into(far_ledger: F
     assert run.state is RunState.COMPLETED
 
 
-async def test_an_answer_that_may_be_on_its_way_is_never_posted_again(
+async def test_answer_in_doubt_is_never_posted_again(
     far_ledger: FarLedger,
 ) -> None:
     """The stream broke and the session has no result: only a person may post it again."""
@@ -182,7 +182,7 @@ async def test_an_answer_that_may_be_on_its_way_is_never_posted_again(
     assert len(server.posted) == 3
 
 
-async def test_a_result_that_comes_while_we_watch_is_taken(far_ledger: FarLedger) -> None:
+async def test_late_result_of_the_server_is_recorded(far_ledger: FarLedger) -> None:
     """A server that continues without its client writes the result a moment later."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
@@ -237,7 +237,7 @@ async def test_a_proxy_that_gave_up_is_not_believed(far_ledger: FarLedger, statu
     assert len(server.posted) == 2
 
 
-async def test_a_refused_answer_fails_the_run_in_the_servers_words(far_ledger: FarLedger) -> None:
+async def test_refused_answer_fails_the_run_with_the_servers_message(far_ledger: FarLedger) -> None:
     """The message names the app, the URL and the setting, and never the token."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server, token=SecretStr("hush-hush"))
@@ -253,7 +253,7 @@ async def test_a_refused_answer_fails_the_run_in_the_servers_words(far_ledger: F
     assert {one.handoff for one in approvals} == {Handoff.FAILED}
 
 
-async def test_refusals_are_said_again(far_ledger: FarLedger) -> None:
+async def test_rejection_is_posted_again_after_a_broken_connection(far_ledger: FarLedger) -> None:
     """A rejection starts nothing: after a broken connection it is posted again."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
@@ -272,7 +272,7 @@ async def test_refusals_are_said_again(far_ledger: FarLedger) -> None:
     assert run.state is RunState.COMPLETED
 
 
-async def test_a_turn_that_such_a_server_cannot_take_up_fails(far_ledger: FarLedger) -> None:
+async def test_turn_cut_off_after_its_tools_fails_the_run(far_ledger: FarLedger) -> None:
     """The tools have finished, but the agent's further work is unknown."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
@@ -327,7 +327,9 @@ async def test_the_token_goes_with_every_request(far_ledger: FarLedger) -> None:
 
 
 @pytest.mark.parametrize("session", ["..", "a/b", "a\\b"])
-async def test_a_name_never_leads_elsewhere(far_ledger: FarLedger, session: str) -> None:
+async def test_session_id_with_a_slash_makes_no_request(
+    far_ledger: FarLedger, session: str
+) -> None:
     """A session id is one segment of the path, or no request is made."""
     office = office_of(far_ledger, FakeServer("siblings"))
     run = await office.submit("office", "pay both", session=session)
@@ -336,7 +338,7 @@ async def test_a_name_never_leads_elsewhere(far_ledger: FarLedger, session: str)
         await office.runtime.start(run, lambda one: one)
 
 
-async def test_what_is_no_api_server_is_said(far_ledger: FarLedger) -> None:
+async def test_html_page_instead_of_an_api_fails_with_the_setting(far_ledger: FarLedger) -> None:
     """For an HTML page, the error names the setting to check."""
     page = httpx.MockTransport(lambda _: httpx.Response(200, text="<html>It works!</html>"))
     office = make_far_office(
@@ -372,7 +374,7 @@ def test_snake_case_is_read_as_camel_case(case: str) -> None:
 
 
 @pytest.mark.parametrize("event", ["text", {"content": "text"}, {"actions": {"stateDelta": 1}}])
-def test_what_is_no_event_is_an_error(event: object) -> None:
+def test_unreadable_session_fails_the_run(event: object) -> None:
     """An unreadable session fails the run; it must not look empty."""
     with pytest.raises(RemoteError, match="cannot be read"):
         read_events({"id": "s", "events": [event]})
@@ -396,7 +398,7 @@ def test_every_error_of_httpx_has_a_fate() -> None:
 
 
 @pytest.mark.parametrize("kind", [one for one in FATES if issubclass(one, httpx.HTTPError)])
-async def test_each_error_comes_out_as_ours(
+async def test_server_errors_map_to_signoffs_errors(
     far_ledger: FarLedger, kind: type[httpx.HTTPError]
 ) -> None:
     """Unavailable, busy and slow servers are retried; permanent errors are not."""
@@ -454,7 +456,7 @@ def test_settings_that_cannot_work_are_refused(settings: dict[str, Any]) -> None
         RemoteApp(**settings)
 
 
-def test_settings_hide_their_secrets() -> None:
+def test_printed_settings_hide_their_secrets() -> None:
     """Neither token nor headers are in what is printed."""
     remote = RemoteApp.model_validate(
         {"url": "http://agents.example/", "token": "hush", "headers": {"X-Key": "hush"}}

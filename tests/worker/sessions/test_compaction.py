@@ -89,7 +89,7 @@ async def test_a_pending_call_is_compacted_for_the_model_and_can_still_be_approv
     assert office.executed() == [{"paid": "A"}]
 
 
-async def test_a_call_that_is_gone_from_the_session_is_told(
+async def test_call_removed_by_compaction_fails_the_run(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store that removes compacted events leaves no call to approve: the run says so."""
@@ -148,7 +148,7 @@ def call_event(invocation: str, name: str, *, call_id: str, long_running: bool =
     )
 
 
-async def test_a_dead_call_of_a_tool_does_not_hold_up_compaction(office: Office) -> None:
+async def test_dead_tool_call_does_not_block_compaction(office: Office) -> None:
     """ADK 2.13 skips an unanswered call of an older run."""
     run = await say(office, "hello")
     left = call_event(run.invocation, "look", call_id="adk-left")
@@ -160,7 +160,7 @@ async def test_a_dead_call_of_a_tool_does_not_hold_up_compaction(office: Office)
     assert (found.id, found.name, found.blocks) == ("adk-left", "look", False)
 
 
-async def test_a_long_running_call_holds_up_compaction_for_ever(office: Office) -> None:
+async def test_long_running_call_blocks_compaction(office: Office) -> None:
     """ADK expects an answer to it, so later events are not summarised either."""
     await say(office, "export")
     await say(office, "hello")
@@ -176,7 +176,7 @@ async def test_a_long_running_call_holds_up_compaction_for_ever(office: Office) 
 @pytest.mark.parametrize(
     ("waiting", "names"), [(None, []), ({"adk-q"}, []), (set(), [CONFIRMATION])]
 )
-async def test_a_question_that_nobody_is_asked_is_an_orphan(
+async def test_open_question_without_approvers_is_an_orphan(
     waiting: set[str] | None, names: list[str]
 ) -> None:
     """An open question counts as waiting, unless it is known that nobody is asked."""

@@ -118,21 +118,21 @@ async def test_a_session_is_created_once(sessions: BaseSessionService) -> None:
     assert made.last_update_time == pytest.approx((await read(sessions)).last_update_time)
 
 
-async def test_a_session_without_an_id_gets_one(sessions: BaseSessionService) -> None:
+async def test_session_without_an_id_gets_a_new_one(sessions: BaseSessionService) -> None:
     """Each gets another one."""
     ids = {(await sessions.create_session(app_name=APP, user_id=RILEY)).id for _ in range(3)}
     assert len(ids) == 3
     assert all(ids)
 
 
-async def test_who_has_no_session_gets_none(sessions: BaseSessionService) -> None:
+async def test_session_of_another_user_or_app_reads_as_none(sessions: BaseSessionService) -> None:
     """An id belongs to one user in one app."""
     await make(sessions)
     for app, user, name in ((APP, RILEY, "two"), (APP, "nora", "one"), ("other", RILEY, "one")):
         assert await sessions.get_session(app_name=app, user_id=user, session_id=name) is None
 
 
-async def test_events_are_read_as_they_were_written(sessions: BaseSessionService) -> None:
+async def test_event_reads_back_as_written(sessions: BaseSessionService) -> None:
     """Every field of an event is kept, in order."""
     session = await make(sessions)
     call = types.FunctionCall(id="adk-1", name="pay", args={"a": 1.5, "b": [], "ü": {"c": None}})
@@ -169,7 +169,7 @@ async def test_a_partial_event_is_not_stored(sessions: BaseSessionService) -> No
     assert session.events == (await read(sessions)).events == []
 
 
-async def test_state_is_shared_as_its_prefix_says(sessions: BaseSessionService) -> None:
+async def test_state_prefix_decides_who_shares_it(sessions: BaseSessionService) -> None:
     """`app:` is for all users, `user:` for a user's sessions, and the rest for one session."""
     values: dict[str, Any] = {"app:a": 1, "user:u": [1], "own": {"x": None}, "temp:t": 1}
     session = await make(sessions, "one", **values)
@@ -205,7 +205,7 @@ async def test_state_that_is_set_again_is_replaced(sessions: BaseSessionService)
     assert (await read(sessions)).state == {"a": {"y": 2}, "b": None, "c": 2**70}
 
 
-async def test_state_that_is_no_json_is_stored_as_text(sessions: BaseSessionService) -> None:
+async def test_state_that_is_not_json_is_stored_as_text(sessions: BaseSessionService) -> None:
     """A time becomes its text, a model becomes an object; the run does not end."""
 
     class Trip(BaseModel):
@@ -242,7 +242,7 @@ async def test_events_can_be_read_in_part(
     assert found.state == {"color": "red"}
 
 
-async def test_an_event_follows_what_was_read_in_part(sessions: BaseSessionService) -> None:
+async def test_event_is_appended_after_a_partial_read(sessions: BaseSessionService) -> None:
     """A runner that read only the last events writes after all of them."""
     session = await make(sessions)
     for text in "abc":
@@ -253,7 +253,9 @@ async def test_an_event_follows_what_was_read_in_part(sessions: BaseSessionServi
     assert words(await read(sessions)) == ["a", "b", "c", "d"]
 
 
-async def test_two_readers_share_nothing(sessions: BaseSessionService) -> None:
+async def test_changed_copy_of_a_session_does_not_affect_the_store(
+    sessions: BaseSessionService,
+) -> None:
     """Changes to one copy are not in the other, nor in the store."""
     session = await make(sessions, box={"x": 1})
     await sessions.append_event(session, event("said"))
@@ -282,7 +284,7 @@ async def test_a_writer_that_was_overtaken_is_refused(sessions: BaseSessionServi
     assert words(await read(sessions)) == ["first", "third"]
 
 
-async def test_events_of_one_session_can_be_appended_side_by_side(
+async def test_parallel_appends_lose_no_event(
     sessions: BaseSessionService,
 ) -> None:
     """Parallel agents write into one session: no event is lost or refused."""
@@ -294,7 +296,7 @@ async def test_events_of_one_session_can_be_appended_side_by_side(
     assert sorted(words(session)) == texts
 
 
-async def test_a_session_that_somebody_put_together_is_taken(sessions: BaseSessionService) -> None:
+async def test_session_built_by_the_caller_is_accepted(sessions: BaseSessionService) -> None:
     """ADK's own tests and some servers build a `Session` themselves; its content counts."""
     made = await make(sessions)
     own = Session(id="one", app_name=APP, user_id=RILEY, last_update_time=made.last_update_time)
@@ -320,7 +322,7 @@ async def test_an_event_of_a_session_that_is_gone_is_refused(sessions: BaseSessi
     assert (await read(sessions)).events == []
 
 
-async def test_deleting_what_is_not_there_does_nothing(sessions: BaseSessionService) -> None:
+async def test_deleting_a_missing_session_does_nothing(sessions: BaseSessionService) -> None:
     """This holds any number of times."""
     for _ in range(2):
         await sessions.delete_session(app_name=APP, user_id=RILEY, session_id="none")
@@ -379,7 +381,7 @@ class Counting(BaseAgent):
         )
 
 
-async def test_a_rewind_takes_state_and_artifacts_back(sessions: BaseSessionService) -> None:
+async def test_rewind_restores_state_and_artifacts(sessions: BaseSessionService) -> None:
     """ADK's Runner rewinds with stored events only: state, artifact and history follow."""
     artifacts = InMemoryArtifactService()
     runner = Runner(

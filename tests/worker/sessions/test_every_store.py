@@ -57,7 +57,7 @@ async def test_siblings_are_answered_together(office: Office, app: str) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_a_run_that_is_taken_up_again_says_the_message_once(
+async def test_repeated_run_adds_the_message_once(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """Wherever the worker dies, the next one reaches the same pause, which can be answered."""
@@ -75,7 +75,7 @@ async def test_a_run_that_is_taken_up_again_says_the_message_once(
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_a_resume_that_is_taken_up_again_does_not_run_the_tool_twice(
+async def test_repeated_resume_never_runs_the_tool_twice(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """Wherever the worker dies in a resume, the tool runs once or is in doubt."""
@@ -115,7 +115,7 @@ async def test_two_runs_share_a_session(office: Office) -> None:
 
 
 @pytest.mark.soak
-async def test_thirty_two_at_once(office: Office) -> None:
+async def test_thirty_two_runs_pause_and_resume_together(office: Office) -> None:
     """As many runs pause and resume together; none is lost or runs twice."""
     runs = [
         await office.decider.submit("finance", CONFERENCE, user=f"user{n}@example.com")

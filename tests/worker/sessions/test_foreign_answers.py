@@ -122,7 +122,7 @@ async def require_told(office: Office, run: Run, approval_id: str, words: str) -
         (reject_elsewhere, "went on without us", 0),
     ],
 )
-async def test_an_answer_that_cannot_be_given_is_told(
+async def test_failed_answer_is_reported_to_the_approver(
     office: Office, sabotage: Sabotage, words: str, executed: int
 ) -> None:
     """The run fails, the approver is told, the audit has the reason, and we run nothing."""
@@ -135,7 +135,7 @@ async def test_an_answer_that_cannot_be_given_is_told(
     await require_told(office, run, approval.id, words)
 
 
-async def test_a_call_that_somebody_else_is_running_is_left_to_them(office: Office) -> None:
+async def test_call_approved_by_a_foreign_client_is_not_run(office: Office) -> None:
     """A foreign approval in the session runs nothing here, even with our own answer's text."""
     run = await office.submit("finance", CONFERENCE)
     (approval,) = await office.ledger.approvals(run.approvals)
@@ -147,7 +147,7 @@ async def test_a_call_that_somebody_else_is_running_is_left_to_them(office: Offi
     await require_told(office, run, approval.id, "approved by somebody else")
 
 
-async def test_an_answer_that_comes_in_while_we_resume_is_seen_before_the_tool(
+async def test_foreign_answer_during_a_resume_stops_the_tool(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The guard checks the history that ADK uses once more: the tool runs once."""

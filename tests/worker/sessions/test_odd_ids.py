@@ -19,7 +19,7 @@ def sessions(office: Office) -> Sessions:
 
 
 @pytest.mark.parametrize(("user", "tail"), [("\0", ""), ("riley", "\0"), ("riley\0", "")])
-async def test_there_is_no_session_with_a_zero_byte(
+async def test_session_id_with_a_zero_byte_is_not_found(
     sessions: Sessions, user: str, tail: str
 ) -> None:
     """PostgreSQL cannot look for one (%00 in a path); it gets 404 like any unknown session."""

@@ -59,13 +59,13 @@ async def test_a_session_in_redis_lasts_as_long_as_an_approval_may(
 @pytest.mark.parametrize(
     "url", ["nonsense", "postgresql+nodriver://a/b", "redis://host:port", "mysql://x"]
 )
-def test_a_url_that_adk_does_not_take_names_those_that_it_takes(url: str, tmp_path: Path) -> None:
+def test_unsupported_session_url_lists_the_valid_forms(url: str, tmp_path: Path) -> None:
     """The error names the setting and the valid forms."""
     with pytest.raises(ConfigError, match=r"sessions\.url.*sqlite:///path, redis://host"):
         session_service(url, tmp_path)
 
 
-async def test_a_redis_url_is_taken_without_asking_the_server(tmp_path: Path) -> None:
+async def test_redis_url_is_accepted_without_a_connection(tmp_path: Path) -> None:
     """Connections are opened when needed, as in the other stores."""
     service = session_service(f"redis://127.0.0.1:{free_port()}/3", tmp_path)
     # Not every ADK service has it; this one does.

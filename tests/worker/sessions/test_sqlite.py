@@ -22,7 +22,7 @@ for _ in range(2):
 """
 
 
-def test_a_file_of_an_older_adk_is_refused_with_the_way_to_move_it(tmp_path: Path) -> None:
+def test_file_of_an_older_adk_is_refused_with_the_migration_command(tmp_path: Path) -> None:
     """Its events have other columns; the file does not change."""
     file = tmp_path / "sessions.db"
     with closing(sqlite3.connect(file)) as database, database:
@@ -37,7 +37,7 @@ def test_a_file_of_an_older_adk_is_refused_with_the_way_to_move_it(tmp_path: Pat
 
 
 @pytest.mark.skipif(sys.version_info < (3, 13), reason="older Pythons say nothing of it")
-def test_no_connection_is_left_open(tmp_path: Path) -> None:
+def test_every_connection_is_closed(tmp_path: Path) -> None:
     """Python 3.13 warns about an open connection."""
     done = subprocess.run(
         [

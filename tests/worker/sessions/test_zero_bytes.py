@@ -57,7 +57,7 @@ async def test_a_zero_byte_ends_no_run(office: Office, app: str) -> None:
     assert run.state is RunState.COMPLETED, run.problem
 
 
-async def test_what_was_approved_is_what_runs(office: Office) -> None:
+async def test_arguments_with_zero_bytes_run_as_approved(office: Office) -> None:
     """The card, the session and the tool have the same arguments in every store."""
     run = await office.submit("arguments", "go")
     assert run.state is RunState.PAUSED, run.problem

@@ -77,14 +77,14 @@ MADE_ANEW = {
 
 
 @pytest.mark.parametrize("raw", AS_WRITTEN.values(), ids=AS_WRITTEN)
-def test_what_mail_programs_write_is_read_as_it_was_signed(raw: bytes) -> None:
+def test_ordinary_fields_are_read_as_signed(raw: bytes) -> None:
     """It is read as it was signed, whether or not the signature covers these fields."""
     assert is_read_as_signed(parse_mail(raw), OPEN)
     assert is_read_as_signed(parse_mail(raw), SEALED)
 
 
 @pytest.mark.parametrize("raw", MADE_ANEW.values(), ids=MADE_ANEW)
-def test_what_could_be_another_mail_is_not(raw: bytes) -> None:
+def test_ambiguous_fields_need_coverage_by_the_signature(raw: bytes) -> None:
     """Another mail could be made of it, unless the signature covers the fields that matter."""
     assert not is_read_as_signed(parse_mail(raw), OPEN)
     assert is_read_as_signed(parse_mail(raw), SEALED)

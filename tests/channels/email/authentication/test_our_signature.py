@@ -73,7 +73,7 @@ def holds(raw: bytes, signer: Signer) -> bool:
     )
 
 
-def test_the_signature_holds_over_what_matters(signer: Signer) -> None:
+def test_our_signature_covers_body_to_and_from(signer: Signer) -> None:
     """It verifies; with another body, another To or a second From it does not."""
     raw = signer.sign(mail())
     assert holds(raw, signer)

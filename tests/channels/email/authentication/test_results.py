@@ -112,7 +112,9 @@ def believed(mail: str, server: str) -> list[str]:
         (GMAIL, "mx.example.org", []),
     ],
 )
-def test_what_mail_servers_write(mail: str, server: str, expected: list[str]) -> None:
+def test_only_the_first_result_of_our_server_counts(
+    mail: str, server: str, expected: list[str]
+) -> None:
     """Only the first field counts, and only under our server's name; ARC never counts.
 
     The second field that OpenDKIM passes on comes from the sender: OpenDKIM removes only fields
@@ -121,7 +123,7 @@ def test_what_mail_servers_write(mail: str, server: str, expected: list[str]) ->
     assert believed(mail, server) == expected
 
 
-def test_a_field_below_what_the_author_wrote_is_not_the_servers() -> None:
+def test_results_below_another_field_are_ignored() -> None:
     """A server adds its field on top; a field below From or another server's came with the mail."""
     forged = "Authentication-Results: mx.example.org; dmarc=pass header.from=example.com\n"
     head = "Received: from a by mx.example.org; Sat, 21 Nov 2026 11:00:01 +0000\n"
@@ -172,7 +174,7 @@ def test_every_form_of_the_grammar_is_read() -> None:
         "spf=pass smtp.mailfrom=example.com; dmarc=pass header.from=example.com",
     ],
 )
-def test_what_can_be_read_in_two_ways_is_not_read(value: str) -> None:
+def test_an_ambiguous_result_is_ignored(value: str) -> None:
     """An open comment or quote, an unknown word, or a property with two values is not read."""
     results = parse_results(value)
     assert results is None or not results.results
@@ -185,7 +187,7 @@ def test_any_text_is_read_or_refused(value: str) -> None:
     assert results is None or len(results.results) <= value.count(";")
 
 
-def test_a_bomb_takes_no_time() -> None:
+def test_hostile_results_are_parsed_in_one_pass() -> None:
     """Deep comments and long runs in the largest field are read in one pass."""
     for bomb in ("(" * 8000, "x" + " " * 8000, ";=" * 4000, '"' * 8000, "a;" + "b=c " * 2000):
         parse_results(f"mx.example.org {bomb}")

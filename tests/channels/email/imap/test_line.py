@@ -58,7 +58,7 @@ async def opened(server: Scripted) -> AsyncIterator[Session]:
         yield session
 
 
-async def test_what_is_said_to_a_server() -> None:
+async def test_the_client_marks_nothing_seen_and_fetches_the_minimum() -> None:
     """The client marks no message as seen and fetches no more than it needs."""
     async with scripted() as server:
         assert await look(server.port) == (Folder(7, keywords=True), b"one\r\n")
@@ -86,7 +86,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("said", HOSTILE.values(), ids=HOSTILE)
-async def test_whatever_it_says_to_a_fetch(said: bytes) -> None:
+async def test_any_fetch_response_is_parsed_within_limits(said: bytes) -> None:
     """An error describes the server's answer, in limited time and memory."""
     async with scripted(says={"UID FETCH 1 ": said}) as server:
         with pytest.raises(MailboxError, match="The IMAP server localhost"):
@@ -102,20 +102,20 @@ GREETINGS = {
 
 
 @pytest.mark.parametrize("greeting", GREETINGS.values(), ids=GREETINGS)
-async def test_whatever_it_greets_with(greeting: bytes) -> None:
+async def test_any_greeting_is_parsed_within_limits(greeting: bytes) -> None:
     """The same holds for the greeting."""
     async with scripted(greeting=greeting) as server:
         with pytest.raises(MailboxError, match="cannot be reached"):
             await look(server.port, timeout=2)
 
 
-async def test_a_gone_message_is_none() -> None:
+async def test_a_message_deleted_before_its_fetch_is_skipped() -> None:
     """Another client may delete a message between search and fetch."""
     async with scripted(says={"UID FETCH 1 ": b"%s OK done\r\n"}) as server:
         assert (await look(server.port))[1] is None
 
 
-async def test_news_that_comes_with_the_continuation_is_heard() -> None:
+async def test_a_message_notice_sent_with_the_idle_confirmation_is_noticed() -> None:
     """A message notice in the segment that confirms the idling is not lost."""
     said = b"+ idling\r\n* 3 EXISTS\r\n"
     async with scripted(says={"IDLE": said}) as server, opened(server) as session:
@@ -136,7 +136,7 @@ async def test_the_end_of_the_waiting_is_heard(said: bytes) -> None:
                 await session.call_for(1000, session.mailbox.wait, 1000)
 
 
-async def test_cutting_a_session_ends_what_waits() -> None:
+async def test_closing_a_session_releases_the_waiting_thread() -> None:
     """The waiting thread returns although the server is silent."""
     async with scripted() as server, opened(server) as session:
         waiting = asyncio.create_task(session.call_for(1000, session.mailbox.wait, 1000))
@@ -179,7 +179,7 @@ async def test_a_token_by_oauthbearer() -> None:
     assert base64.b64encode(expected).decode() in server.heard
 
 
-async def test_a_message_that_is_not_handed_out_stops_the_others_not_for_long(
+async def test_an_unfetchable_message_blocks_the_others_only_briefly(
     ledger: Ledger, log: Log
 ) -> None:
     """It is tried a few times and then noted; later messages are stored."""
@@ -198,7 +198,7 @@ async def test_a_message_that_is_not_handed_out_stops_the_others_not_for_long(
     assert len(log.all("imap.failed")) == 3
 
 
-async def test_a_keyword_that_is_refused_stops_nothing(ledger: Ledger, log: Log) -> None:
+async def test_a_refused_keyword_does_not_stop_the_reader(ledger: Ledger, log: Log) -> None:
     """The keyword is only for people: the mail is stored and the cursor moves."""
     async with scripted(says={"UID STORE": b"%s NO not allowed\r\n"}) as server:
         one = MailboxReader(EmailSettings(imap=settings(server.port)), ledger)
@@ -268,7 +268,7 @@ async def test_a_server_that_has_no_tls_is_not_talked_to(server: Dovecot) -> Non
             await look(server.imap, security=security)
 
 
-async def test_what_comes_before_tls_is_not_believed(
+async def test_plaintext_before_starttls_is_dropped(
     certificate: Path, server_tls: ssl.SSLContext
 ) -> None:
     """An attacker may add an answer to that of STARTTLS; it is dropped."""
@@ -282,7 +282,7 @@ async def test_what_comes_before_tls_is_not_believed(
     assert not any(one.startswith(("LOGIN", "AUTHENTICATE")) for one in server.heard[:before])
 
 
-async def test_a_greeting_that_says_who_we_are_is_no_way_around_tls(certificate: Path) -> None:
+async def test_a_preauth_greeting_does_not_bypass_tls(certificate: Path) -> None:
     """After PREAUTH there is no STARTTLS, so the mailbox is not read."""
     async with scripted(greeting=b"* PREAUTH welcome\r\n") as server:
         with pytest.raises(MailboxError, match="cannot be reached"):
@@ -290,7 +290,7 @@ async def test_a_greeting_that_says_who_we_are_is_no_way_around_tls(certificate:
     assert not any("SELECT" in one for one in server.heard)
 
 
-async def test_certificates_that_cannot_be_read_are_told_at_the_start(ledger: Ledger) -> None:
+async def test_unreadable_certificates_stop_the_gateway_at_startup(ledger: Ledger) -> None:
     """The gateway does not start with a certificate file that cannot work."""
     email = EmailSettings(imap=settings(1, security="tls", ca_file="/nowhere/ca.pem"))
     with pytest.raises(ConfigError, match=r"email\.imap\.ca_file"):

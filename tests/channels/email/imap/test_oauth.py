@@ -54,7 +54,7 @@ async def test_a_good_token_logs_in(
     ]
 
 
-async def test_a_token_that_is_not_taken_is_renewed_once(
+async def test_a_refused_token_is_renewed_once(
     box: Box, reading: Reading, tokens_of: Issuer, log: Log
 ) -> None:
     """A token that was withdrawn or expired early is renewed without a failure."""
@@ -68,7 +68,7 @@ async def test_a_token_that_is_not_taken_is_renewed_once(
     assert log.all("imap.failed") == []
 
 
-async def test_tokens_that_are_never_taken_are_told_and_do_not_spin(
+async def test_repeated_token_refusals_are_reported_and_retried_slowly(
     box: Box, reading: Reading, tokens_of: Issuer, log: Log
 ) -> None:
     """The second refusal is reported to a person; the next attempt comes much later."""
@@ -81,7 +81,7 @@ async def test_tokens_that_are_never_taken_are_told_and_do_not_spin(
     assert len(tokens_of.asked) == 2
 
 
-async def test_a_refused_refresh_is_told_and_gives_no_secret_away(
+async def test_a_refused_refresh_is_reported_without_the_token(
     reading: Reading, tokens_of: Issuer, log: Log
 ) -> None:
     """If the consent was withdrawn, the issuer's message is reported without the quoted token."""
@@ -102,7 +102,7 @@ async def test_a_refused_refresh_is_told_and_gives_no_secret_away(
     assert not any(secret in str(log.entries) for secret in SECRETS.values())
 
 
-async def test_the_client_itself_asks_where_nobody_consented(
+async def test_client_credentials_work_without_user_consent(
     reading: Reading, tokens_of: Issuer
 ) -> None:
     """Client credentials work, as Microsoft 365 has them for shared mailboxes."""
@@ -132,7 +132,7 @@ async def test_another_refresh_token_is_used_from_then_on(
         assert "other" not in found[1]
 
 
-async def test_a_token_is_renewed_before_it_ends(tokens_of: Issuer, ledger: Ledger) -> None:
+async def test_a_token_is_renewed_before_it_expires(tokens_of: Issuer, ledger: Ledger) -> None:
     """A token with a long life is kept; one that is about to expire is not."""
     tokens = Tokens(OAuthSettings(**oauth(tokens_of)), ledger, timeout=60)
     first = await tokens.get()
@@ -160,7 +160,7 @@ async def test_a_token_is_renewed_before_it_ends(tokens_of: Issuer, ledger: Ledg
         (200, b"x" * 100_000, MailboxRefused, "more than a token"),
     ],
 )
-async def test_whatever_the_issuer_says_is_worded(
+async def test_each_issuer_error_is_temporary_or_permanent(
     tokens_of: Issuer,
     ledger: Ledger,
     *,
@@ -183,7 +183,7 @@ async def test_an_issuer_that_is_away(ledger: Ledger) -> None:
         await Tokens(OAuthSettings(**oauth(made)), ledger, timeout=60).get()
 
 
-async def test_a_wrong_password_is_told_and_does_not_spin(reading: Reading, log: Log) -> None:
+async def test_a_wrong_password_is_reported_and_retried_slowly(reading: Reading, log: Log) -> None:
     """A client that keeps trying is locked out by the provider."""
     async with reading(password="wrong-one", ready="imap.failed") as reader:
         assert "refuses the login" in reader.problem

@@ -20,7 +20,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("short_pauses")
-async def test_the_second_stands_by_and_takes_over(
+async def test_a_standby_reader_takes_over(
     box: Box, reading: Reading, ledger: Ledger, log: Log
 ) -> None:
     """A standby is healthy and does not connect; it reads after the first has gone."""
@@ -40,7 +40,7 @@ async def test_the_second_stands_by_and_takes_over(
 
 
 @pytest.mark.usefixtures("short_pauses")
-async def test_a_reader_that_loses_the_lease_stops_at_once(
+async def test_a_reader_without_its_lease_stops_immediately(
     box: Box, reading: Reading, ledger: Ledger, log: Log
 ) -> None:
     """It stops while it waits for mail, because the new holder reads later mail."""

@@ -24,7 +24,7 @@ def reply_to(token: str) -> tuple[str, bytes]:
     return to, REPLY.format(to=to, subject=subject_of(token)).encode()
 
 
-async def test_the_same_mail_delivered_twice(
+async def test_a_mail_delivered_twice_counts_once(
     channels: Channels, box: Box, reading: Reading, log: Log
 ) -> None:
     """The copies have different trace fields; the reply counts once and gets no error mail."""
@@ -40,7 +40,7 @@ async def test_the_same_mail_delivered_twice(
     assert What.REFUSED_ANSWER not in await channels.whats(approval)
 
 
-async def test_the_same_mail_by_smtp_and_by_imap(
+async def test_a_mail_delivered_by_smtp_and_imap_counts_once(
     channels: Channels, box: Box, reading: Reading, log: Log
 ) -> None:
     """A mail server that forwards a mail and keeps a copy delivers one answer."""

@@ -33,7 +33,7 @@ async def audit(ledger: Ledger) -> list[Event]:
     return [Event.model_validate_json(text) async for _, text, _ in entries(ledger.store)]
 
 
-async def test_what_was_there_is_stored_as_it_is(
+async def test_existing_mail_is_stored_unchanged_and_marked(
     box: Box, reading: Reading, ledger: Ledger, log: Log
 ) -> None:
     """The mail is stored byte for byte without an envelope, gets the keyword and stays unseen."""
@@ -60,7 +60,7 @@ async def test_new_mail_is_pushed(box: Box, reading: Reading, ledger: Ledger, lo
     assert len(log.all("imap.reading")) == 1
 
 
-async def test_idle_is_begun_anew(box: Box, reading: Reading, log: Log) -> None:
+async def test_idle_is_renewed_on_the_same_connection(box: Box, reading: Reading, log: Log) -> None:
     """It is renewed long before the 29 minutes of RFC 2177, on the same connection."""
     async with reading(idle=0.1):
         await box.deliver()
@@ -83,7 +83,7 @@ async def test_a_server_without_idle_is_asked(ledger: Ledger, log: Log) -> None:
     assert len(await stored(ledger)) == 1
 
 
-async def test_a_connection_that_drops_in_idle_is_made_anew(
+async def test_the_reader_reconnects_after_a_drop_in_idle(
     box: Box, reading: Reading, server: Dovecot, log: Log
 ) -> None:
     """Mail that arrived meanwhile is read after the reconnection."""
@@ -113,7 +113,7 @@ async def test_a_server_that_is_restarted_is_found_again(
         assert reader.problem == ""
 
 
-async def test_it_goes_on_where_it_stopped(
+async def test_a_later_reader_continues_at_the_cursor(
     box: Box, reading: Reading, ledger: Ledger, log: Log
 ) -> None:
     """A later reader does not read old mail again, and reads what arrived meanwhile."""
@@ -128,7 +128,7 @@ async def test_it_goes_on_where_it_stopped(
 
 
 @pytest.mark.parametrize("keyword", [True, False])
-async def test_a_new_numbering_is_read_anew_and_nothing_is_stored_twice(
+async def test_renumbered_mail_is_not_stored_twice(
     box: Box, reading: Reading, ledger: Ledger, log: Log, *, keyword: bool
 ) -> None:
     """After a restore all UIDs are new; the keyword or the bytes identify stored mail."""
@@ -147,7 +147,7 @@ async def test_a_new_numbering_is_read_anew_and_nothing_is_stored_twice(
     assert len(await stored(ledger)) == 3
 
 
-async def test_dying_between_storing_and_noting_costs_nothing(
+async def test_a_crash_before_the_cursor_moves_duplicates_nothing(
     box: Box, reading: Reading, ledger: Ledger, log: Log
 ) -> None:
     """Without cursor and keyword, the messages are fetched again and recognised by their bytes."""
@@ -163,7 +163,7 @@ async def test_dying_between_storing_and_noting_costs_nothing(
     assert len(await stored(ledger)) == 1
 
 
-async def test_a_mail_over_the_cap_is_noted_and_stops_nothing(
+async def test_an_oversized_mail_is_recorded_and_skipped(
     box: Box, reading: Reading, ledger: Ledger, log: Log
 ) -> None:
     """It is not fetched; the audit says so once, it gets the keyword, and the next is stored."""
@@ -178,7 +178,7 @@ async def test_a_mail_over_the_cap_is_noted_and_stops_nothing(
     assert box.flags()[1] == {"$Signoff"}
 
 
-async def test_old_mail_is_left_alone(box: Box, reading: Reading, ledger: Ledger, log: Log) -> None:
+async def test_old_mail_is_not_read(box: Box, reading: Reading, ledger: Ledger, log: Log) -> None:
     """In a mailbox with a history, only recent mail is read, now and later."""
     with box.look() as client:
         client.append("INBOX", "", '"01-Jan-2020 00:00:00 +0000"', MAIL)
@@ -206,7 +206,7 @@ async def test_another_folder(box: Box, reading: Reading, ledger: Ledger, log: L
     assert log.all("imap.failed")[-1]["level"] == "error"
 
 
-async def test_mail_that_comes_while_redis_is_away_is_not_lost(
+async def test_mail_received_without_redis_is_stored_later(
     box: Box, log: Log, tmp_path: Path
 ) -> None:
     """It stays in the mailbox, unmarked, until it can be stored."""

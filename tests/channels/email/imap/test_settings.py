@@ -22,7 +22,7 @@ def by_token(**oauth: Any) -> dict[str, Any]:
     return {key: PLAIN[key] for key in ("host", "username")} | {"oauth": OAUTH | oauth}
 
 
-def test_a_mailbox_is_read_when_it_is_set() -> None:
+def test_a_mailbox_is_read_only_if_configured() -> None:
     """By default no mailbox is read and the gateway listens for mail; both can be set."""
     assert EmailSettings().imap is None
     assert EmailSettings().inbound.listen
@@ -45,7 +45,7 @@ def test_a_mailbox_is_read_when_it_is_set() -> None:
         ({"poll": 0}, "poll"),
     ],
 )
-def test_what_is_refused(settings: dict[str, Any], text: str) -> None:
+def test_invalid_or_unsafe_settings_are_refused(settings: dict[str, Any], text: str) -> None:
     """A setting that cannot work, or is not safe, is refused when the settings are read."""
     with pytest.raises(ValidationError, match=text):
         ImapSettings.model_validate(PLAIN | settings)
@@ -59,7 +59,7 @@ def test_what_is_refused(settings: dict[str, Any], text: str) -> None:
         ({"client_id": ""}, "client_id"),
     ],
 )
-def test_what_is_refused_about_tokens(oauth: dict[str, Any], text: str) -> None:
+def test_invalid_or_unsafe_token_settings_are_refused(oauth: dict[str, Any], text: str) -> None:
     """Secrets are sent encrypted, and the client has to be authenticated."""
     with pytest.raises(ValidationError, match=text):
         ImapSettings.model_validate(by_token(**oauth))
@@ -73,7 +73,9 @@ def test_secrets_are_not_printed() -> None:
             assert not any(secret in text for secret in ("hunter2", "shh", "r3fresh"))
 
 
-def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_read_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The file has the public part and the environment the secrets; together they are one table."""
     file = tmp_path / "signoff.toml"
     file.write_text(
@@ -94,7 +96,7 @@ def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.M
         ({"inbound": {"listen": False}}, "email.inbound.listen"),
     ],
 )
-def test_what_is_warned_about(email: dict[str, Any], key: str) -> None:
+def test_questionable_settings_produce_a_warning(email: dict[str, Any], key: str) -> None:
     """Settings that work but are probably not intended get a warning."""
     faults = check(Settings.model_validate({"email": email}))
     assert key in [fault.key for fault in faults if fault.severity == "warning"]
