@@ -108,9 +108,9 @@ def quick_start(arguments: Sequence[str]) -> int | None:
 def _spare_time() -> None:
     """Skip work that pays off only in long-lived processes or for third-party code.
 
-    This saves a third of the time of a short command. The garbage collector would visit all
-    imported objects repeatedly, 50 ms in all, and once more at exit, and pydantic would read the
-    metadata of every installed distribution to find plugins.
+    This saves more than a fifth of the time of a short command. The garbage collector would visit
+    all imported objects repeatedly, and once more at exit: a collection of 50,000 objects takes
+    40 ms. Pydantic would read the metadata of every installed distribution to find plugins.
     """
     gc.set_threshold(_COLLECTED_AFTER)
     atexit.register(gc.freeze)

@@ -76,4 +76,5 @@ def make_console(**settings: Any) -> Console:  # noqa: ANN401 -- whatever rich t
                 text = one.text if one.control else visible(one.text)
                 yield one if text == one.text else Segment(text, one.style)
 
-    return Terminal(highlight=False, **settings)
+    # Without emoji codes: text of agents stays as it is, and rich does not import 3,600 names.
+    return Terminal(highlight=False, emoji=False, **settings)
