@@ -110,6 +110,13 @@ def test_say_and_rich_consoles_escape_control_characters(text: str) -> None:
     assert does_nothing(out.getvalue())
 
 
+def test_a_text_with_an_emoji_code_stays_as_it_is() -> None:
+    """Rich would show `:warning:` as another character than the agent wrote."""
+    console = make_console(file=(out := io.StringIO()))
+    console.print("tag=:warning:")
+    assert out.getvalue() == "tag=:warning:\n"
+
+
 def test_styles_of_our_own_stay() -> None:
     """A console with colours keeps Signoff's styles; foreign styles become text."""
     out = io.StringIO()

@@ -80,4 +80,5 @@ def make_console(**settings: Any) -> Console:  # noqa: ANN401 -- whatever rich t
             # Rich would exit with 1, although a reader such as `head` may stop at any time.
             raise BrokenPipeError
 
-    return Terminal(highlight=False, **settings)
+    # Without emoji codes: text of agents stays as it is, and rich does not import 3,600 names.
+    return Terminal(highlight=False, emoji=False, **settings)

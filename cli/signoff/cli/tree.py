@@ -8,8 +8,6 @@ unknown commands build all of them.
 
 from __future__ import annotations
 
-import atexit
-import gc
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -69,13 +67,6 @@ COMMANDS: Final = {
     "mailbox": "mail.mailbox:app",
 }
 """The module and name of each command or group, in the order of the help."""
-
-
-HOSTS: Final = frozenset({"demo", "doctor", "mcp", "up", "worker", "channels", "gateway"})
-"""The commands that run agents or processes of their own."""
-
-_COLLECTED_AFTER: Final = 50_000
-"""The garbage collector's threshold; commands that list little create fewer objects than this."""
 
 
 def _version(wanted: bool) -> None:
@@ -165,19 +156,4 @@ def run() -> None:
     """Run the command that the arguments name, and exit."""
     # Only this user may read sessions, artifacts and mails, wherever they are kept.
     os.umask(PRIVATE_UMASK)
-    # Any word counts: the command may follow `--config=FILE`, which `commands_of` does not parse.
-    if HOSTS.isdisjoint(sys.argv[1:]):
-        _spare_time()
     assemble(*commands_of(sys.argv[1:]))()
-
-
-def _spare_time() -> None:
-    """Skip work that pays off only in long-lived processes or for third-party code.
-
-    This saves a fifth of the time of a short command. The garbage collector would visit all
-    imported objects repeatedly and once more at exit, and pydantic would read the metadata of every
-    installed distribution to find plugins.
-    """
-    gc.set_threshold(_COLLECTED_AFTER)
-    atexit.register(gc.freeze)
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

@@ -8,7 +8,7 @@ import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Protocol, Self, cast
 
@@ -22,44 +22,18 @@ from signoff.core.base.errors import LedgerUnavailable
 _FILES = {"session_open": "session_read"}
 """Scripts that share the file of another one, and differ only in whether a replica must confirm."""
 
-_SCRIPTS = {
-    name: files("signoff.broker").joinpath("lua", f"{_FILES.get(name, name)}.lua").read_text()
-    for name in (
-        "commit",
-        "claim",
-        "claim_runs",
-        "take",
-        "extend",
-        "release",
-        "due",
-        "overdue",
-        "pair",
-        "beat",
-        "measure",
-        "pending",
-        "trail",
-        "behind",
-        "count",
-        "throttle",
-        "refund",
-        "slots",
-        "rest",
-        "wake",
-        "prune",
-        "compact",
-        "dump",
-        "session_make",
-        "session_append",
-        "session_read",
-        "session_open",
-        "session_drop",
-        "search_append",
-    )
-}
-_SHAS = {
-    name: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-    for name, text in _SCRIPTS.items()
-}
+
+@cache
+def _source(name: str) -> str:
+    """Return the text of a script; most commands need few of the thirty."""
+    file = files("signoff.broker").joinpath("lua", f"{_FILES.get(name, name)}.lua")
+    return file.read_text("utf-8")
+
+
+@cache
+def _sha(name: str) -> str:
+    """Return the hash by which Redis knows a script."""
+    return hashlib.sha1(_source(name).encode(), usedforsecurity=False).hexdigest()
 
 
 _DURABLE = frozenset({"commit", "session_make", "session_append", "session_open"})
@@ -258,7 +232,7 @@ class Store:
             ]
             if unknown:
                 # A restarted Redis has no scripts. Only the calls that failed are repeated.
-                load = ("SCRIPT", "LOAD", _SCRIPTS[name])
+                load = ("SCRIPT", "LOAD", _source(name))
                 again = await self._pipelined(name, [calls[place] for place in unknown], load)
                 for place, one in zip(unknown, again[1:], strict=True):
                     results[place] = one
@@ -274,7 +248,7 @@ class Store:
     async def _pipelined(
         self, name: str, calls: Sequence[Sequence[str | int]], *before: Command
     ) -> list[Any]:
-        start = ("EVALSHA", _SHAS[name], 1, self.prefix)
+        start = ("EVALSHA", _sha(name), 1, self.prefix)
         commands = [*before, *((*start, *args) for args in calls)]
         # A failover may lose leases and counters, which is safe because commits are fenced.
         return await self._wire.send(commands, durable=name in _DURABLE)

@@ -17,6 +17,7 @@ from signoff.broker.server.hosts import (
     read_options,
 )
 from signoff.broker.server.redis_py import (
+    NAMED,
     NoBackoff,
     RedisError,
     Sentinel,
@@ -200,6 +201,7 @@ def open_pool(
         ConfigError: The URL of Sentinels or of a cluster is invalid, or the keys would be in
             different slots of a cluster.
     """
+    options = NAMED | options
     if is_cluster(url):
         nodes = AskedNodes(Cluster.read(url), prefix)
         return ClusterPool(nodes, socket_connect_timeout=PATIENCE, **options)

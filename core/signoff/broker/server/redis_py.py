@@ -8,7 +8,7 @@ from here.
 from __future__ import annotations
 
 import sys
-from typing import Final
+from typing import Any, Final
 
 _KEPT_OUT: Final = ("opentelemetry.metrics", "opentelemetry.sdk.metrics")
 
@@ -43,8 +43,19 @@ finally:
 ELSEWHERE: Final = (MovedError, AskError, TryAgainError, ClusterDownError)
 """The errors of a cluster node that does not serve a slot at the moment."""
 
+NAMED: Final[dict[str, Any]] = (
+    {"driver_info": redis.DriverInfo(lib_version=redis.__version__)}
+    if hasattr(redis, "DriverInfo")
+    else {"lib_version": redis.__version__}
+)
+"""The version of redis-py, as an option of a connection.
+
+Otherwise, redis-py reads it from the metadata of its package for each connection.
+"""
+
 __all__ = [
     "ELSEWHERE",
+    "NAMED",
     "NoBackoff",
     "RedisError",
     "Sentinel",

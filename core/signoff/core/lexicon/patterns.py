@@ -138,6 +138,7 @@ class Phrases:
             accept = [_Node("", slot=False, after=[], role=role)]
             for line in lines:
                 nodes += reader.compiled(line, accept)
+            reader.forget_nodes()
         self._start = _State(nodes)
 
     def __contains__(self, word: str) -> bool:
@@ -209,6 +210,11 @@ class _Reader:
         if any(node.role for node in nodes):
             raise ValueError(f"The pattern {line!r} matches nothing at all.")
         return nodes
+
+    def forget_nodes(self) -> None:
+        """Free the index of nodes: patterns of other roles have other endings and share none."""
+        self._nodes.clear()
+        self._lists.clear()
 
     def _compile(self, part: _Part, after: list[_Node]) -> list[_Node]:
         if isinstance(part, _Word):
