@@ -14,13 +14,16 @@ from builders import present
 from channels.conftest import Channels
 from channels.test_intake import reply
 from signoff.broker import stages
-from signoff.channels.email.inbound.intake import Intake
+from signoff.broker.ledger.follow import follow
+from signoff.channels.email.inbound.intake import Intake, read_here
 from signoff.channels.email.inbound.quarantine import quarantine_key
-from signoff.channels.email.inbound.readers import ReaderDied, Readers
+from signoff.channels.email.inbound.readers import ReaderDied, Readers, SentTo
 from signoff.channels.email.inbound.stored import mail_id, store
+from signoff.channels.email.parsing.incoming import IncomingMail
 from signoff.channels.email.parsing.mime import LARGEST_MAIL
 from signoff.channels.email.parsing.reading import read_mail
 from signoff.core.approvals.approval import State
+from signoff.core.approvals.events import What
 from signoff.core.base.errors import MailTooCostly, MailTooLarge, UnreadableMail
 
 ODD = str(Path(__file__).with_name("odd_reader.py"))
@@ -226,8 +229,38 @@ async def test_mails_are_processed_in_order_of_arrival(
         raw = reply(token, text, Message_ID=f"<{n}@mail.example>")
         await store(channels.ledger, raw, sender="mara@example.com", recipients=[])
     await readers.read(PLAIN)
-    intake = Intake(channels.decider, mailbox="approvals@signoff.example", read=readers.read)
+    intake = Intake(
+        channels.decider, mailbox="approvals@signoff.example", read=readers.read, patience=60
+    )
     await intake.drain()
+    assert (await channels.ledger.approval(approval.id)).state is State.REJECTED
+
+
+async def test_a_slow_mail_is_processed_before_later_ones_about_its_approval(
+    channels: Channels,
+) -> None:
+    """A rejection that takes long to read counts, and delays no other approval."""
+    approval, token = await channels.ask()
+    other, others_token = await channels.ask()
+    answers = [(token, "reject: too dear"), (token, "approve"), (others_token, "approve")]
+    for n, (answered, text) in enumerate(answers):
+        raw = reply(answered, text, Message_ID=f"<{n}@mail.example>")
+        await store(channels.ledger, raw, sender="mara@example.com", recipients=[])
+    may_end = asyncio.Event()
+
+    async def read(raw: bytes, sent_to: SentTo) -> IncomingMail:
+        mail = await read_here(raw, sent_to)
+        if "reject" in mail.own_text:
+            await may_end.wait()
+        return mail
+
+    intake = Intake(channels.decider, mailbox="approvals@signoff.example", read=read)
+    processing = asyncio.create_task(intake.drain())
+    async for event in follow(channels.ledger.store, subject=other.id):
+        if event.what is What.APPROVED:
+            break
+    may_end.set()
+    await processing
     assert (await channels.ledger.approval(approval.id)).state is State.REJECTED
 
 

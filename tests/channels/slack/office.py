@@ -83,7 +83,7 @@ class Office:
         self.directory = Directory(people, queues=queues)
         self.decider = Decider(self.ledger, self.directory)
         identities = Identities(self.web, self.directory)
-        self.handler = SlackHandler(self.decider, self.web, identities)
+        self.handler = SlackHandler(self.decider, self.web, identities, patience=60)
 
     async def route(self) -> None:
         """Run the stage `route`."""

@@ -114,7 +114,9 @@ async def test_a_request_for_input_is_answered(office: Office) -> None:
     }
 
 
-@pytest.mark.parametrize(("user", "words"), [(CLEO_AT, "Not yours"), (RILEY_AT, "Not yours")])
+@pytest.mark.parametrize(
+    ("user", "words"), [(CLEO_AT, "You cannot decide"), (RILEY_AT, "You cannot decide")]
+)
 async def test_unasked_users_and_the_requester_cannot_decide_by_click(
     office: Office, user: str, words: str
 ) -> None:

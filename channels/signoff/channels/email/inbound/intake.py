@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, NamedTuple, Protocol
 
@@ -64,7 +64,6 @@ _AHEAD: Final = 8
 """The most mails that are read ahead of the current one; each may have 1 MiB."""
 
 _PATIENCE: Final = 0.1
-"""Seconds to wait for the next mail to be read; a slower one is processed last."""
 
 SentLines = Callable[[Approval, str], Collection[str]]
 """Returns the lines of a person's card."""
@@ -117,6 +116,26 @@ class Opened(NamedTuple):
     proof: Proof = _NOT_CHECKED
 
 
+@dataclass(slots=True, eq=False)
+class _Reading:
+    """A mail that is being read.
+
+    Attributes:
+        item: Its work.
+        known: The issued tokens in it, with their holders, as soon as its headers are read.
+        opened: The mail, when it is read.
+    """
+
+    item: Item
+    known: tuple[tuple[str, Holder], ...] = ()
+    opened: asyncio.Future[Opened] = field(init=False)
+
+    def must_follow(self, earlier: _Reading) -> bool:
+        """Say whether both mails answer the same approval."""
+        approvals = {holder.approval for _, holder in self.known}
+        return any(holder.approval in approvals for _, holder in earlier.known)
+
+
 class Intake:
     """Reads stored mail and carries out what it says.
 
@@ -134,6 +153,7 @@ class Intake:
         key: The key of the codes in our Message-IDs; without it, anybody could compute them.
         rewriting: Domains of relays that replace our Message-IDs; see `why_not_ours`.
         absence_page: The page on which people set an absence, "" if there is none.
+        patience: Seconds to wait for the next mail to be read; a slower one is processed last.
     """
 
     def __init__(
@@ -149,7 +169,9 @@ class Intake:
         key: MessageKey | None = None,
         rewriting: Collection[str] = (),
         absence_page: str = "",
+        patience: float = _PATIENCE,
     ) -> None:
+        self._patience = patience
         self._key = key
         self._rewriting = tuple(rewriting)
         self._decisions = decisions
@@ -174,48 +196,54 @@ class Intake:
     async def work(self, items: Sequence[Item]) -> None:
         """Process leased mails in the order of arrival; a failure does not stop the others.
 
-        They are read concurrently, and a mail that takes long to read is processed last.
+        They are read concurrently. A mail that takes long to read is processed last, and so are the
+        later mails about the same approval.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
         window = asyncio.Semaphore(_AHEAD)
-        readings = [asyncio.ensure_future(self._open(item, window)) for item in items]
+        readings = [_Reading(item) for item in items]
+        for one in readings:
+            one.opened = asyncio.ensure_future(self._open(one, window))
+        late: list[_Reading] = []
         try:
-            late = dict(zip(readings, items, strict=True))
-            for reading in readings:
-                await asyncio.wait({reading}, timeout=_PATIENCE)
-                if reading.done():
-                    await self._try(late.pop(reading), reading, window)
+            for one in readings:
+                await asyncio.wait({one.opened}, timeout=self._patience)
+                if one.opened.done() and not any(map(one.must_follow, late)):
+                    await self._try(one.item, one.opened, window)
+                else:
+                    late.append(one)
             while late:
-                await asyncio.wait(late, return_when=asyncio.FIRST_COMPLETED)
-                for reading in [one for one in late if one.done()]:
-                    await self._try(late.pop(reading), reading, window)
+                free = {one.opened for one in _leading(late)}
+                await asyncio.wait(free, return_when=asyncio.FIRST_COMPLETED)
+                one = next(one for one in late if one.opened in free and one.opened.done())
+                late.remove(one)
+                await self._try(one.item, one.opened, window)
         finally:
-            for reading in readings:
-                reading.cancel()
-            await asyncio.gather(*readings, return_exceptions=True)
+            for one in readings:
+                one.opened.cancel()
+            await asyncio.gather(*(one.opened for one in readings), return_exceptions=True)
 
-    async def _open(self, item: Item, window: asyncio.Semaphore) -> Opened:
+    async def _open(self, reading: _Reading, window: asyncio.Semaphore) -> Opened:
         """Load and read a mail as soon as the window has room for it."""
         await window.acquire()
-        work = item.work
+        work = reading.item.work
         stored = await load(self._ledger, work.mail) if isinstance(work, ReadMail) else None
         if stored is None:
             return Opened()
-        known: tuple[tuple[str, Holder], ...] = ()
 
         async def sent_to(recipients: tuple[str, ...]) -> Collection[str]:
-            nonlocal known
             tokens = self._tokens(stored, recipients)
             holders = [(token, await find_holder(self._ledger, token)) for token in tokens]
             known = tuple((token, holder) for token, holder in holders if holder is not None)
+            reading.known = known
             return await self._lines_sent(known[0][1]) if known else ()
 
         try:
             mail = await self._read(stored.traced, sent_to)
-            if not known or mail.automatic:
-                return Opened(stored, mail, known)
+            if not reading.known or mail.automatic:
+                return Opened(stored, mail, reading.known)
             now = await self._ledger.now()
             # The DNS may be slow, so it is asked here, where mails do not wait for each other.
             proof = await self._authenticator.prove(
@@ -223,7 +251,7 @@ class Intake:
             )
         except UnreadableMail as error:
             return Opened(stored, error)
-        return Opened(stored, mail, known, proof)
+        return Opened(stored, mail, reading.known, proof)
 
     async def _lines_sent(self, holder: Holder) -> Collection[str]:
         """Return the lines of the card that a mail answers."""
@@ -510,6 +538,13 @@ def _precedes_card(approval: Approval, holder: Holder) -> bool:
     )
     shown = approval.shown_to(holder.person, holder.channel)
     return under_way and approval.state is State.PENDING and shown is Shown.UNKNOWN
+
+
+def _leading(readings: Sequence[_Reading]) -> Iterator[_Reading]:
+    """Yield the mails, in the order of arrival, that need not follow an earlier one."""
+    for place, one in enumerate(readings):
+        if not any(map(one.must_follow, readings[:place])):
+            yield one
 
 
 def is_loop(stored: StoredMail) -> bool:

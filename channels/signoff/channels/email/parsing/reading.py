@@ -69,9 +69,11 @@ def _read(raw: bytes, sent_lines: SentLines) -> IncomingMail:
     subject = _decoded(headers.first("subject"))
     authors = [parse_addresses(value) for value in headers.every("from")]
     single = len(authors) == 1 and authors[0].certain and len(authors[0].addresses) == 1
-    recipients, names, forms = _recipients(headers), _names(headers), read_forms(mail)
-    plain = own_words_in(mail, forms, (), names)
+    recipients = _recipients(headers)
+    # Before the slow part: the caller keeps the order of mails to the same recipients.
     lines = sent_lines(recipients) if callable(sent_lines) else sent_lines
+    names, forms = _names(headers), read_forms(mail)
+    plain = own_words_in(mail, forms, (), names)
     said = own_words_in(mail, forms, lines, names) if lines else plain
     automatic = automatic_sign(mail, subject, plain.reply.answer)
     return IncomingMail(

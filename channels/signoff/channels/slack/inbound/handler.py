@@ -120,9 +120,18 @@ class SlackHandler:
         decisions: Makes the moves.
         web: Opens modals, and sends direct messages that belong to no approval.
         identities: Finds the person behind a user of Slack.
+        patience: How long Slack's API may take before a trigger expires, in seconds.
     """
 
-    def __init__(self, decisions: Decisions, web: SlackWeb, identities: Identities) -> None:
+    def __init__(
+        self,
+        decisions: Decisions,
+        web: SlackWeb,
+        identities: Identities,
+        *,
+        patience: float = _TRIGGER,
+    ) -> None:
+        self._patience = patience
         self._decisions = decisions
         self._ledger = decisions.ledger
         self._answers = Answers(decisions)
@@ -314,7 +323,7 @@ class SlackHandler:
             SlackDeferred: Slack has to be asked and did not answer in time.
         """
         try:
-            async with asyncio.timeout(_TRIGGER):
+            async with asyncio.timeout(self._patience):
                 return await self._identities.who(actor)
         except TimeoutError as error:
             raise SlackDeferred("Slack did not say in time who pressed it.") from error
@@ -371,7 +380,7 @@ class SlackHandler:
         """Send a direct message that belongs to no approval."""
         said = [SectionBlock(text=plain(text))]
         try:
-            async with asyncio.timeout(_TRIGGER):
+            async with asyncio.timeout(self._patience):
                 await self._web.post(await self._web.direct(actor.user), escape(text), said)
         except (SlackError, TimeoutError) as error:
             log.warning("slack.not_told", user=actor.user, problem=str(error))
@@ -385,7 +394,7 @@ class SlackHandler:
         on_top = isinstance(click, Click) and click.in_modal
         show = self._web.push_view if on_top else self._web.open_view
         try:
-            async with asyncio.timeout(_TRIGGER):
+            async with asyncio.timeout(self._patience):
                 try:
                     await show(click.trigger, view)
                 except SlackError as error:
