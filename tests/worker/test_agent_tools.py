@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.function_tool import FunctionTool
 
 from signoff.broker import stages
 from signoff.broker.ledger import audit
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.policies.policy import InDoubt
+from signoff.testing import ScriptedModel, ToolCall
+from signoff.testing.model import Reply, Turn
 from signoff.worker.adk.guard.guard import GuardPlugin
 from worker.office import AGENTS, MARA, Office
 from worker.test_taken_up import die, work_until_death
@@ -67,6 +73,43 @@ async def test_several_calls_inside_are_asked_about_in_turn(office: Office, app:
         run = await office.resume(run)
     assert run.state is RunState.COMPLETED, run.problem
     assert [one["paid"] for one in office.executed()] == ["A", "B", "A"]
+
+
+async def test_equal_calls_beside_each_other_do_not_cut_each_other_off(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each approval runs one of them to its end, and then the next one is asked about."""
+    paid = []
+
+    async def pay(to: str) -> str:
+        """Pay somebody, and take some time for it."""
+        for _ in range(20):
+            await asyncio.sleep(0)
+        paid.append(to)
+        return "ok"
+
+    async def yielding(**call: object) -> None:
+        await asyncio.sleep(0)
+
+    def three(turn: Turn) -> Reply:
+        return "done" if turn.tool_results else [ToolCall("pay", {"to": "A"})] * 3
+
+    root = office.apps.runner("inside").agent
+    assert isinstance(root, LlmAgent)
+    (tool,) = root.tools
+    assert isinstance(tool, AgentTool)
+    assert isinstance(tool.agent, LlmAgent)
+    monkeypatch.setattr(tool.agent, "tools", [FunctionTool(pay, require_confirmation=True)])
+    monkeypatch.setattr(tool.agent, "model", ScriptedModel(script=three))
+    monkeypatch.setattr(tool.agent, "before_tool_callback", yielding)
+    run = await submit(office, "inside")
+    for number in range(3):
+        assert run.state is RunState.PAUSED, run.problem
+        assert paid == ["A"] * number
+        await office.approve(run)
+        run = await office.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert paid == ["A"] * 3
 
 
 @APPS

@@ -19,6 +19,7 @@ import os
 from pathlib import Path
 from google.adk.agents import Agent
 from google.adk.apps.app import App, ResumabilityConfig
+from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
 from signoff.testing.model import ScriptedModel, ToolCall
@@ -46,6 +47,15 @@ def show(details: dict, tool_context: ToolContext) -> dict:
         return {"status": "pending"}
     return note("shown", tool_context)
 
+class Ship(BaseTool):
+    "A tool that does not ask in its own code: ADK asks before it runs it."
+
+    async def check_require_confirmation(self, args, tool_context):
+        return args["what"] != "sample"
+
+    async def run_async(self, *, args, tool_context):
+        return note(args["what"], tool_context)
+
 def script(turn):
     if turn.tool_results:
         return str(dict(turn.tool_results[-1].response))
@@ -56,7 +66,13 @@ def script(turn):
 root_agent = Agent(
     name="shop",
     model=ScriptedModel(script=script),
-    tools=[CesToolset(HERE / "tools"), FunctionTool(pay, require_confirmation=True), note, show],
+    tools=[
+        CesToolset(HERE / "tools"),
+        FunctionTool(pay, require_confirmation=True),
+        Ship(name="ship", description="Ship something."),
+        note,
+        show,
+    ],
 )
 app = App(
     name=HERE.name,

@@ -95,6 +95,26 @@ def both() -> dict:
     assert run.text == "{'paid': ['a', 'b']}"
 
 
+async def test_tool_that_only_declares_its_confirmation_pauses_the_code(
+    office: Office, shop: Any
+) -> None:
+    """Code cannot run a tool for which ADK would ask first; it can run it where ADK would not."""
+    app = shop(
+        Rules(key=KEY),
+        "order",
+        order="""
+def order() -> dict:
+    return {"all": [tools.ship({"what": what}).json()["noted"] for what in ("sample", "desk")]}
+""",
+    )
+    run = await office.submit(app, "go")
+    assert (await waiting(office, run)).call.args == {"what": "desk"}
+    assert office.executed() == [{"what": "sample"}]
+    run = await answer(office, run)
+    assert run.text == "{'all': ['sample', 'desk']}"
+    assert office.executed() == [{"what": "sample"}, {"what": "desk"}]
+
+
 async def test_asynchronous_calls_side_by_side_may_all_wait(office: Office, shop: Any) -> None:
     """Each of them is asked about; finished calls do not run again."""
     app = shop(

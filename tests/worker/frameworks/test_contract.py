@@ -214,6 +214,28 @@ async def test_a_session_has_several_runs(here: Machine, app: str) -> None:
     assert here.paid() == {"p0": 1, "p1": 1}
 
 
+async def test_an_answer_never_goes_to_the_call_of_another_run(here: Machine) -> None:
+    """ADK finds only the latest call with an id, so the answer to an earlier one ends its run."""
+    waiting = []
+    for to in ("anna", "ben"):
+        run = await here.decider.submit(
+            "adk_office", plan(paying(to)), user="riley@example.com", session="one"
+        )
+        await here.executor.drain(stages.run("adk_office"))
+        waiting.append(await here.ledger.run(run.id))
+    for run in waiting:
+        await here.approve(run)
+    for _ in waiting:
+        await here.resume(run)
+        here.pass_time()
+    first, second = [await here.ledger.run(one.id) for one in waiting]
+    assert (first.state, second.state) == (RunState.FAILED, RunState.COMPLETED)
+    assert "the model has used its id again" in first.problem
+    assert here.paid() == {"ben": 1}
+    (approval,) = await approvals_of(here, first)
+    assert approval.handoff is Handoff.VOID
+
+
 @pytest.mark.parametrize("order", [(2, 0, 1), pytest.param((0, 1, 2), marks=pytest.mark.soak)])
 async def test_parallel_calls_are_decided_separately(
     here: Machine, app: str, order: Sequence[int]

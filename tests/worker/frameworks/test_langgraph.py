@@ -126,6 +126,36 @@ async def test_parallel_interrupts_are_decided_separately(here: Machine) -> None
     assert "because" in run.text
 
 
+@pytest.mark.parametrize("app", [LANGCHAIN, CALLS])
+@pytest.mark.parametrize("approve", [True, False])
+async def test_later_call_may_reuse_the_id_of_an_earlier_one(
+    here: Machine, app: str, approve: bool
+) -> None:
+    """It runs, and gets neither the result nor the rejection of the earlier call."""
+    steps = plan(paying("anna"), paying("ben"), [("note", {"text": "milk"})])
+    run = await here.submit(app, steps)
+    while run.state is RunState.PAUSED:
+        (asked,) = await here.ask(run)
+        decide = here.decider.approve if approve else here.decider.reject
+        await decide(asked.id, MARA, channel="cli", reason="because")
+        run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert run.text.endswith("| noted milk")
+    assert here.paid() == ({"anna": 1, "ben": 1} if approve else {})
+
+
+async def test_approved_tool_that_asks_a_question_itself(here: Machine) -> None:
+    """Nobody is asked in vain: the run ends, and the error says why."""
+    run = await here.submit(CALLS, plan([("probe", {"question": "Sure?"})]))
+    await here.approve(run)
+    run = await here.resume(run)
+    assert run.state is RunState.FAILED
+    assert "probe() has asked a question after it was approved" in run.problem
+    assert here.executed() == [{"probed": "Sure?"}]
+    (approval,) = await approvals_of(here, run)
+    assert approval.handoff is Handoff.FAILED
+
+
 async def test_thread_accepts_one_waiting_run(here: Machine) -> None:
     """Another run of the session is refused with a clear message."""
     for state in (RunState.PAUSED, RunState.FAILED):

@@ -30,7 +30,7 @@ from signoff.worker.adk.history import (
     confirmations,
     differs,
     is_of_old_code,
-    original_call,
+    own_call,
 )
 from signoff.worker.adk.questions import Request, is_request, requests
 from signoff.worker.suspended import claimed
@@ -50,7 +50,7 @@ def is_edited(events: Sequence[Event], approval: Approval) -> bool:
         return found is not None and (
             found.nth != approval.origin.nth or differs(approval, found.tool, found.args)
         )
-    call = original_call(events, approval.call.id)
+    call = own_call(events, approval)
     if call is None:
         return False
     asked = asked_for(events, approval.origin.confirmation)
@@ -75,7 +75,7 @@ def new_question(events: Sequence[Event], approval: Approval) -> tuple[list[Even
     """
     if is_request(approval):
         return [], _request_now(events, approval)
-    call = original_call(events, approval.call.id)
+    call = own_call(events, approval)
     asked = asked_for(events, approval.origin.confirmation)
     ask = _asked_by_tool(events, approval.call.id, asked)
     inside = approval.origin.made and approval.call.name != (call.name if call else "")

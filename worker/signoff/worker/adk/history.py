@@ -277,6 +277,25 @@ def original_call(events: Sequence[Event], call_id: str) -> types.FunctionCall |
     return None
 
 
+def own_call(events: Sequence[Event], approval: Approval) -> types.FunctionCall | None:
+    """Return the call of an approval, which is the latest one with its id before its question."""
+    return original_call(events[: _after_question(events, approval)], approval.call.id)
+
+
+def later_call(events: Sequence[Event], approval: Approval) -> types.FunctionCall | None:
+    """Return the latest call with the id of an approval's call after its question, if any.
+
+    Some models use the ids of calls again.
+    """
+    return original_call(events[_after_question(events, approval) :], approval.call.id)
+
+
+def _after_question(events: Sequence[Event], approval: Approval) -> int:
+    asking = asking_event(events, approval.origin.confirmation)
+    places = (place for place, event in enumerate(events) if event is asking)
+    return next(places, len(events) - 1) + 1
+
+
 def beside(events: Sequence[Event], call_id: str) -> list[str]:
     """Return the names of the tools that the model has called in one event with this call."""
     for event in reversed(events):
@@ -298,13 +317,14 @@ def require_same_call(
         guarded: Whether our guard checks the tool, and compares suspended code with its seal.
 
     Raises:
-        CallGone: The call, or the question about it, is no longer in the session.
+        CallGone: The call, or the question about it, is no longer in the session, or a later call
+            has its id.
         DigestMismatch: The approved call has another name or other arguments in the history.
     """
     if is_request(approval):
         _require_same_request(events, session, approval)
         return
-    call = original_call(events, approval.call.id)
+    call = own_call(events, approval)
     asked = asked_for(events, approval.origin.confirmation)
     if call is None or asked is None:
         raise CallGone(
@@ -321,6 +341,21 @@ def require_same_call(
                 f"Approval {approval.id} is for {approval.digest}, but the session's history has "
                 f"{found}. Nothing was run."
             )
+    if approval.is_to_run and (later := later_call(events, approval)) is not None:
+        _require_equal(call, later, session, approval)
+
+
+def _require_equal(
+    call: types.FunctionCall, later: types.FunctionCall, session: str, approval: Approval
+) -> None:
+    if (later.name, later.args or {}) != (call.name, call.args or {}):
+        raise CallGone(
+            approval.id,
+            f"The call {approval.call.id} that approval {approval.id} is for cannot be run: the "
+            f"model has used its id again in session {session}, and google-adk finds only the "
+            "later call. Nothing was run, and the answer cannot be given; submit the message "
+            "again.",
+        )
 
 
 def differs(approval: Approval, tool: str, args: Mapping[str, Any]) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 from google.adk.agents.context import Context
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event_actions import EventActions
+from google.adk.tools._confirmation_utils import apply_confirmation_gate
 from google.adk.tools.base_tool import BaseTool
 
 from signoff.worker.adk.guard.journals import first_id
@@ -334,7 +335,7 @@ class CodeHost:
     ) -> Outcome:
         """Run an ADK tool as a call of its own.
 
-        If the tool asks for a confirmation in its own code, the code that calls it is suspended.
+        If the tool asks for a confirmation, the code that calls it is suspended.
         """
         actions = EventActions()
         inner = Context(
@@ -344,8 +345,11 @@ class CodeHost:
             tool_confirmation=yes,
         )
         try:
-            # A copy: the tool may change it, and an approver has to see the original arguments.
-            result = await tool.run_async(args=copied(args), tool_context=inner)
+            # Copies: the tool may change them, and an approver has to see the original arguments.
+            # Not every tool asks in its own code: usually ADK asks before it runs a tool.
+            result: object = await apply_confirmation_gate(tool, copied(args), inner)
+            if result is None:
+                result = await tool.run_async(args=copied(args), tool_context=inner)
         except Exception as error:  # noqa: BLE001 -- the code gets any error as a response
             done: Answer | Held = _failed(f"{tool.name} raised {type(error).__name__}: {error}")
         else:

@@ -26,6 +26,7 @@ from signoff.core.base.errors import (
     DigestMismatch,
     Frozen,
     NotCanonical,
+    PauseNotRoutable,
     SignoffError,
     ToolInDoubt,
     TurnLost,
@@ -147,7 +148,8 @@ class Gate:
         Args:
             call: The call.
             same: Returns whether the tool would get the arguments of an approval.
-            inner: Runs the tool's own code; raises `ToolInDoubt` if it stops waiting for the tool.
+            inner: Runs the tool's own code; raises `ToolInDoubt` if it stops waiting for the tool,
+                and `PauseNotRoutable` if the tool pauses and cannot be resumed.
             kept: Converts the tool's result to JSON.
 
         Returns:
@@ -205,6 +207,8 @@ class Gate:
             # The tool has run. A cancelled tool may or may not have: it stays in doubt.
             problem = f"{type(error).__name__}: {error}"
             await self._finish(approval.id, {"error": problem}, why=f"it raised {problem}")
+            if isinstance(error, PauseNotRoutable):
+                await self._stop(error)
             await self._gates.running_tools.let_others_end(self.session)
             raise
         try:

@@ -21,16 +21,18 @@ from __future__ import annotations
 import base64
 import functools
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import GraphInterrupt
 from langgraph.graph import StateGraph
 from langgraph.prebuilt.tool_node import ToolCallRequest, ToolNode
 from langgraph.pregel import Pregel
@@ -40,7 +42,7 @@ from pydantic_core import to_jsonable_python
 
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.parts import INPUT, Kind
-from signoff.core.base.errors import InputRefused, InvalidRun
+from signoff.core.base.errors import InputRefused, InvalidRun, PauseNotRoutable
 from signoff.worker.frameworks.adapter import Answer, Outcome, Waiting
 from signoff.worker.frameworks.gate import Call, Gate, declared_by, same_args
 from signoff.worker.starting import copied
@@ -61,10 +63,43 @@ class _Turn:
     Attributes:
         gate: The gate.
         agent: The name of the graph.
+        before: The calls that the model had made before the turn.
     """
 
     gate: Gate
     agent: str
+    before: _Made
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The calls that a model has made, by their ids.
+
+    Attributes:
+        results: How many results there are for each id.
+        waiting: The ids whose latest call has no result yet.
+    """
+
+    results: Counter[str]
+    waiting: frozenset[str]
+
+    @classmethod
+    def of(cls, messages: Iterable[object]) -> Self:
+        """Return the calls in the messages of one graph."""
+        results, latest = Counter[str](), dict[str, bool]()
+        for one in messages:
+            if isinstance(one, AIMessage):
+                latest.update((call["id"] or "", True) for call in one.tool_calls)
+            elif isinstance(one, ToolMessage):
+                results[one.tool_call_id] += 1
+                latest[one.tool_call_id] = False
+        return cls(results, frozenset(id_ for id_, waits in latest.items() if waits))
+
+    def is_reused(self, call_id: str, now: _Made) -> bool:
+        """Return whether a call must be a later one with the id of a call that has a result."""
+        before = self.results[call_id]
+        least = before + 1 if call_id in self.waiting else max(before, 1)
+        return now.results[call_id] >= least
 
 
 _turn: ContextVar[_Turn | None] = ContextVar("signoff_langgraph_turn", default=None)
@@ -117,7 +152,7 @@ class LangGraphAdapter:
     ) -> Outcome:
         own = graph.copy({"checkpointer": saver})
         agent = gate.run.app if graph.name == _UNNAMED else graph.name
-        token = _turn.set(_Turn(gate, agent))
+        token = _turn.set(_Turn(gate, agent, _made(saver)))
         try:
             await own.ainvoke(cast("Any", given), _CONFIG)
         finally:
@@ -363,20 +398,34 @@ async def _through(
     made, gate = request.tool_call, turn.gate
     own = request.override(tool_call={**made, "args": copied(made["args"])})
     args, call_id = _arguments(own.tool_call["args"]), made["id"] or ""
+    # Some models use the id of an earlier call again.
+    is_reused = turn.before.is_reused(call_id, _Made.of(_messages_in(request.state)))
     call = Call(
         id=call_id,
         tool=made["name"],
         args=args,
         agent=turn.agent,
         declared=_declares(request.tool),
-        approved=gate.expects(call_id),
+        approved=gate.expects(call_id) and not is_reused,
     )
 
     def same(approval: Approval) -> bool:
         """Return whether the tool would get the approved arguments."""
         return same_args(args, approval.call.args)
 
-    given = await gate.enter(call, same, lambda: inner(own), _kept)
+    async def run() -> Any:  # noqa: ANN401 -- as above
+        try:
+            return await inner(own)
+        except GraphInterrupt as error:
+            if not call.approved:
+                raise
+            raise PauseNotRoutable(
+                f"{call.tool}() has asked a question after it was approved, and Signoff cannot "
+                "resume a tool in its middle. What it did before the question may have happened; "
+                "look at that. Let a node, or a tool without an approval, ask the question."
+            ) from error
+
+    given = await gate.enter(call, same, run, _kept)
     return given if isinstance(given, ToolMessage | Command | list) else _given(given, request)
 
 
@@ -417,16 +466,36 @@ def _interrupts(saver: InMemorySaver) -> list[Interrupt[Any]]:
     return list({one.id: one for one in found}.values())
 
 
-def _messages(saver: InMemorySaver) -> list[BaseMessage]:
-    """Return the messages of the thread, followed by those of its waiting subgraphs."""
-    found: list[BaseMessage] = []
+def _messages_by_graph(saver: InMemorySaver) -> Iterator[list[BaseMessage]]:
+    """Yield the messages of the thread, and then those of each of its waiting subgraphs."""
     for namespace in sorted(saver.storage[_THREAD]):
         config: RunnableConfig = {
             "configurable": {"thread_id": _THREAD, "checkpoint_ns": namespace}
         }
         if (latest := saver.get_tuple(config)) is not None:
-            found += latest.checkpoint["channel_values"].get("messages") or []
-    return found
+            yield latest.checkpoint["channel_values"].get("messages") or []
+
+
+def _messages(saver: InMemorySaver) -> list[BaseMessage]:
+    """Return the messages of the thread, followed by those of its waiting subgraphs."""
+    return [one for messages in _messages_by_graph(saver) for one in messages]
+
+
+def _messages_in(state: object) -> Iterable[object]:
+    """Return the messages in a state of a graph, which may be a list, a mapping or a model."""
+    if isinstance(state, Mapping):
+        state = state.get("messages")
+    found = state if isinstance(state, list) else getattr(state, "messages", None)
+    return found if isinstance(found, list) else []
+
+
+def _made(saver: InMemorySaver) -> _Made:
+    """Return the calls of a thread and its subgraphs, which may have copies of its messages."""
+    results, waiting = Counter[str](), frozenset[str]()
+    for messages in _messages_by_graph(saver):
+        made = _Made.of(messages)
+        results, waiting = results | made.results, waiting | made.waiting
+    return _Made(results, waiting)
 
 
 def _last_calls(saver: InMemorySaver) -> list[Mapping[str, Any]]:

@@ -37,8 +37,9 @@ class Follower(BaseLlm):
             done += 1
         calls = next_calls(message, done)
         parts = [
-            types.Part(function_call=types.FunctionCall(name=name, args=args))
-            for name, args in calls
+            # Some models use the same ids again in each step.
+            types.Part(function_call=types.FunctionCall(id=f"call_{number}", name=name, args=args))
+            for number, (name, args) in enumerate(calls)
         ] or [types.Part(text=last_word(results))]
         used = types.GenerateContentResponseUsageMetadata(
             prompt_token_count=0, candidates_token_count=0, total_token_count=0

@@ -2,9 +2,10 @@
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langgraph.types import interrupt
 
 from worker.frameworks.agents.langchain_office.agent import Follower
-from worker.frameworks.script import note, pay
+from worker.frameworks.script import note, pay, write
 
 
 def ask(question: str) -> str:
@@ -12,12 +13,22 @@ def ask(question: str) -> str:
     raise NotImplementedError(question)
 
 
+def probe(question: str) -> str:
+    """Ask a question in the tool itself; it needs an approval too."""
+    write({"probed": question})
+    return str(interrupt(question))
+
+
 agent = create_agent(
     Follower(),
-    [pay, note, ask],
+    [pay, note, ask, probe],
     middleware=[
         HumanInTheLoopMiddleware(
-            interrupt_on={"pay": True, "ask": {"allowed_decisions": ["respond"]}},
+            interrupt_on={
+                "pay": True,
+                "probe": True,
+                "ask": {"allowed_decisions": ["respond"]},
+            },
             interrupt_mode="per_call",
         )
     ],

@@ -1,7 +1,6 @@
 """An agent of LangChain whose model follows a plan."""
 
 from typing import Any
-from zlib import crc32
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
@@ -30,7 +29,8 @@ class Follower(BaseChatModel):
         done = sum(isinstance(one, AIMessage) for one in since)
         message = str(since[0].content)
         calls = [
-            {"name": name, "args": given, "id": f"call_{crc32(message.encode())}_{done}_{number}"}
+            # Some models use the same ids again in each step.
+            {"name": name, "args": given, "id": f"call_{number}"}
             for number, (name, given) in enumerate(next_calls(message, done))
         ]
         results = [one.content for one in since if isinstance(one, ToolMessage)]

@@ -30,9 +30,9 @@ def think(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     calls = next_calls(str(prompt.content), done)
     if calls:
         return ModelResponse(
-            # Some models use the same ids again in each run.
+            # Some models use the same ids again in each step.
             parts=[
-                ToolCallPart(name, args, tool_call_id=f"call_{done}_{number}")
+                ToolCallPart(name, args, tool_call_id=f"call_{number}")
                 for number, (name, args) in enumerate(calls)
             ]
         )

@@ -176,15 +176,14 @@ def decided(
     return told
 
 
-async def run_decided(state: Inside, tool: BaseTool, args: dict[str, Any], inner: Inner) -> object:
-    """Run an approved inner call, once, and record its result.
+def may_run(state: Inside, tool: BaseTool, args: dict[str, Any]) -> bool:
+    """Return whether an inner call is the approved one, and that one has not started yet."""
+    return state.verdict == (digest(tool.name, args), None)
 
-    Raises:
-        AsksInside: It is not the approved call, or that call has already run.
-    """
+
+async def run_decided(state: Inside, tool: BaseTool, args: dict[str, Any], inner: Inner) -> object:
+    """Run an inner call that `may_run`, once, and record its result."""
     own, mark = copied(args), digest(tool.name, args)
-    if state.verdict != (mark, None):
-        raise AsksInside(tool.name, own, "")
     state.verdict = None
     try:
         result = await inner(own)

@@ -45,6 +45,7 @@ from signoff.worker.adk.guard.agent_tools import (
     decided,
     inside_of,
     is_agent,
+    may_run,
     run_agent,
     run_decided,
 )
@@ -606,6 +607,10 @@ class _EnteringInside(_AskingInside):
 
     async def run(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> Any:  # noqa: ANN401 -- a tool may return anything
         """Run the tool once, with a copy of the approved arguments."""
+        if not may_run(self.state, self.tool, args):
+            # The same call beside it may have used the approval, and must not be cut off.
+            await self.guard.running_tools.wait_for_others(_session_of(context))
+            raise AsksInside(self.tool.name, copied(args), "")
         with self.guard.running_tools.running(_session_of(context)):
             return await run_decided(self.state, self.tool, args, inner)
 
