@@ -708,7 +708,7 @@ class Approval(Value):
 
         If these terms apply already, other people or other channels are asked at the present level.
 
-        New terms do not lower the requirements: a second step stays necessary, and the number of
+        New terms do not lower the requirements (see `Terms.no_weaker_than`), and the number of
         approvals does not fall. Otherwise a mail that bounces would weaken the policy.
 
         Args:
@@ -733,11 +733,10 @@ class Approval(Value):
                 one.model_copy(update={"level": OVER}) if passed or one.level != STAYS else one
                 for one in self._lasting_seats
             )
-        if self.in_two_steps:
-            terms = terms.model_copy(update={"second_step": True})
         if terms is not self.terms and self.terms is not None:
             at_least = max(terms.at_least, self.still_needed)
             terms = terms.shown_like(self.terms).telling_as(self.terms)
+            terms = terms.no_weaker_than(self.terms)
             terms = terms.model_copy(update={"at_least": at_least})
         begun = start or Start(0, 0, (), now + terms.within.by_the_clock)
         here: list[JsonValue] = [one.key for one in asked if one.level_key == begun.level_key]

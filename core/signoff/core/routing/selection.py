@@ -277,8 +277,8 @@ def _at_once(policy: Policy, terms: Terms) -> Choice:
 
 def _instead_of(barrier: Terms, terms: Terms) -> Terms:
     """Return terms that are at least as strict as the terms that they replace."""
-    second_step = terms.second_step or barrier.second_step
-    return terms.model_copy(update={"second_step": second_step, "at_least": barrier.fewest_from(0)})
+    terms = terms.no_weaker_than(barrier)
+    return terms.model_copy(update={"at_least": barrier.fewest_from(0)})
 
 
 def all_hidden(policies: Sequence[Policy], fallback: Fallback) -> Hidden:
