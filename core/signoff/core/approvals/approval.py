@@ -925,6 +925,7 @@ class Approval(Value):
             DecisionRefused: The person may not decide; see `may_decide`.
             SecondStepNeeded: There is no first step, or the channel proves no second factor.
             StepChanged: The first step is not the one that was shown.
+            ReasonNeeded: This level requires a reason, and the first step has none.
         """
         self.may_decide(person, directory, now=now)
         step = self.step_of(person.id)
@@ -936,7 +937,14 @@ class Approval(Value):
                 "Look at it again before you confirm it."
             )
         require_same_values(step, (*self.given, *self.ballot.votes), directory)
-        update = {"at": now, "channel": channel, "first_step": step.channel}
+        # The first step may have been taken in an earlier phase, under other rules.
+        self._checked_reason(Verdict.APPROVE, step.reason)
+        update = {
+            "at": now,
+            "channel": channel,
+            "first_step": step.channel,
+            "covers": self._covers(step.payload, person.id, directory),
+        }
         return self._count_yes(step.model_copy(update=update))
 
     def reject(
