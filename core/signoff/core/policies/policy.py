@@ -390,7 +390,9 @@ class Terms(Rules):
         its policy would not let them decide.
         """
         silence = before.on_timeout is OnTimeout.APPROVE and before.under_ceiling
-        shorter = self.valid_for is not None and before.valid_for is not None
+        valid_for = before.valid_for
+        if self.valid_for is not None and valid_for is not None:
+            valid_for = min(self.valid_for, valid_for)
         strongest = self.email is EmailProof.TOKEN_FROM_DMARC
         update: dict[str, object] = {
             "second_step": self.second_step or before.second_step,
@@ -401,7 +403,7 @@ class Terms(Rules):
             "risk": self.risk if before.risk is Risk.NORMAL else before.risk,
             "edits": self.edits if before.edits is Edits.APPROVE else before.edits,
             "in_doubt": self.in_doubt if before.in_doubt is InDoubt.RETRY else before.in_doubt,
-            "valid_for": min(self.valid_for, before.valid_for) if shorter else before.valid_for,
+            "valid_for": valid_for,
         }
         return self.model_copy(update=update)
 
