@@ -137,7 +137,7 @@ class Office:
             return True
         self.clock.advance(max(said.at - self.clock.now(), timedelta()))
         try:
-            await self.decider.made(approval_id, MOVES[said.says], person)
+            await self.decider.made(approval_id, MOVES[said.says], person, channel="email")
         except DecisionRefused:
             return False
         await self.router.drain()

@@ -44,11 +44,13 @@ WHENS = (
 
 def absences(draw: st.DrawFn, name: str) -> tuple[Absence, ...]:
     """Draw absences, also ones that begin while the person is asked, and delegates."""
-    start = draw(st.sampled_from([None, None, None, date(2026, 3, 1), TOMORROW, TOMORROW]))
-    if start is None:
-        return ()
-    delegate = draw(st.sampled_from(["", *(one for one in NAMES if one != name)]))
-    return (Absence(start=start, end=date(2026, 3, 31), delegate=delegate),)
+    delegates = st.sampled_from(["", TWIN, *(one for one in NAMES if one != name)])
+    found = []
+    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 1, 2]))):
+        start = draw(st.sampled_from([date(2026, 3, 1), TOMORROW, TOMORROW]))
+        end = draw(st.sampled_from([start, TOMORROW, date(2026, 3, 31)]))
+        found.append(Absence(start=start, end=max(start, end), delegate=draw(delegates)))
+    return tuple(found)
 
 
 @st.composite
@@ -73,7 +75,14 @@ def directories(draw: st.DrawFn) -> Directory:
                 active=draw(st.sampled_from([True, True, True, True, False])),
             )
         )
-    twin = Person(id=TWIN, email="bo@partner.example", slack="U0BO", limits={"expenses": 1000.0})
+    twin = Person(
+        id=TWIN,
+        email="bo@partner.example",
+        slack="U0BO",
+        limits={"expenses": 1000.0},
+        away=absences(draw, TWIN),
+        active=draw(st.sampled_from([True, True, True, False])),
+    )
     riley = Person(
         id="riley",
         email="riley@example.com",
@@ -96,7 +105,7 @@ REFERENCES = st.sampled_from(
     [
         *(*NAMES, TWIN, "riley"),
         *("requester.manager", "requester.manager.manager", "asked.manager", "queue:q"),
-        *("asked.manager.manager", "schedule:rota"),
+        *("asked.manager.manager", "schedule:rota", "gone"),
     ]
 )
 ASKED = st.lists(REFERENCES, min_size=1, max_size=3, unique=True).map(tuple)
@@ -109,8 +118,8 @@ QUORUMS = st.sampled_from([1, 1, 2, "all", "majority", "60%"])
 @st.composite
 def levels(draw: st.DrawFn, phase: str) -> list[Level]:
     """Draw the levels of one phase."""
-    form = draw(st.sampled_from(["plain", "plain", "plain", "until", "managers", "groups"]))
-    within = f"{draw(st.integers(5, 60))}m"
+    form = draw(st.sampled_from(["plain", "plain", "until", "managers", "groups"]))
+    within = draw(st.sampled_from(["5m", "17m", "30m", "1h", "2h", "12h"]))
     more = {"phase": phase, "veto": draw(st.booleans())}
     more["within"] = within + draw(st.sampled_from(["", "", " business"]))
     more["remind"] = draw(st.sampled_from([(), ("4m",), "every 7m"]))
@@ -187,7 +196,7 @@ def worlds(draw: st.DrawFn) -> Case:
     said = st.builds(
         SimulatedAnswer,
         by=st.sampled_from([*NAMES, TWIN, "riley"]),
-        at=st.integers(0, 240).map(lambda one: NOON + one * MINUTE + MINUTE / 2),
+        at=st.integers(0, 900).map(lambda one: NOON + one * MINUTE + MINUTE / 2),
         says=st.sampled_from([Says.APPROVE, Says.APPROVE, *Says]),
     )
     answers = draw(st.lists(said, max_size=8, unique_by=lambda one: one.at))

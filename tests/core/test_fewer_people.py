@@ -10,7 +10,7 @@ from builders import CLEO, MARA, NOON, RILEY, make_approval
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.directory.people import Directory, Person
-from signoff.core.policies.levels import Level
+from signoff.core.policies.levels import Earlier, Group, Level, Quorum
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.core.routing.escalation import advance, pass_on
 from signoff.core.routing.selection import choose
@@ -115,3 +115,52 @@ def test_default_keeps_the_quorum_when_mail_bounces() -> None:
 
     assert yes(after, DAN).state is State.PENDING
     assert yes(yes(after, DAN), MARA).state is State.APPROVED
+
+
+@pytest.mark.parametrize("quorum", [1, "all", "majority", "60%"])
+def test_group_of_which_nobody_can_be_asked_raises_an_alarm(quorum: Quorum) -> None:
+    """The requester alone is in the second group, so the level cannot approve."""
+    groups = (Group(ask=("mara",)), Group(ask=("riley",), quorum=quorum))
+    policy = Policy(name="groups", all_of=groups)
+    choice = choose((policy,), DEFAULT, DIRECTORY, make_approval().facts, now=NOON)
+    assert choice.stranded
+    assert any("of riley must approve" in one for one in choice.notes)
+
+
+def test_default_that_cannot_approve_raises_an_alarm() -> None:
+    """The default needs both, by its own quorum or by that of a policy, and one asks for this."""
+    facts = make_approval().facts
+    both = Fallback(ask=("mara", "riley"), quorum=2)
+    assert choose((), both, DIRECTORY, facts, now=NOON).stranded
+    one = Fallback(ask=("mara", "riley"))
+    assert not choose((), one, DIRECTORY, facts, now=NOON).stranded
+    unknown = Policy(name="two", when="args.purpose > 1", ask=("mara", "cleo"), quorum=2)
+    assert choose((unknown,), one, DIRECTORY, facts, now=NOON).stranded
+
+
+@pytest.mark.parametrize("phase", ["", "second"])
+def test_earlier_approvers_who_stay_help_only_levels_of_their_phase(phase: str) -> None:
+    """Without enough earlier people, a level with `earlier = "stay"` raises an alarm."""
+    stay = Level(ask=("mara", "riley"), quorum=2, phase=phase, earlier=Earlier.STAY)
+    alone = choose(
+        (Policy(name="p", levels=(stay,)),), DEFAULT, DIRECTORY, make_approval().facts, now=NOON
+    )
+    assert alone.stranded
+
+    first = Level(ask=("cleo",), phase="first" if phase else "", within="1h")
+    approval, _ = routed(Policy(name="both", levels=(first, stay)))
+    if phase:
+        went = pass_on(yes(approval, CLEO), DIRECTORY, now=NOON + timedelta(minutes=1))
+    else:
+        went = advance(approval, DIRECTORY, now=NOON + timedelta(hours=1))
+    assert went is not None
+    alarms = [one for one in went[1] if one.what is What.UNROUTABLE]
+    assert len(alarms) == (1 if phase else 0)
+
+    three = stay.model_copy(update={"quorum": 3})
+    approval, _ = routed(Policy(name="both", levels=(first, three)))
+    after, events = advance(approval, DIRECTORY, now=NOON + timedelta(hours=1))
+    if not phase:
+        assert after.approvers == {"mara", "cleo"}
+        (why,) = (one.why for one in events if one.what is What.UNROUTABLE)
+        assert why == "3 have to approve, and too few can be asked"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import CLEO, MARA, NOON, RILEY, ask, asked_approval, make_approval
-from signoff.core.approvals import collaboration
+from signoff.core.approvals import collaboration, deliveries
 from signoff.core.approvals.approval import Approval, Asked, State
 from signoff.core.approvals.collaboration import Operator, Who
 from signoff.core.approvals.events import What
@@ -23,10 +23,12 @@ from signoff.core.base.errors import (
     SecondFactorNeeded,
     TooLate,
 )
+from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Queue
 from signoff.core.policies.levels import Level, Seat, Start
 from signoff.core.policies.policy import Terms
+from signoff.core.routing.departures import stand_in
 from signoff.core.routing.escalation import advance, is_due
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
@@ -270,3 +272,45 @@ def test_a_shared_place_may_go_to_the_one_who_shares_it(of: Person, to: Person) 
     )
     assert [one.person for one in handed.seats] == [to.id, "cleo"]
     assert handed.ballot.need == 2
+
+
+TWIN = Person(id="mara.ext", email="mara@partner.example", slack="U0MARA")
+TWINS = Directory([MARA.model_copy(update={"slack": "U0MARA"}), TWIN, CLEO, DAN, RILEY])
+
+
+def test_second_id_of_an_approver_takes_no_second_place() -> None:
+    """Mara counts once, so with both places the quorum of two would be out of reach."""
+    with pytest.raises(MoveRefused, match="asked about"):
+        collaboration.reassign(
+            seated(quorum=2), CLEO, TWINS, of=CLEO, to=TWIN, reason="knows it", now=NOON
+        )
+
+
+def test_operator_takes_no_place_under_a_second_id() -> None:
+    """Operators decide only what they are asked, under none of their ids."""
+    who = Operator(name="mara.ext")
+    handed = hand_on(seated())
+    with pytest.raises(MoveRefused, match="cannot take one"):
+        collaboration.reassign(
+            handed, who, TWINS, of=DAN, to=TWINS.record("mara") or MARA, reason="r", now=NOON
+        )
+
+
+def test_second_id_of_an_approver_is_no_stand_in() -> None:
+    """Cleo is away and her delegate is asked already, so too few are left, which is said."""
+    away = Absence(start=NOON.date(), end=NOON.date(), delegate="mara.ext")
+    people = [*TWINS, CLEO.model_copy(update={"away": (away,)})]
+    after, events = stand_in(seated(quorum=2), Directory(people), now=NOON)
+    assert after.approvers == {"mara", "cleo"}
+    assert after.absent == ("cleo",)
+    assert "to" not in events[0].more
+    assert not deliveries.can_be_met(after)
+
+
+def test_second_id_replaces_an_id_that_is_not_active_any_more() -> None:
+    """The queue has both ids of Mara, and the first one is closed."""
+    queue = Queue(name="finance", members=("mara", "mara.ext", "cleo"), pick="round-robin")
+    people = [MARA.model_copy(update={"slack": "U0MARA", "active": False}), TWIN, CLEO, DAN, RILEY]
+    before = seated().model_copy(update={"seats": seated().seats[:1]})
+    after, _ = stand_in(before, Directory(people, queues=[queue]), now=NOON)
+    assert after.approvers == {"mara", "mara.ext"}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from builders import CLEO, MARA, NOON, RILEY, ask, make_approval, people
+from builders import CLEO, MARA, NOON, RILEY, ask, make_approval, make_call, people
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.parts import (
@@ -23,12 +23,14 @@ from signoff.core.base.errors import (
     ApprovalError,
     DecisionRefused,
     NotAnApprover,
+    ReasonNeeded,
     SecondStepNeeded,
     StepChanged,
     TooLate,
 )
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.policy import Fallback, Policy, Terms
+from signoff.core.routing.escalation import pass_on
 from signoff.core.routing.selection import choose
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
@@ -231,3 +233,45 @@ def test_second_step_refusals_name_the_next_action() -> None:
     """The messages are written for the person who answered."""
     with pytest.raises(DecisionRefused, match=r"answer the message .* confirm .* inbox page"):
         two_steps().approve(MARA, DIRECTORY, channel="cli", now=NOON)
+
+
+def test_second_step_in_a_later_phase_is_checked_by_the_rules_of_that_phase() -> None:
+    """A first step of an earlier phase gives no reason and no limit that the later one needs."""
+    ada = Person(id="ada", email="ada@example.com", limits={"expenses": 100}, manager="cy")
+    cy = Person(id="cy", email="cy@example.com", limits={"expenses": 9000})
+    riley = Person(id="riley", email="riley@example.com", manager="ada")
+    everybody = Directory([ada, cy, riley, DAN])
+
+    def in_the_chain(*reasons: str, why: str = "") -> Approval:
+        up = {"ask": ["requester.manager"], "until": "limit.expenses >= args.amount"}
+        levels = [
+            {"ask": ["ada", "dan"], "phase": "one"},
+            {**up, "reasons": reasons, "phase": "up"},
+        ]
+        policy = Policy.model_validate({"name": "p", "second_step": "true", "levels": levels})
+        approval = make_approval(template={"amount": 0}).model_copy(
+            update={"call": make_call().model_copy(update={"args": {"amount": 50}})}
+        )
+        choice = choose((policy,), Fallback(), everybody, approval.facts, now=NOON)
+        approval, _ = approval.ask(choice.terms, (), now=NOON, start=choice.start)
+        for person in (ada, DAN):
+            approval, _ = approval.approve(
+                person,
+                everybody,
+                channel="email",
+                now=NOON,
+                values={"amount": 5000},
+                reason=why,
+            )
+        went = pass_on(confirm(approval, DAN), everybody, now=NOON)
+        assert went is not None
+        assert went[0].approvers == {"ada"}
+        return went[0]
+
+    with pytest.raises(ReasonNeeded):
+        confirm(in_the_chain("approve"), ada)
+    after = confirm(in_the_chain("approve", why="for the fair"), ada)
+    assert (after.state, after.passed) == (State.PENDING, True)
+    went = pass_on(after, everybody, now=NOON)
+    assert went is not None
+    assert went[0].approvers == {"cy"}

@@ -708,7 +708,7 @@ class Approval(Value):
 
         If these terms apply already, other people or other channels are asked at the present level.
 
-        New terms do not lower the requirements: a second step stays necessary, and the number of
+        New terms do not lower the requirements (see `Terms.no_weaker_than`), and the number of
         approvals does not fall. Otherwise a mail that bounces would weaken the policy.
 
         Args:
@@ -733,11 +733,10 @@ class Approval(Value):
                 one.model_copy(update={"level": OVER}) if passed or one.level != STAYS else one
                 for one in self._lasting_seats
             )
-        if self.in_two_steps:
-            terms = terms.model_copy(update={"second_step": True})
         if terms is not self.terms and self.terms is not None:
             at_least = max(terms.at_least, self.still_needed)
             terms = terms.shown_like(self.terms).telling_as(self.terms)
+            terms = terms.no_weaker_than(self.terms)
             terms = terms.model_copy(update={"at_least": at_least})
         begun = start or Start(0, 0, (), now + terms.within.by_the_clock)
         here: list[JsonValue] = [one.key for one in asked if one.level_key == begun.level_key]
@@ -926,6 +925,7 @@ class Approval(Value):
             DecisionRefused: The person may not decide; see `may_decide`.
             SecondStepNeeded: There is no first step, or the channel proves no second factor.
             StepChanged: The first step is not the one that was shown.
+            ReasonNeeded: This level requires a reason, and the first step has none.
         """
         self.may_decide(person, directory, now=now)
         step = self.step_of(person.id)
@@ -937,7 +937,14 @@ class Approval(Value):
                 "Look at it again before you confirm it."
             )
         require_same_values(step, (*self.given, *self.ballot.votes), directory)
-        update = {"at": now, "channel": channel, "first_step": step.channel}
+        # The first step may have been taken in an earlier phase, under other rules.
+        self._checked_reason(Verdict.APPROVE, step.reason)
+        update = {
+            "at": now,
+            "channel": channel,
+            "first_step": step.channel,
+            "covers": self._covers(step.payload, person.id, directory),
+        }
         return self._count_yes(step.model_copy(update=update))
 
     def reject(

@@ -465,7 +465,8 @@ def may_take(approval: Approval, person: Person, directory: Directory) -> None:
             f"{person.shown} can never decide approval {approval.id}: the requester of a call "
             "and the owner of its agent have no say in it."
         )
-    if person.id in {*approval.ballot.own, *approval.ballot.stay}:
+    ballot = approval.ballot
+    if any(directory.is_one(person.id, one) for one in (*ballot.own, *ballot.stay)):
         raise MoveRefused(f"{person.shown} is asked about approval {approval.id} already.")
 
 
@@ -508,7 +509,7 @@ def reassign(
         raise MoveRefused("Handing it on needs a reason.")
     if not any({of.id, to.id} <= place for place in approval.ballot.shared):
         may_take(approval, to, directory)
-    if who.id == to.id:
+    if directory.is_one(who.id, to.id):
         raise MoveRefused(
             f"{to.shown} hands over the places of others in approval {approval.id}, and cannot "
             "take one of them."

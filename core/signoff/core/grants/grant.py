@@ -374,7 +374,7 @@ def _rules(approval: Approval, terms: Terms, person: str) -> GrantRules:
     if person not in rules.who:
         raise GrantRefused(f"The policy {terms.policy} does not let {person} give grants.")
     several = any(level.quorum != 1 or level.all_of or level.until for level in terms.ladder)
-    if len(terms.phases) > 1 or several:
+    if len(terms.phases) > 1 or terms.at_least > 1 or several:
         raise GrantRefused("Calls that need more than one approval are approved one by one.")
     if terms.second_step or approval.in_two_steps:
         raise GrantRefused("Calls that need a second step are approved one by one.")

@@ -383,6 +383,30 @@ class Terms(Rules):
         """Return these terms with further hidden names."""
         return self.model_copy(update={"hide": tuple(dict.fromkeys((*self.hide, *names)))})
 
+    def no_weaker_than(self, before: Terms) -> Terms:
+        """Return these terms without what is weaker than in the terms that they replace.
+
+        So the grants, the silence and the `break_glass` of the default do not decide a call that
+        its policy would not let them decide.
+        """
+        silence = before.on_timeout is OnTimeout.APPROVE and before.under_ceiling
+        valid_for = before.valid_for
+        if self.valid_for is not None and valid_for is not None:
+            valid_for = min(self.valid_for, valid_for)
+        strongest = self.email is EmailProof.TOKEN_FROM_DMARC
+        update: dict[str, object] = {
+            "second_step": self.second_step or before.second_step,
+            "under_ceiling": self.under_ceiling and silence,
+            "grants": None,
+            "break_glass": tuple(one for one in self.break_glass if one in before.break_glass),
+            "email": self.email if strongest else before.email,
+            "risk": self.risk if before.risk is Risk.NORMAL else before.risk,
+            "edits": self.edits if before.edits is Edits.APPROVE else before.edits,
+            "in_doubt": self.in_doubt if before.in_doubt is InDoubt.RETRY else before.in_doubt,
+            "valid_for": valid_for,
+        }
+        return self.model_copy(update=update)
+
     def fewest_from(self, level: int) -> int:
         """Return the least number of approvals from the phase of a level on.
 

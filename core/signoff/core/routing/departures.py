@@ -119,9 +119,14 @@ class _Search:
         approval = self.approval
         own = [one for one in approval.seats_here if one.person == person]
         taken = {*approval.ballot.own, *approval.ballot.stay}
+        one_id = self.directory.one_id
+        present = {one_id(one) for one in taken if one != person and one not in approval.absent}
         for seat in own:
             for reference in dict.fromkeys((person, seat.stands_for, *self._asked_by(seat))):
                 for found in self._meant(reference):
+                    if one_id(found.person) in present:
+                        # The stand-in is asked already, maybe under another id, and counts once.
+                        return None
                     if found.person not in taken:
                         update = {
                             "person": found.person,
@@ -130,9 +135,6 @@ class _Search:
                             "through": (*seat.holders, *found.holders),
                         }
                         return seat.model_copy(update=update)
-                    if found.person not in approval.absent:
-                        # The stand-in is asked already, and counts once.
-                        return None
         return None
 
     def _asked_by(self, seat: Seat) -> tuple[str, ...]:

@@ -136,9 +136,12 @@ def pass_on(
 
 def _alarm(approval: Approval, start: Start, now: datetime) -> tuple[Event, ...]:
     """Return the alarm about a new level that cannot reach its quorum."""
-    if not start.short or approval.state is not State.PENDING:
+    if approval.state is not State.PENDING:
         return ()
-    return (approval.note(What.UNROUTABLE, now=now, by="router", why=start.short),)
+    ballot, why = approval.ballot, start.short
+    if not why and not ballot.can_reach({*ballot.own, *ballot.stay} - {*ballot.no}):
+        why = f"{ballot.need} have to approve, and too few can be asked"
+    return (approval.note(What.UNROUTABLE, now=now, by="router", why=why),) if why else ()
 
 
 def _first(

@@ -149,7 +149,7 @@ def choose(
         start=start,
         people=_people(start, directory),
         notes=tuple(dict.fromkeys(notes)),
-        stranded=stranded,
+        stranded=stranded or (start is not None and bool(start.short)),
     )
 
 
@@ -277,8 +277,8 @@ def _at_once(policy: Policy, terms: Terms) -> Choice:
 
 def _instead_of(barrier: Terms, terms: Terms) -> Terms:
     """Return terms that are at least as strict as the terms that they replace."""
-    second_step = terms.second_step or barrier.second_step
-    return terms.model_copy(update={"second_step": second_step, "at_least": barrier.fewest_from(0)})
+    terms = terms.no_weaker_than(barrier)
+    return terms.model_copy(update={"at_least": barrier.fewest_from(0)})
 
 
 def all_hidden(policies: Sequence[Policy], fallback: Fallback) -> Hidden:
@@ -324,7 +324,7 @@ def start_first(
         asked: The ids of the approvers of the previous level.
     """
     never = (str(facts.get("user", "")), *barred)
-    everybody, short = directory, None
+    everybody, short, begun = directory, None, bool(asked)
     if terms.second_step:
         directory = directory.proven()
     for index, nth in among:
@@ -346,8 +346,9 @@ def start_first(
             seats = tuple(seat.model_copy(update=here) for seat in seats)
         told = informed((*terms.inform, *terms.informs(index)), everybody, facts=facts, now=now)
         start = replace(_start(level, (index, nth), seats, people, now=now), informed=told)
-        missing = list(_too_few(level, found.seats))
-        if not missing or level.earlier is Earlier.STAY:
+        missing = list(_too_few(level, found.seats, terms.at_least))
+        is_helped = begun and (nth > 0 or (index > 0 and terms.same_phase(index - 1, index)))
+        if not missing or (level.earlier is Earlier.STAY and is_helped):
             notes += missing
             return start
         # This level cannot approve, so it is only asked if no later level can approve either.
@@ -356,14 +357,20 @@ def start_first(
     return short
 
 
-def _too_few(level: Level, seats: Sequence[Seat]) -> Iterator[str]:
+def _too_few(level: Level, seats: Sequence[Seat], at_least: int) -> Iterator[str]:
     """Yield a note for each quorum that is larger than the number of people who can be asked."""
+    people = {one.person for one in seats}
+    if at_least > len(people):
+        yield f"{at_least} people must approve, and only {len(people)} can be asked"
+        return
     groups = level.all_of or (Group(ask=level.ask, quorum=level.quorum),)
     for number, group in enumerate(groups):
         able = {one.person for one in seats if not level.all_of or number in one.groups}
+        of = "them" if not level.all_of else ", ".join(group.ask)
         if isinstance(group.quorum, int) and group.quorum > len(able):
-            of = "them" if not level.all_of else ", ".join(group.ask)
             yield f"{group.quorum} of {of} must approve, and only {len(able)} can be asked"
+        elif not able:
+            yield f"{group.quorum} of {of} must approve, and nobody can be asked"
 
 
 def _asked_all_the_same(
