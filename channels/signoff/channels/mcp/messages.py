@@ -270,14 +270,11 @@ def _twice(value: object) -> str | None:
     if not isinstance(value, dict):
         return None
     seen = set[str]()
-    for name, one in value.items():
-        folded = name.casefold()
-        if folded in seen:
+    for name in map(str, value):
+        if name.casefold() in seen:
             return name
-        seen.add(folded)
-        if (found := _twice(one)) is not None:
-            return found
-    return None
+        seen.add(name.casefold())
+    return _twice([*value.values()])
 
 
 def error_line(problem: BadMessage) -> str:
