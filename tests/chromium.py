@@ -128,7 +128,11 @@ class Tab:
     async def click(self, selector: str, text: str = "") -> None:
         """Wait for a visible element that nothing covers, and click it."""
         place = _PLACE.format(find=_find(selector, text))
-        middle = await self._wait_for(place, f"{selector} that says {text!r} and can be clicked")
+        middle, before = None, None
+        # While a page loads, its script shows further parts and moves the others.
+        while middle is None or middle != before:
+            what = f"{selector} that says {text!r} and can be clicked"
+            middle, before = await self._wait_for(place, what), middle
         mouse = {**middle, "button": "left", "clickCount": 1}
         await self.do("Input.dispatchMouseEvent", type="mousePressed", **mouse)
         await self.do("Input.dispatchMouseEvent", type="mouseReleased", **mouse)

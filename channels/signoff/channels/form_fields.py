@@ -114,6 +114,11 @@ def value_text(value: JsonValue) -> str:
     return value if isinstance(value, str) else json_text(value)
 
 
+def plain_lines(text: str) -> str:
+    """Return a text with uniform line ends; browsers send CRLF."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def place_of(value: JsonValue, choices: Sequence[JsonValue]) -> int | None:
     """Return the position of a value among choices, None if it is not there."""
     return next(
@@ -139,6 +144,23 @@ def chosen(field: Field, value: str) -> JsonValue:
         return field.choices[int(value)]
     message = f'"{one_line(field.name)}" has no such choice; choose one of those that are listed.'
     raise PayloadError(message, key=field.name, read=value[:40], example="")
+
+
+def emptied(field: Field) -> tuple[JsonValue] | None:
+    """Return the value of an optional input that a person left empty or emptied, in a tuple.
+
+    None leaves the field out.
+
+    Raises:
+        PayloadError: The initial value was deleted, and the field cannot be empty.
+    """
+    if field.first is None:
+        return None
+    if field.input is Input.TEXT and isinstance(field.first, str):
+        return ("",)
+    # Leaving it out would restore the deleted value.
+    message = f'"{one_line(field.name)}" was {value_text(field.first)[:40]}; enter a new value.'
+    raise PayloadError(message, key=field.name, read="", example="")
 
 
 def read_json(field: Field, text: str) -> JsonValue:

@@ -21,6 +21,7 @@ from signoff.channels.inbox.pages import live
 from signoff.channels.inbox.pages.live import ANYTHING, HEARTBEAT, MOST_EACH, Hub, Listener
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.cli.composition.http import Server
+from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import LedgerUnavailable
 from signoff.core.policies.policy import Policy
 from visitor import COOKIE, SETTINGS, Browser, forms_of
@@ -309,3 +310,25 @@ def test_events_for_a_slow_page_are_bounded() -> None:
     assert len(found) <= 50
     assert ANYTHING in found
     assert listener.take() == {}
+
+
+async def test_a_ledger_that_goes_away_between_two_reads(
+    office: Channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change is announced even if the audit was read and the approval could not be."""
+    ledger, hub, listener = office.ledger, Hub(office.decider, patience=0.01), Listener(MARA, "")
+    approval, _ = await office.ask()
+    readable = ledger.readable
+
+    async def failing(names: Sequence[str]) -> list[Approval]:
+        monkeypatch.setattr(ledger, "readable", readable)
+        raise LedgerUnavailable("Redis is away.")
+
+    hub.attach(listener)
+    await hub.catch_up(listener, await latest(ledger.store))
+    monkeypatch.setattr(ledger, "readable", failing)
+    await office.decider.approve(approval.id, MARA, channel="email")
+    async with asyncio.timeout(PATIENCE):
+        await listener.wake.wait()
+    assert list(listener.take()) == [approval.id]
+    hub.detach(listener)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -182,10 +183,13 @@ class Listening:
 
     def __init__(self) -> None:
         self.agents: list[bytes] = []
+        self.types: list[bytes | None] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: ASGISend) -> None:
         """Answer a request."""
-        self.agents.append(dict(scope["headers"])[b"user-agent"])
+        headers = dict(scope["headers"])
+        self.agents.append(headers[b"user-agent"])
+        self.types.append(headers.get(b"content-type"))
         kind = [(b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": 200, "headers": kind})
         body = b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
@@ -226,6 +230,21 @@ async def test_headers_of_any_letters_reach_the_server(gatehouse: Gatehouse) -> 
             answer = await client.post("/mcp", content=body, headers=[(b"user-agent", b"K\xfcche")])
             assert answer.json()["result"] == {"content": []}
     assert server.agents == [b"K\xfcche"] * 2
+
+
+async def test_the_server_reads_each_message_in_the_charset_of_the_gate(
+    gatehouse: Gatehouse,
+) -> None:
+    """The same bytes can be a list in UTF-8 and a call in the charset that the client names."""
+    hidden = "+ACIALAAi-method+ACIAOgAi-tools/call"
+    both = f'{{"jsonrpc":"2.0","id":1,"method":"tools/list","x":"{hidden}"}}'
+    assert json.loads(both.encode().decode("utf-7"))["method"] == "tools/call"
+    server, foreign = Listening(), {"content-type": "application/json; charset=utf-7"}
+    async with in_front(gatehouse, server) as client:
+        for body in (both, READ):
+            await client.post("/mcp", content=body, headers=foreign)
+        await client.get("/mcp")
+    assert server.types == [b"application/json", b"application/json", None]
 
 
 async def test_a_client_gets_503_while_redis_is_unavailable(gatehouse: Gatehouse) -> None:

@@ -41,12 +41,26 @@ def test_a_message_stays_on_one_line_and_keeps_its_digits() -> None:
         CALL.replace('"id":1', '"id":null') % "{}",
         CALL.replace('"pay"', '"p\\u0000y"') % "{}",
         '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[]}',
+        '{"jsonrpc":"2.0","id":1,"method":"ping","Method":"tools/call","params":{"name":"pay"}}',
+        '{"jsonrpc":"2.0","id":1,"METHOD":"tools/call","params":{"name":"pay"}}',
+        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"},"param\u017f":{}}',
+        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","Name":"pay"}}',
+        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pay","Arguments":{}}}',
+        CALL % '{"amount":1,"Amount":1000}',
+        CALL % '{"orders":[{"amount":1,"AMOUNT":1000}]}',
     ],
 )
 def test_messages_of_another_form_are_refused(sent: str) -> None:
     """Two parsers could read them differently, or miss a call that needs approval."""
     with pytest.raises(BadMessage):
         call_of(read(sent.encode()))
+
+
+def test_arguments_may_have_keys_of_any_case() -> None:
+    """Keys in different objects are not duplicates, and tools choose their own names."""
+    call = call_of(read((CALL % '{"Name":{"name":"x"},"Method":[{"A":1},{"a":2}]}').encode()))
+    assert call is not None
+    assert call.arguments == {"Name": {"name": "x"}, "Method": [{"A": 1}, {"a": 2}]}
 
 
 def test_the_gate_adds_its_elicitation_capability_to_a_request() -> None:

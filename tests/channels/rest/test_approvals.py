@@ -10,9 +10,10 @@ import httpx
 import pytest
 from pydantic import JsonValue
 
-from builders import CLEO, MARA, RILEY, ask, make_approval, make_origin, paused, present
+from builders import CLEO, MARA, NOON, RILEY, ask, make_approval, make_origin, paused, present
 from channels.rest.conftest import Office
 from signoff.broker.ledger.change import Change
+from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval
 
 
@@ -172,6 +173,27 @@ async def test_only_audit_readers_get_timeline_details(office: Office) -> None:
     reader = await office.holder(person="mara", scopes=["approvals:read"])
     lines = (await reader.get(f"approvals/{approval.id}/timeline")).json()
     assert all(one["more"] == {} for one in lines)
+
+
+async def test_only_approvers_operators_and_auditors_see_deliveries(office: Office) -> None:
+    """As on the page, the requester does not read what approvers' mailboxes have answered."""
+    approval = await pending(office)
+    events = [
+        deliveries.undelivered(approval, "mara", "email", "550 <mara@x> is full", now=NOON)[1],
+        deliveries.away(approval, "mara", "email", "In hospital until May", now=NOON)[1],
+    ]
+    await office.decider.ledger.commit(Change().note([one for some in events for one in some]))
+    read, path = ["approvals:read"], f"approvals/{approval.id}/timeline"
+    for holder, inside in (
+        ({"person": "mara", "scopes": read}, True),
+        ({"users": ("sam",), "scopes": ["admin"]}, True),
+        ({"person": "riley", "scopes": read}, False),
+        ({"users": ("riley",), "scopes": read}, False),
+    ):
+        reader = await office.holder(**holder)
+        kinds = {one["what"] for one in (await reader.get(path)).json()}
+        assert "opened" in kinds
+        assert kinds & {"undelivered", "away"} == ({"undelivered", "away"} if inside else set())
 
 
 async def test_pages_contain_each_approval_once_while_others_are_added(

@@ -195,3 +195,25 @@ async def test_a_redis_that_is_away_is_a_problem_that_passes(
     answer = await mara.get("me")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     assert answer.json()["type"] == "urn:signoff:problem:unavailable"
+
+
+async def test_a_repeated_decision_returns_the_present_state(
+    office: Office, mara: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the first request ends while the second one waits for its turn, both return the result."""
+    ledger = office.decider.ledger
+    _, (approval,) = await paused(ledger)
+    path, key = f"approvals/{approval.id}/approve", {"Idempotency-Key": "yes"}
+    body, take = {"digest": approval.digest}, ledger.take_lease
+    first: list[httpx.Response] = []
+
+    async def later(name: str, token: str, *, lease: float) -> bool:
+        monkeypatch.setattr(ledger, "take_lease", take)
+        first.append(await mara.post(path, json=body, headers=key))
+        return await take(name, token, lease=lease)
+
+    monkeypatch.setattr(ledger, "take_lease", later)
+    again = await mara.post(path, json=body, headers=key)
+    assert [one.status_code for one in first] == [200]
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.json()["state"] == "approved"

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from builders import present
 from channels.slack.office import CLEO_AT, MARA_AT, RILEY_AT, Office, block_actions
@@ -69,6 +70,45 @@ async def test_fields_are_filled_in_a_modal(office: Office) -> None:
     assert await office.submit(right) is None
     decided = await office.ledger.approval(approval.id)
     assert present(decided.decision).payload == {"approved_days": 3, "note": "fine", "paid": True}
+
+
+async def test_a_form_is_approved_as_it_was_sent(office: Office) -> None:
+    """Deleted values do not come back, and unchanged ones keep their quotes, spaces and lines."""
+    template: dict[str, JsonValue] = {
+        "note": "ship it",
+        "quoted": '"as is" ',
+        "lines": "a\r\nb",
+        "sum": 2.5,
+        "day": "2026-11-21",
+        "list": [1],
+    }
+    approval = await office.open(template=template)
+    await office.press("approve")
+    form: dict[str, Any] = {
+        "field.0": {"value": None},
+        "field.1": {"value": '"as is" '},
+        "field.2": {"value": "a\nb"},
+        "field.3": {"value": None},
+        "field.4": {"selected_date": None},
+        "field.5": {"value": " "},
+    }
+    ack = await office.submit(form)
+    assert list(ack["errors"]) == ["field.3", "field.4", "field.5"]
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+    right = {
+        "field.3": {"value": "3"},
+        "field.4": {"selected_date": "2026-11-22"},
+        "field.5": {"value": "[]"},
+    }
+    assert await office.submit(form | right) is None
+    decided = await office.ledger.approval(approval.id)
+    assert present(decided.decision).payload == {
+        **template,
+        "note": "",
+        "sum": 3.0,
+        "day": "2026-11-22",
+        "list": [],
+    }
 
 
 SCHEMA = {

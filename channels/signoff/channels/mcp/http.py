@@ -41,7 +41,7 @@ TIMEOUT: Final = httpx.Timeout(30, read=None)
 
 _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"
-_PASSED: Final = frozenset({b"accept", b"content-type", b"last-event-id", b"user-agent"})
+_PASSED: Final = frozenset({b"accept", b"last-event-id", b"user-agent"})
 _OWN: Final = frozenset(
     {
         "connection",
@@ -301,6 +301,9 @@ class Gate:
             for name, value in request.headers.raw
             if name in _PASSED or name.startswith(b"mcp-")
         }
+        if request.method == "POST":
+            # Not the client's: with another charset, the server would read another message.
+            passed[b"content-type"] = _JSON.encode()
         return {**passed, b"accept-encoding": b"identity", **self._headers}
 
 

@@ -1,7 +1,10 @@
 """Messages of the Model Context Protocol: JSON-RPC, read strictly and passed on unchanged.
 
 The server must read the message that the gate has judged. A message with a duplicate key is
-refused, because two parsers may read it differently, and a message is passed on as one line.
+refused, because two parsers may read it differently, and a message is passed on as one line. Some
+parsers ignore the case of keys, as Go's and .NET's do, so keys that differ only in case are
+duplicates, and a key of the protocol in another case is refused
+(https://github.com/advisories/GHSA-wvj2-96wp-fq3f).
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ _ONE_LINE: Final = {
     0x2028: "\\u2028",
     0x2029: "\\u2029",
 }
+_MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+_PARAMS: Final = frozenset({"name", "arguments", "_meta", "inputResponses", "requestState", "task"})
 _VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 _CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 
@@ -216,11 +221,13 @@ def id_of(value: object) -> Id | None:
 
 
 def call_of(message: Message) -> Call | None:
-    """Return the call in a message, None if it has another method.
+    """Return the call in a message of a client, None if it has another method.
 
     Raises:
-        BadMessage: The call does not have the form of the protocol.
+        BadMessage: The call does not have the form of the protocol, or a server may read another
+            one in the message.
     """
+    _require_exact(message.value, _MEMBERS, message.id)
     if message.value.get("method") != CALL:
         return None
     id_ = message.id
@@ -229,14 +236,45 @@ def call_of(message: Message) -> Call | None:
     params = message.value.get("params")
     if not isinstance(params, dict):
         raise BadMessage("A tools/call needs params.", code=INVALID_PARAMS, id_=id_)
+    _require_exact(params, _PARAMS, id_)
     tool, arguments, meta = params.get("name"), params.get("arguments"), params.get("_meta")
     if not isinstance(tool, str) or not 0 < len(tool) <= _LONGEST_NAME or not tool.isprintable():
         raise BadMessage("A tools/call needs the name of a tool.", code=INVALID_PARAMS, id_=id_)
     if not isinstance(arguments, dict | None):
         raise BadMessage("The arguments have to be an object.", code=INVALID_PARAMS, id_=id_)
+    if (twice := _twice(arguments)) is not None:
+        problem = f"The arguments have {twice!r} twice, in different cases."
+        raise BadMessage(problem, code=INVALID_PARAMS, id_=id_)
     raw = wire.members(wire.members(message.text.encode())["params"].encode())
     shown = {name: wire.shown(one) for name, one in (arguments or {}).items()}
     return Call(id_, tool, shown, raw, meta if isinstance(meta, dict) else {})
+
+
+def _require_exact(value: Mapping[str, Any], known: frozenset[str], id_: Id | None) -> None:
+    """Refuse keys of the protocol in another case.
+
+    Raises:
+        BadMessage: There is one.
+    """
+    folded = {one.casefold(): one for one in known}
+    for name in value:
+        exact = folded.get(name.casefold(), name)
+        if name != exact:
+            raise BadMessage(f"{name!r} is not {exact!r}: case matters.", id_=id_)
+
+
+def _twice(value: object) -> str | None:
+    """Return a key that an object in a value has twice, in different cases; None without one."""
+    if isinstance(value, list):
+        return next(filter(None, map(_twice, value)), None)
+    if not isinstance(value, dict):
+        return None
+    seen = set[str]()
+    for name in map(str, value):
+        if name.casefold() in seen:
+            return name
+        seen.add(name.casefold())
+    return _twice([*value.values()])
 
 
 def error_line(problem: BadMessage) -> str:

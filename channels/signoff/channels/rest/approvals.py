@@ -30,6 +30,7 @@ from signoff.core.access.scopes import Scope
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.collaboration import Operator
+from signoff.core.approvals.events import INSIDE
 from signoff.core.approvals.lists.search import Search
 from signoff.core.approvals.lists.search_terms import Due, Sort, Status
 from signoff.core.approvals.moves import Actor, Move
@@ -147,11 +148,17 @@ class Approvals:
         return shapes.approval(found)
 
     async def timeline(self, access: Reader, approval_id: Id) -> list[models.Entry]:
-        """Return what happened to an approval, the oldest first."""
-        await self._requests.seen(access, approval_id)
+        """Return what happened to an approval, the oldest first.
+
+        As on the page, deliveries and answers that were not taken are only for approvers, operators
+        and auditors.
+        """
+        seen = await self._requests.seen(access, approval_id)
         details = access.allows(Scope.AUDIT_READ)
+        inside = access.sees_inside(seen, self._decisions.directory)
         events = await self._ledger.history(approval_id)
-        return [shapes.entry(one, details=details) for one in events]
+        told = [one for one in events if inside or one.what not in INSIDE]
+        return [shapes.entry(one, details=details) for one in told]
 
     async def approve(self, access: Decider, body: bodies.Approve, about: About) -> models.Approval:
         """Approve exactly the call with this digest, as the token's person."""
@@ -184,8 +191,10 @@ class Approvals:
                 seen = await self._requests.seen(access, one.id)
                 same_call(seen, one.digest)
                 async with once(self._ledger, access, request, response, part=seen.id) as attempt:
-                    done = seen
-                    if not attempt.about:
+                    if attempt.about:
+                        # The earlier request may have been carried out after `seen` was read.
+                        done = await self._requests.seen(access, one.id)
+                    else:
                         extras = Extras(also=attempt.done(seen.id))
                         outcome = await self._decisions.take(
                             seen.id,

@@ -131,7 +131,8 @@ class GrantRoutes:
             raise problem
         async with once(self._decisions.ledger, access, request, response) as attempt:
             if attempt.about:
-                return await self._shown(seen)
+                # The earlier request may have been carried out after `seen` was read.
+                return await self._shown(await self._seen(access, grant_id))
             actor = actor_of(access, Operator(name=access.person or access.shown))
             extras = Extras(also=attempt.done(seen.id))
             outcome = await self._decisions.revoke(seen.id, body.reason, actor, extras)

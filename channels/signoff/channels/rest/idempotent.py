@@ -67,7 +67,8 @@ class IdempotentRequests:
         seen, ledger = await self.seen(access, about.approval_id), self._decisions.ledger
         async with once(ledger, access, about.request, about.response) as attempt:
             if attempt.about:
-                return shapes.approval(seen)
+                # The earlier request may have been carried out after `seen` was read.
+                return shapes.approval(await self.seen(access, about.approval_id))
             move, actor = want(seen)
             extras = Extras(also=attempt.done(seen.id))
             outcome = await self._decisions.take(seen.id, move, actor, extras)

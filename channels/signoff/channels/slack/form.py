@@ -28,8 +28,10 @@ from signoff.channels.form_fields import (
     Field,
     Input,
     chosen,
+    emptied,
     field_id,
     place_of,
+    plain_lines,
     read_each,
     read_json,
     value_text,
@@ -74,7 +76,9 @@ def fits(wanted: Sequence[Field]) -> bool:
 
 
 def read_values(wanted: Sequence[Field], state: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Return the values that a person entered, by field, without empty fields.
+    """Return the values that a person entered, by field.
+
+    Unchanged inputs are left out, so that these fields keep exactly their initial values.
 
     Args:
         wanted: The fields from which the modal was made.
@@ -134,26 +138,43 @@ def _at(value: Any, key: str) -> Mapping[str, Any]:  # noqa: ANN401 -- unchecked
 
 
 def _read(field: Field, element: Mapping[str, Any]) -> tuple[JsonValue] | None:
-    """Return the value of an input, in a tuple; None if it is empty.
+    """Return the value of an input, in a tuple; None if it is unchanged, or left empty.
 
     Raises:
         PayloadError: The value does not have the type of the field.
     """
+    if not element:
+        return None  # the modal has no such input
+    picks, text = field.input in {Input.BOOLEAN, Input.CHOICE}, _entered(field, element)
+    if not picks and field.first is not None and text == plain_lines(value_text(field.first)):
+        return None
+    if not text.strip():
+        return emptied(field)
+    found: JsonValue
+    match field.input:
+        case Input.BOOLEAN | Input.CHOICE:
+            found = chosen(field, text)
+        case Input.DATE:
+            found = text
+        case Input.JSON:
+            found = read_json(field, text)
+        case Input.INTEGER | Input.NUMBER:
+            found = _number(field, text.strip())
+        case _:
+            found = parse_values({field.name: field.start}, {field.name: text})[field.name]
+    return (found,)
+
+
+def _entered(field: Field, element: Mapping[str, Any]) -> str:
+    """Return the text of an input, or the value of the chosen option; "" if it is empty."""
     match field.input:
         case Input.BOOLEAN | Input.CHOICE:
             value = _at(element, "selected_option").get("value")
-            return None if value is None else (chosen(field, str(value)),)
         case Input.DATE:
-            day = element.get("selected_date")
-            return (day,) if isinstance(day, str) and day else None
-    text = element.get("value")
-    if not isinstance(text, str) or not text.strip():
-        return None
-    if field.input is Input.JSON:
-        return (read_json(field, text),)
-    if field.input in {Input.INTEGER, Input.NUMBER}:
-        return (_number(field, text.strip()),)
-    return (parse_values({field.name: field.start}, {field.name: text})[field.name],)
+            value = element.get("selected_date")
+        case _:
+            value = element.get("value")
+    return plain_lines(value) if isinstance(value, str) else ""
 
 
 def _number(field: Field, text: str) -> JsonValue:

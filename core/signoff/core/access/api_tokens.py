@@ -145,6 +145,12 @@ class Access(Value):
         )
         return concerned and self.may_use(approval.origin.app)
 
+    def sees_inside(self, approval: Approval, directory: Directory) -> bool:
+        """Say whether it may see the `INSIDE` entries of an approval that it sees."""
+        person = directory.get(self.person)
+        inside = person is not None and approval.is_inside(person, directory)
+        return inside or self.allows(Scope.AUDIT_READ)
+
     def sees_grant(self, grant: Grant, directory: Directory) -> bool:
         """Say whether it may see a grant: its giver, operators and auditors may."""
         concerned = self.sees_all(directory) or (bool(self.person) and grant.by == self.person)

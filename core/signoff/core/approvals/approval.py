@@ -537,6 +537,14 @@ class Approval(Value):
         asked = {*(one.person for one in self.seats), *(one.person for one in self.asked)}
         return person in self.informed and person not in asked
 
+    def is_inside(self, person: Person, directory: Directory) -> bool:
+        """Say whether a person who may see it sees its deliveries and refused answers, too.
+
+        Approvers, operators and auditors do; the requester and the people who are informed do not.
+        """
+        outside = self.is_requester(person, directory) or self.only_informs(person.id)
+        return person.sees_all or not outside
+
     def shown_to(self, person: str, channel: str) -> Shown:
         """Return how much of the call a channel has shown to a person.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from pydantic import Field, JsonValue
 
@@ -79,6 +80,18 @@ class What(StrEnum):
     SETTLED = "settled"
     ARCHIVED = "archived"
     ERASED = "erased"
+
+
+INSIDE: Final = frozenset(
+    {
+        *(What.HELD, What.DELIVERED, What.UNDELIVERED, What.DELAYED, What.AWAY, What.FIRST_STEP),
+        *(What.REFUSED_ANSWER, What.NOT_UNDERSTOOD, What.IGNORED_MAIL, What.QUARANTINED),
+    }
+)
+"""The entries of the timeline that only approvers see, and people who see all approvals.
+
+They have the problems of mailboxes and the texts of mails.
+"""
 
 
 class Event(Value):

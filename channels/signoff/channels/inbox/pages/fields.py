@@ -15,8 +15,10 @@ from signoff.channels.form_fields import (
     Field,
     Input,
     chosen,
+    emptied,
     field_id,
     place_of,
+    plain_lines,
     read_each,
     read_json,
     value_text,
@@ -75,7 +77,7 @@ def controls(
             id=field_id(at),
             label=one_line(field.name),
             input=field.input,
-            text=_plain(sent[field_id(at)]) if field_id(at) in sent else _first(field),
+            text=plain_lines(sent[field_id(at)]) if field_id(at) in sent else _first(field),
             required=field.required,
             note=field.note,
             options=_options(field),
@@ -97,7 +99,7 @@ def read_values(wanted: Sequence[Field], sent: Mapping[str, str]) -> dict[str, J
     Raises:
         PayloadErrors: The errors by field. Nothing else is raised, whatever was sent.
     """
-    return read_each(wanted, lambda field, name: _read(field, _plain(sent.get(name, ""))))
+    return read_each(wanted, lambda field, name: _read(field, plain_lines(sent.get(name, ""))))
 
 
 def _read(field: Field, text: str) -> tuple[JsonValue] | None:
@@ -125,12 +127,7 @@ def _empty(field: Field) -> tuple[JsonValue] | None:
     """
     if field.required:
         raise _wanted(field, "has to be filled in", "")
-    if field.first is None or field.input in _PICKED:
-        return None
-    if field.input is Input.TEXT and isinstance(field.first, str):
-        return ("",)
-    # Leaving it out would restore the deleted value.
-    raise _wanted(field, f"was {_first(field)[:40]}; enter a new value", "")
+    return None if field.input in _PICKED else emptied(field)
 
 
 def _wanted(field: Field, what: str, text: str) -> PayloadError:
@@ -148,7 +145,7 @@ def _first(field: Field) -> str:
         case Input.CHOICE:
             at = place_of(field.first, field.choices)
             return "" if at is None else str(at)
-    return _plain(value_text(field.first))
+    return plain_lines(value_text(field.first))
 
 
 def _options(field: Field) -> tuple[tuple[str, str], ...]:
@@ -165,8 +162,3 @@ def _options(field: Field) -> tuple[tuple[str, str], ...]:
     # A field without an initial value can be left empty again.
     none = [] if field.required or field.first is not None else [("", "(no answer)")]
     return (*none, *found)
-
-
-def _plain(text: str) -> str:
-    """Return a text with uniform line ends; browsers send CRLF."""
-    return text.replace("\r\n", "\n").replace("\r", "\n")

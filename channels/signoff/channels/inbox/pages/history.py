@@ -10,7 +10,7 @@ from typing import Final
 
 from signoff.channels.words.messages import moment, sentence
 from signoff.core.approvals.approval import Approval, Asked, Handoff, Shown, State
-from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.events import INSIDE, Event, What
 from signoff.core.approvals.masking import hidden_texts, masked
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.hiding import without_secrets
@@ -107,8 +107,8 @@ def history_of(
     """
     names = _Names(directory, directory.zone_of(person.id))
     mine = approval.is_requester(person, directory)
-    inside = person.sees_all or not (mine or approval.only_informs(person.id))
-    told = [one for one in events if inside or one.what not in _INSIDE]
+    inside = approval.is_inside(person, directory)
+    told = [one for one in events if inside or one.what not in INSIDE]
     to_the_end = person.sees_all or mine or person.id in approval.decided_by
     return History(
         voices=tuple(_voices(approval, names)),
@@ -155,14 +155,6 @@ class _Names:
 def _line(value: object) -> str:
     return one_line(str(value))
 
-
-_INSIDE: Final = frozenset(
-    {
-        *(What.HELD, What.DELIVERED, What.UNDELIVERED, What.DELAYED, What.AWAY, What.FIRST_STEP),
-        *(What.REFUSED_ANSWER, What.NOT_UNDERSTOOD, What.IGNORED_MAIL, What.QUARANTINED),
-    }
-)
-"""Events that only the people who are asked see, and people who see all approvals."""
 
 _sentence: Final = partial(sentence, "history.toml")
 

@@ -144,15 +144,17 @@ class Hub:
             await self._notify(missed, [listener])
 
     async def _read(self) -> None:
-        start = ""
+        start, reached = "", ""
         while True:
             try:
                 start = start or await latest(self._decisions.ledger.store)
                 self._begun.set()
                 async for batch in batches(self._decisions.ledger.store, start=start):
                     if batch:
-                        start = batch[-1][0]
+                        reached = batch[-1][0]
                         await self._notify(batch, self._listeners)
+                        # Only now: while the ledger is away, nobody is notified.
+                        start = reached
                         # Changes in quick succession are read together, and notified once.
                         await asyncio.sleep(_PAUSE)
             except LedgerError as error:
@@ -160,6 +162,7 @@ class Hub:
                 await asyncio.sleep(self._patience)
             except Exception:
                 log.exception("live.reader_failed")
+                start = reached or start
                 await asyncio.sleep(self._patience)
 
     async def _notify(self, entries: Sequence[Entry], listeners: Iterable[Listener]) -> None:
