@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,11 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.cli.config.settings import Settings, load_settings
 from signoff.cli.demo.dev_mailbox import DevMailbox
+from signoff.cli.doctor.diagnosis import clock as clock_findings
 from signoff.cli.doctor.diagnosis import diagnose
 from signoff.cli.doctor.finding import Finding
 from signoff.core.policies.policy import Fallback
+from signoff.testing import VirtualClock
 from zone import Zone, serving
 
 WRAPPED = """
@@ -163,6 +166,22 @@ async def test_doctor_warns_about_missing_processes(file: Path) -> None:
     for kind in ("worker", "channels", "gateway"):
         assert found[kind][0].level == "warning"
         assert f"`signoff {kind}`" in found[kind][0].text
+
+
+async def test_doctor_reports_a_clock_of_redis_that_is_wrong(
+    still_ledger: Ledger, clock: VirtualClock
+) -> None:
+    """A difference to this machine is a finding, and so is a clock that was set back."""
+    now = clock.now()
+    assert [one async for one in clock_findings(still_ledger, now)] == []
+    (ahead,) = [one async for one in clock_findings(still_ledger, now - timedelta(hours=2))]
+    assert "its clock is 2h ahead of the clock of this machine" in ahead.text
+    (behind,) = [one async for one in clock_findings(still_ledger, now + timedelta(hours=2))]
+    assert "its clock is 2h behind the clock of this machine" in behind.text
+    # The stream has ids of the real clock, which is later than the virtual one.
+    await paused(still_ledger)
+    (back,) = [one async for one in clock_findings(still_ledger, now)]
+    assert ("set back" in back.text, back.level) == (True, "warning")
 
 
 async def test_work_that_waits_is_counted_by_stage(file: Path, ledger: Ledger) -> None:
