@@ -260,6 +260,10 @@ def test_diff_lists_the_changes_of_a_reload(file: File, invoke: Invoke, tmp_path
         ("policies", "every", "added"),
     ]
     assert (answer["changes"][0]["fields"], answer["restart"]) == (["email"], ["email"])
+    other.write_text(file.path.read_text() + '[directory]\nunknown_requesters = "refuse"\n')
+    found = invoke("--config", str(file.path), "config", "diff", str(other))
+    assert found.exit_code == 1
+    assert "directory: directory changed (unknown_requesters)" in found.stdout
     same = invoke("--config", str(file.path), "config", "diff", str(file.path))
     assert (same.exit_code, "0 pending" in same.stdout) == (0, True)
 
