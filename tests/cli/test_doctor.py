@@ -22,10 +22,11 @@ from ports import free_port
 from signoff.broker.heartbeat import beat
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.monitoring.gauges import Known, measure
 from signoff.cli.config.settings import Settings, load_settings
 from signoff.cli.demo.dev_mailbox import DevMailbox
+from signoff.cli.doctor.diagnosis import backlog, diagnose
 from signoff.cli.doctor.diagnosis import clock as clock_findings
-from signoff.cli.doctor.diagnosis import diagnose
 from signoff.cli.doctor.finding import Finding
 from signoff.core.policies.policy import Fallback
 from signoff.testing import VirtualClock
@@ -193,6 +194,24 @@ async def test_work_that_waits_is_counted_by_stage(file: Path, ledger: Ledger) -
     for _ in range(3):
         await decider.submit("finance", "hello", user="riley")
     assert "run.finance 3" in (await look(file))["backlog"][0].text
+
+
+async def test_work_that_no_process_takes_is_a_warning(
+    still_ledger: Ledger, clock: VirtualClock
+) -> None:
+    """A run of an agent that no worker has, waits although workers are alive."""
+
+    async def found() -> Finding:
+        return backlog((await measure(still_ledger, Known())).stages)
+
+    assert (await found()).text == "no stage has work waiting"
+    await still_ledger.commit(Change().send_raw("run.payroll", "r1", {}))
+    await still_ledger.commit(Change().send_raw("route", "later", {}, after=86_400))
+    clock.advance(timedelta(minutes=4))
+    assert (await found()).level == "good"
+    clock.advance(timedelta(minutes=4))
+    late = await found()
+    assert (late.level, "run.payroll for 8m." in late.text) == ("warning", True)
 
 
 async def test_doctor_reports_dead_letters_and_unreachable_approvers(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from signoff.broker.archive.anchor import read_anchor
@@ -16,6 +16,7 @@ from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import DEAD
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store, to_ms
+from signoff.broker.monitoring.gauges import Known, Stage, measure
 from signoff.broker.server.health import redis_doubts, redis_problems
 from signoff.broker.timers.lag import Lag, lag
 from signoff.broker.timers.poison import poisoned
@@ -54,6 +55,7 @@ _MOST_DOMAINS = 5
 _SEVERAL = 2
 _MOST_SEATS = 10
 _CLOCK_STEP = timedelta(minutes=1)
+_WAITS = timedelta(minutes=5)
 _LEVELS = {
     EmailProof.TOKEN: "it came to the secret address of the card",
     EmailProof.TOKEN_FROM: "it came to the secret address of the card, from the approver's address",
@@ -132,7 +134,7 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
             yield Finding("freezes", "warning", text)
         for finding in _rules(settings, await states(ledger)):
             yield finding
-        yield _backlog(await ledger.backlog())
+        yield backlog((await measure(ledger, Known())).stages)
         yield _timers(await lag(ledger))
         for finding in [*await _archive(ledger, settings), *await unfinished_work(ledger)]:
             yield finding
@@ -244,9 +246,16 @@ def _code(settings: Settings, workers: list[str]) -> list[Finding]:
     return [Finding("code", "warning", text)]
 
 
-def _backlog(stages: dict[str, int]) -> Finding:
-    waiting = {stage: count for stage, count in stages.items() if count}
-    text = ", ".join(f"{stage} {count:,}" for stage, count in waiting.items())
+def backlog(stages: Sequence[Stage]) -> Finding:
+    """Count the work of the stages, and check that processes take it."""
+    text = ", ".join(f"{one.name} {one.items:,}" for one in stages if one.items)
+    ages = {one.name: timedelta(seconds=one.age) for one in stages}
+    if late := [f"{name} for {_shown(age)}" for name, age in ages.items() if age > _WAITS]:
+        text = (
+            f"{text}. No process has taken the oldest work of {', '.join(late)}. Start more "
+            "processes of this stage; a worker only takes the runs of agents in its folder"
+        )
+        return Finding("backlog", "warning", text)
     return Finding("backlog", "good", text or "no stage has work waiting")
 
 
