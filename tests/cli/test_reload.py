@@ -196,6 +196,22 @@ async def test_a_changed_file_is_noticed(file: File, parts: Parts, tmp_path: Pat
     await reloader.stop()
 
 
+@pytest.mark.parametrize("asked", [False, True])
+async def test_a_change_while_a_process_starts_is_noticed(file: File, asked: bool) -> None:
+    """The file may change, and the signal may come, between reading the file and watching it."""
+    took = asyncio.Event()
+    reloader = Reloader(load_settings(file.path), "channels", lambda _: took.set())
+    file.write(PERSON.format("tom"))
+    if asked:
+        reloader.ask()
+    else:
+        reloader.every = 0.01
+    await reloader.start()
+    await took.wait()
+    assert {one.id for one in reloader.settings.people} == {"mara", "tom"}
+    await reloader.stop()
+
+
 async def said(child: Child, event: str) -> dict[str, Any]:
     """Wait until a process logs this event, and return it."""
     while True:
