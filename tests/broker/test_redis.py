@@ -258,6 +258,33 @@ def test_a_password_ends_with_its_server(tmp_path: Path) -> None:
         assert second.url != before
 
 
+@pytest.mark.parametrize(
+    ("setting", "refusal"),
+    [
+        ({"maxmemory": "1"}, "OOM|maxmemory"),
+        ({"min_replicas_to_write": "1"}, "NOREPLICAS|good replicas"),
+    ],
+)
+async def test_a_redis_that_refuses_to_write_is_a_problem(
+    tmp_path: Path, setting: dict[str, str], refusal: str
+) -> None:
+    """It can be read, and nothing can be decided; the check leaves nothing behind."""
+    wanted = {"appendonly": "yes", "maxmemory_policy": "noeviction"}
+    (tmp_path / "whole").mkdir()
+    with plain_redis(tmp_path / "whole", **wanted) as url:
+        ledger = Ledger(Store.open(url))
+        assert await health.redis_problems(ledger) == []
+        assert await ledger.store.keys("") == []
+        await ledger.close()
+    (tmp_path / "refusing").mkdir()
+    with plain_redis(tmp_path / "refusing", **wanted, **setting) as url:
+        ledger = Ledger(Store.open(url))
+        (problem,) = await health.redis_problems(ledger)
+        assert "takes no writes" in problem
+        assert re.search(refusal, problem)
+        await ledger.close()
+
+
 async def test_an_old_redis(server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch) -> None:
     """Redis before 6.2 lacks commands that Signoff uses."""
     ledger = Ledger(Store.open(server.url))

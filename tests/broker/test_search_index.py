@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ from signoff.broker.ledger.search_index import (
     rows_of,
     slices_of,
 )
+from signoff.broker.ledger.store import Store
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lists.search import Search, text_of, words_of
 from signoff.core.approvals.parts import ToolCall
@@ -120,11 +122,44 @@ async def test_a_rebuild_recreates_the_search_index(ledger: Ledger, prefix: str)
     ]
     await fill(ledger, *approvals)
     await SearchIndex(ledger).extend()
+    (segment,) = (await Head.read(ledger)).segments
     async with ledger.store.translated_client() as client:
-        await client.delete(*(f"{prefix}search:0:{place}" for place in range(BITS)))
+        await client.delete(*(f"{prefix}search:{segment.name}:{place}" for place in range(BITS)))
     assert await SearchIndex(ledger).candidates(["hovercraft"]) == []
     await rebuild(ledger)
     assert approvals[5].id in (await SearchIndex(ledger).candidates(["hovercraft"]) or [])
+
+
+class Interrupted(Store):
+    """A store on which another process extends the index when the keys are listed."""
+
+    first = True
+
+    async def keys(self, start: str, kind: str | None = None) -> list[str]:
+        """List the keys; the other process works before or after that."""
+        other = small(Ledger(Store(self.client, prefix=self.prefix)))
+        if self.first:
+            await other.extend()
+        found = await super().keys(start, kind)
+        await other.extend()
+        return found
+
+
+@pytest.mark.parametrize("first", [True, False])
+async def test_an_index_that_begins_while_the_earlier_one_is_dropped(
+    ledger: Ledger, first: bool
+) -> None:
+    """Its rows are those of its own approvals, and they stay."""
+    approvals = [approval_of(n, "hovercraft" if n == 5 else "trip") for n in range(2 * BATCH)]
+    await fill(ledger, *approvals)
+    await small(ledger).extend()
+    store = Interrupted(ledger.store.client, prefix=ledger.store.prefix)
+    store.first = first
+    await small(Ledger(store)).drop()
+    assert await small(ledger).candidates(["hovercraft"]) == [approvals[5].id]
+    (segment,) = (await Head.read(ledger)).segments
+    kept = await ledger.store.keys("search:")
+    assert {one.split(":")[1] for one in kept} == {"head", str(segment.name)}
 
 
 async def test_a_segment_goes_with_the_last_of_its_approvals(ledger: Ledger) -> None:
@@ -132,13 +167,14 @@ async def test_a_segment_goes_with_the_last_of_its_approvals(ledger: Ledger) -> 
     await fill(ledger, *(approval_of(n, f"trip {n}") for n in range(4 * BATCH)))
     index = small(ledger)
     await index.extend()
+    first, second = (await Head.read(ledger)).segments
     ids = await ledger.store.members(listing.APPROVALS)
     drop = [(listing.APPROVALS, one, 0) for one in ids[: 2 * BATCH]]
     await ledger.commit(Change().put_raw("gone", "x", drop=drop))
     await index.extend()
     head = await Head.read(ledger)
-    assert [one.name for one in head.segments] == [1]
-    assert not await ledger.store.keys("search:0:")
+    assert [one.name for one in head.segments] == [second.name]
+    assert not await ledger.store.keys(f"search:{first.name}:")
     assert await index.candidates(["trip"]) is not None
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,14 @@ from ports import free_port
 from signoff.broker.heartbeat import beat
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.monitoring.gauges import Known, measure
 from signoff.cli.config.settings import Settings, load_settings
 from signoff.cli.demo.dev_mailbox import DevMailbox
-from signoff.cli.doctor.diagnosis import diagnose
+from signoff.cli.doctor.diagnosis import backlog, diagnose
+from signoff.cli.doctor.diagnosis import clock as clock_findings
 from signoff.cli.doctor.finding import Finding
 from signoff.core.policies.policy import Fallback
+from signoff.testing import VirtualClock
 from zone import Zone, serving
 
 WRAPPED = """
@@ -165,6 +169,22 @@ async def test_doctor_warns_about_missing_processes(file: Path) -> None:
         assert f"`signoff {kind}`" in found[kind][0].text
 
 
+async def test_doctor_reports_a_clock_of_redis_that_is_wrong(
+    still_ledger: Ledger, clock: VirtualClock
+) -> None:
+    """A difference to this machine is a finding, and so is a clock that was set back."""
+    now = clock.now()
+    assert [one async for one in clock_findings(still_ledger, now)] == []
+    (ahead,) = [one async for one in clock_findings(still_ledger, now - timedelta(hours=2))]
+    assert "its clock is 2h ahead of the clock of this machine" in ahead.text
+    (behind,) = [one async for one in clock_findings(still_ledger, now + timedelta(hours=2))]
+    assert "its clock is 2h behind the clock of this machine" in behind.text
+    # The stream has ids of the real clock, which is later than the virtual one.
+    await paused(still_ledger)
+    (back,) = [one async for one in clock_findings(still_ledger, now)]
+    assert ("set back" in back.text, back.level) == (True, "warning")
+
+
 async def test_work_that_waits_is_counted_by_stage(file: Path, ledger: Ledger) -> None:
     """An operator finds the slow stage."""
     from builders import people
@@ -174,6 +194,24 @@ async def test_work_that_waits_is_counted_by_stage(file: Path, ledger: Ledger) -
     for _ in range(3):
         await decider.submit("finance", "hello", user="riley")
     assert "run.finance 3" in (await look(file))["backlog"][0].text
+
+
+async def test_work_that_no_process_takes_is_a_warning(
+    still_ledger: Ledger, clock: VirtualClock
+) -> None:
+    """A run of an agent that no worker has, waits although workers are alive."""
+
+    async def found() -> Finding:
+        return backlog((await measure(still_ledger, Known())).stages)
+
+    assert (await found()).text == "no stage has work waiting"
+    await still_ledger.commit(Change().send_raw("run.payroll", "r1", {}))
+    await still_ledger.commit(Change().send_raw("route", "later", {}, after=86_400))
+    clock.advance(timedelta(minutes=4))
+    assert (await found()).level == "good"
+    clock.advance(timedelta(minutes=4))
+    late = await found()
+    assert (late.level, "run.payroll for 8m." in late.text) == ("warning", True)
 
 
 async def test_doctor_reports_dead_letters_and_unreachable_approvers(

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger
+from signoff.broker import policy_history
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.policy_history import note_policies
 from signoff.cli.config.settings import load_settings
+from signoff.core.policies.policy import Fallback, Policy
 
 __all__ = ["on_ledger"]
 
@@ -50,3 +54,21 @@ def test_policy_versions_are_listed_with_their_changes(
 
     last = json.loads(on_ledger(noted)[-1])
     assert (last["what"], last["more"]["was"]) == ("policy_changed", lines[0]["version"])
+
+
+async def test_a_policy_that_stays_is_not_new_after_many_changes_of_another(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Old versions are dropped, but not the latest one of a policy."""
+    monkeypatch.setattr(policy_history, "_MOST", 4)
+    fallback = Fallback(ask=("mara",))
+
+    def policies(hours: int) -> list[Policy]:
+        always = Policy(name="stays", when="true", ask=("mara",))
+        return [always, Policy(name="moves", when="true", ask=("mara",), within=f"{hours}h")]
+
+    assert len(await note_policies(ledger, policies(1), fallback, by="ann")) == 4
+    for hours in range(2, 12):
+        (fresh,) = await note_policies(ledger, policies(hours), fallback, by="ann")
+        assert fresh.policy == "moves"
+    assert len(await policy_history.history(ledger)) == 4 + 3

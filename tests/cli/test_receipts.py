@@ -16,9 +16,10 @@ from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger, waiting
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.cli.composition.receipts import private_file, public_file
+from signoff.cli.composition.receipts import private_file, public_file, public_keys
 from signoff.cli.config.settings import load_settings
 from signoff.core.approvals.approval import Approval
+from signoff.core.base.errors import ConfigError
 
 __all__ = ["on_ledger", "waiting"]
 
@@ -112,6 +113,20 @@ def test_keys_can_come_from_the_settings(
     monkeypatch.setenv("SIGNOFF_RECEIPTS__PRIVATE_KEY", "secret")
     refused = invoke("approvals", "reject", waiting.id, "--as", "mara")
     assert refused.exit_code == 1
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe", b"[]", b'{"keys": [{}]}'])
+def test_unreadable_public_keys_are_an_error_of_the_settings(
+    approved: Approval, settings_file: Path, text: bytes
+) -> None:
+    """Whatever the file contains, its name is in the message."""
+    settings = load_settings(settings_file)
+    file = public_file(settings)
+    file.write_bytes(text)
+    with pytest.raises(ConfigError, match="it cannot be read"):
+        public_keys(settings)
+    file.unlink()
+    assert public_keys(settings) == []
 
 
 def test_a_worker_never_gets_the_private_key(

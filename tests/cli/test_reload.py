@@ -196,6 +196,22 @@ async def test_a_changed_file_is_noticed(file: File, parts: Parts, tmp_path: Pat
     await reloader.stop()
 
 
+@pytest.mark.parametrize("asked", [False, True])
+async def test_a_change_while_a_process_starts_is_noticed(file: File, asked: bool) -> None:
+    """The file may change, and the signal may come, between reading the file and watching it."""
+    took = asyncio.Event()
+    reloader = Reloader(load_settings(file.path), "channels", lambda _: took.set())
+    file.write(PERSON.format("tom"))
+    if asked:
+        reloader.ask()
+    else:
+        reloader.every = 0.01
+    await reloader.start()
+    await took.wait()
+    assert {one.id for one in reloader.settings.people} == {"mara", "tom"}
+    await reloader.stop()
+
+
 async def said(child: Child, event: str) -> dict[str, Any]:
     """Wait until a process logs this event, and return it."""
     while True:
@@ -260,6 +276,10 @@ def test_diff_lists_the_changes_of_a_reload(file: File, invoke: Invoke, tmp_path
         ("policies", "every", "added"),
     ]
     assert (answer["changes"][0]["fields"], answer["restart"]) == (["email"], ["email"])
+    other.write_text(file.path.read_text() + '[directory]\nunknown_requesters = "refuse"\n')
+    found = invoke("--config", str(file.path), "config", "diff", str(other))
+    assert found.exit_code == 1
+    assert "directory: directory changed (unknown_requesters)" in found.stdout
     same = invoke("--config", str(file.path), "config", "diff", str(file.path))
     assert (same.exit_code, "0 pending" in same.stdout) == (0, True)
 

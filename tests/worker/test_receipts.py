@@ -29,7 +29,7 @@ from signoff.core.approvals.events import What
 from signoff.core.approvals.moves import BreakGlass
 from signoff.core.approvals.parts import Glass
 from signoff.core.approvals.run import Run, RunState
-from signoff.core.base.errors import CannotSign
+from signoff.core.base.errors import CannotSign, ConfigError
 from signoff.worker.adk.guard.guard import GuardPlugin
 from worker.office import MARA, Office
 
@@ -240,6 +240,45 @@ async def test_keys_rotate_with_overlap(office: Office, signing: Receipts) -> No
     office.pass_time()
     later = await office.resume(later)
     assert (later.state, len(office.executed())) == (RunState.COMPLETED, 2)
+
+
+async def test_a_removed_key_does_not_count_any_more(office: Office, signing: Receipts) -> None:
+    """What was approved with it waits until the approval expires, and is then asked about again."""
+    known = public(KEY)
+    office.ledger.receipts = Receipts(lambda: known)
+    first, approval = await asked(office)
+    await office.decider.approve(approval.id, MARA, channel="cli")
+    assert (await office.resume(first)).state is RunState.COMPLETED
+    run, approval = await asked(office)
+    await office.decider.approve(approval.id, MARA, channel="cli")
+    known = public(OTHER)
+    run = await office.resume(run)
+    assert (run.state, len(office.executed())) == (RunState.ANSWERED, 1)
+    office.pass_time(timedelta(days=8).total_seconds())
+    run = await office.resume(run)
+    assert (run.state, len(office.executed())) == (RunState.PAUSED, 1)
+    (question,) = await office.ledger.approvals(run.waiting)
+    assert question.supersedes == approval.id
+
+
+async def test_unreadable_keys_only_delay_a_call(office: Office, signing: Receipts) -> None:
+    """While the file of the public keys cannot be read, no approval is taken for a forged one."""
+    broken = True
+
+    def keys() -> list[Key]:
+        if broken:
+            raise ConfigError("it cannot be read", key="keys.json")
+        return public(KEY)
+
+    office.ledger.receipts = Receipts(keys)
+    run, approval = await asked(office)
+    await office.decider.approve(approval.id, MARA, channel="cli")
+    run = await office.resume(run)
+    assert (run.state, len(office.executed())) == (RunState.ANSWERED, 0)
+    broken = False
+    office.pass_time()
+    run = await office.resume(run)
+    assert (run.state, len(office.executed())) == (RunState.COMPLETED, 1)
 
 
 async def test_unsigned_decisions_count_until_the_configured_time(

@@ -7,14 +7,22 @@ from collections.abc import Mapping
 from typing import Final
 
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.search_index import SearchIndex
 from signoff.broker.ledger.store import to_ms
 
 TTL: Final = 15
 """Seconds for which a process counts as alive after a heartbeat; send one every five."""
 
+_REPAIRING: Final = frozenset({"channels", "gateway"})
+"""The kinds of processes that may write all keys; a Redis user of a worker may not."""
 
-async def beat(ledger: Ledger, kind: str, name: str, state: str = "") -> None:
+
+async def beat(ledger: Ledger, kind: str, name: str, state: str = "") -> float:
     """Record that a process is alive.
+
+    A heartbeat of `channels` or `gateway` finds out if the ledger's clock was set back since the
+    last one, for example by a failover to a server with another clock. Work, leases and counters
+    would then wait until the clock is where it was. So they are moved.
 
     Args:
         ledger: The ledger.
@@ -22,12 +30,21 @@ async def beat(ledger: Ledger, kind: str, name: str, state: str = "") -> None:
         name: The host and the process id.
         state: A JSON object with details for `states`, "" for none.
 
+    Returns:
+        By how many seconds the clock was set back; 0 for less than five.
+
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
-    await ledger.store.script(
-        "beat", f"{kind}:{name}", TTL * 1000, ledger.store.now_ms(), state or "1"
+    store = ledger.store
+    pattern = store.pattern() if kind in _REPAIRING else ""
+    back = await store.script(
+        "beat", f"{kind}:{name}", TTL * 1000, store.now_ms(), state or "1", pattern
     )
+    if back:
+        # The script has dropped only the head, without which the rest is not used.
+        await SearchIndex(ledger).drop()
+    return float(back) / 1000
 
 
 async def alive(ledger: Ledger) -> dict[str, list[str]]:

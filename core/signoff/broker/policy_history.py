@@ -18,7 +18,7 @@ KEY: Final = "policies"
 
 _RECORD: Final = TypeAdapter(tuple[PolicyVersion, ...])
 _MOST: Final = 1000
-"""How many of the latest versions are stored; the audit has an entry for each version."""
+"""How many of the latest versions are stored, and the latest of each policy; the audit has all."""
 
 
 async def history(ledger: Ledger) -> tuple[PolicyVersion, ...]:
@@ -53,7 +53,10 @@ async def note_policies(
         if not fresh:
             return ()
         was = {one.policy: one.version for one in known}
-        kept = (*known, *fresh)[-_MOST:]
+        every = (*known, *fresh)
+        # Without its latest version, an unchanged policy would count as new at the next load.
+        latest = {one.policy: one for one in every}.values()
+        kept = (*(one for one in every[:-_MOST] if one in latest), *every[-_MOST:])
         data = _RECORD.dump_json(kept, exclude_defaults=True).decode()
         change = Change().put_raw(KEY, data, was=record[0] if record else 0)
         change.note(_event(one, was.get(one.policy, "")) for one in fresh)

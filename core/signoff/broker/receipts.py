@@ -16,7 +16,7 @@ from signoff.broker.ledger.change import entry_hash
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.receipts import DECIDED, claims, why_not_about
-from signoff.core.base.errors import CannotSign, KeyUnknown
+from signoff.core.base.errors import CannotSign, ConfigError, KeyUnknown
 
 TYPE: Final = "signoff-receipt+jws"
 
@@ -31,7 +31,8 @@ class Receipts:
     """Signs and verifies receipts.
 
     Args:
-        keys: Returns the public keys; called again if a receipt names an unknown key.
+        keys: Returns the public keys. It is called for each receipt, so that a key which is removed
+            does not count any more.
         private: Returns the private key; None in a process that does not decide.
         unsigned_until: Until when decisions without a receipt are accepted, because a release
             without receipts made them; None accepts none.
@@ -47,7 +48,6 @@ class Receipts:
         self._load = keys
         self._private = private
         self._unsigned_until = unsigned_until
-        self._keys: dict[str, Key] = {}
 
     @property
     def signs(self) -> bool:
@@ -114,15 +114,17 @@ class Receipts:
             return f"its receipt does not count: {error}"
 
     def _key(self, kid: str) -> Key:
-        if kid not in self._keys:
-            self._keys = {one.kid: one for one in self._load()}
-        if kid not in self._keys:
+        try:
+            keys = {one.kid: one for one in self._load()}
+        except ConfigError as error:
+            raise KeyUnknown(f"The public keys of receipts cannot be read: {error}") from error
+        if kid not in keys:
             raise KeyUnknown(
                 f"The receipt is signed with the key {kid or '(none)'}, which is not among the "
-                f"{len(self._keys)} public keys here. Give workers the keys that gateway and "
+                f"{len(keys)} public keys here. Give workers the keys that gateway and "
                 "channels sign with: `signoff receipt keys` prints them."
             )
-        return self._keys[kid]
+        return keys[kid]
 
 
 def read_key(text: str) -> Key:

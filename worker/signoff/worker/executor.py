@@ -268,12 +268,12 @@ class Executor:
             except KeyUnknown as error:
                 log.critical("receipt.key_unknown", error=str(error))
                 return Change().retry(hold.item, after=_KEY_BY, counted=False)
-            return None if change is None else change.ack(hold.item)
+            if change is None:
+                return None
+            log.warning("run.asked_anew", approvals=run.approvals)
+            return change.ack(hold.item)
 
-        if not await self._settle(run, hold, build):
-            return False
-        log.warning("run.asked_anew", approvals=run.approvals)
-        return True
+        return await self._settle(run, hold, build)
 
     async def _is_frozen(
         self, run: Run, approvals: Sequence[Approval], hold: Hold, freezes: Sequence[Freeze]

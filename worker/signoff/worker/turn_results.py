@@ -15,7 +15,7 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import HANDOFFS, Handoff, State
 from signoff.core.approvals.run import WHOLE_APP, Run
-from signoff.core.base.errors import CallChanged
+from signoff.core.base.errors import CallChanged, KeyUnknown
 from signoff.core.base.freezes import Freeze, covering
 from signoff.core.base.hiding import Hidden
 from signoff.core.policies.policy import InDoubt
@@ -238,11 +238,23 @@ def asked_anew(
 
     Returns:
         The change; None if there is no such call.
+
+    Raises:
+        KeyUnknown: A receipt is signed with an unknown key, and its approval has not expired.
     """
     change, replaced = Change(), dict[str, str]()
     for one in approvals:
-        why = why_refused(one) if one.handoff is Handoff.RECORDED else ""
-        if why or (one.handoff is Handoff.RECORDED and one.has_expired(now, valid_for)):
+        if one.handoff is not Handoff.RECORDED:
+            continue
+        expired = one.has_expired(now, valid_for)
+        try:
+            why = why_refused(one)
+        except KeyUnknown:
+            if not expired:
+                raise
+            # The key may have been removed for good.
+            why = ""
+        if why or expired:
             after, question, noted = (
                 one.void(why=why, now=now) if why else one.expire(now=now, valid_for=valid_for)
             )

@@ -70,7 +70,8 @@ async def beat_forever(ledger: Ledger, kind: str, reloader: Reloader) -> None:
     """Send heartbeats as long as this process is alive."""
     while True:
         try:
-            await beat(ledger, kind, process_name(), reloader.state)
+            if back := await beat(ledger, kind, process_name(), reloader.state):
+                log.error("clock.set_back", seconds=round(back))
         except LedgerUnavailable as error:
             log.warning("heartbeat.ledger_unavailable", error=str(error))
         await tick(TTL / 3)

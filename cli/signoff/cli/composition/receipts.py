@@ -71,12 +71,15 @@ def public_keys(settings: Settings) -> list[Key]:
         ConfigError: They cannot be read.
     """
     text, place = settings.receipts.public_keys, "receipts.public_keys"
-    if not text:
-        file = public_file(settings)
-        text, place = (file.read_text("ascii") if file.exists() else ""), str(file)
     try:
+        if not text:
+            file = public_file(settings)
+            place = str(file)
+            text = file.read_text("ascii")
         return read_keys(text) if text else []
-    except ValueError as error:
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
         raise ConfigError(f"it cannot be read: {error}", key=place) from error
 
 

@@ -14,7 +14,7 @@ from signoff.broker.timers.ticks import until_tick
 from signoff.cli import log as logs
 from signoff.cli.config.check import require
 from signoff.cli.config.faults import ConfigErrors
-from signoff.cli.config.settings import Settings, load_settings
+from signoff.cli.config.settings import Settings, load_settings, stamps
 from signoff.core.base.errors import SignoffError
 
 log = structlog.get_logger(__name__)
@@ -24,8 +24,6 @@ EVERY: Final = 5.0
 
 Apply = Callable[[Settings], None]
 """Applies new settings. It does not await anything, so other tasks never see half of them."""
-
-Stamps = tuple[tuple[int, int, int], ...]
 
 
 class Reloader:
@@ -61,7 +59,9 @@ class Reloader:
 
     def ask(self) -> None:
         """Request a reload; can be called from any thread and from a signal handler."""
-        if self._loop is not None:
+        if self._loop is None:
+            self._asked.set()  # nothing waits for it yet
+        else:
             self._loop.call_soon_threadsafe(self._asked.set)
 
     async def start(self) -> None:
@@ -76,7 +76,8 @@ class Reloader:
     async def run_forever(self) -> None:
         """Reload on each request, and whenever a file has changed."""
         self._loop = asyncio.get_running_loop()
-        seen = stamps(self.settings)
+        # A file may have changed since, because a process takes seconds to start.
+        seen = self.settings.stamps
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(until_tick(self.every)):
@@ -133,7 +134,7 @@ class CurrentSettings:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._seen = stamps(settings)
+        self._seen = settings.stamps
 
     def read(self) -> Settings:
         """Return the settings as they are now; while they have errors, the last good ones."""
@@ -142,15 +143,3 @@ class CurrentSettings:
             with contextlib.suppress(SignoffError):
                 self._settings = load_settings(self._settings.file)
         return self._settings
-
-
-def stamps(settings: Settings) -> Stamps:
-    """Return values that change when a file of the settings changes."""
-    names = [settings.directory.csv, *(one.ics for one in settings.schedules)]
-    own = [] if settings.file is None else [settings.file]
-    found = []
-    for file in [*own, *(settings.home / one for one in names if one)]:
-        with contextlib.suppress(OSError):
-            about = file.stat()
-            found.append((about.st_mtime_ns, about.st_size, about.st_ino))
-    return tuple(found)

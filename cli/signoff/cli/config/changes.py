@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from signoff.cli.config.settings import Settings
+from signoff.cli.config.settings import RULES, Settings
 from signoff.core.approvals.approval import Approval
 
 _NAMED: Final = {"people": "id", "queues": "name", "schedules": "name", "policies": "name"}
@@ -16,11 +16,11 @@ _NAMED: Final = {"people": "id", "queues": "name", "schedules": "name", "policie
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A difference: a person, queue, schedule or policy, or the default.
+    """A difference: a person, queue, schedule or policy, or a table without names.
 
     Attributes:
         section: Its table: ``people``.
-        name: Its id or name.
+        name: Its id or name; the name of the table if it has no names.
         change: ``added``, ``removed`` or ``changed``.
         fields: Which of its fields have changed.
     """
@@ -44,8 +44,9 @@ def entries(old: Settings, new: Settings) -> Iterator[Entry]:
         order = [name for name in before if name in after]
         if section == "policies" and order != [name for name in after if name in before]:
             yield Entry(section, "the order", "changed")
-    if fields := _fields(old.default, new.default):
-        yield Entry("default", "default", "changed", fields)
+    for section in sorted(RULES - set(_NAMED)):
+        if fields := _fields(getattr(old, section), getattr(new, section)):
+            yield Entry(section, section, "changed", fields)
 
 
 def gone(pending: Iterable[Approval], new: Settings) -> dict[str, list[str]]:

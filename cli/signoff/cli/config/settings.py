@@ -85,6 +85,9 @@ CONFIG_VARIABLE = "SIGNOFF_CONFIG"
 RULES = frozenset({"people", "directory", "queues", "schedules", "policies", "policy", "default"})
 """The sections that a process reloads while it runs; it reads all others when it starts."""
 
+Stamps = tuple[tuple[int, int, int] | None, ...]
+"""For each file its time of change, size and inode; None if it cannot be read."""
+
 _PREFIX, _NESTED = "SIGNOFF_", "__"
 _SQLITE = "sqlite:///"
 _file: ContextVar[dict[str, Any] | None] = ContextVar("signoff_settings_file", default=None)
@@ -137,6 +140,12 @@ class Settings(BaseSettings):
 
     _file: Path | None = PrivateAttr(default=None)
     _places: tuple[str, ...] = PrivateAttr(default=())
+    _stamps: Stamps | None = PrivateAttr(default=None)
+
+    @property
+    def stamps(self) -> Stamps:
+        """Values by which to see that a file has changed since it was read."""
+        return stamps(self) if self._stamps is None else self._stamps
 
     @property
     def file(self) -> Path | None:
@@ -345,6 +354,8 @@ def load_settings(path: Path | None = None, kind: str = "") -> Settings:
             remedy. `signoff.cli.config.check` finds settings that contradict each other.
     """
     file = find_file(path)
+    # Before the file is read, so that a later change is noticed.
+    own = () if file is None else (_stamp(file),)
     text = read_text(file) if file is not None else ""
     content = own_content(kind, parse_toml(text, file))
     faults = [*_unknown_variables(), *with_files(os.environ, Settings.model_fields)[1]]
@@ -364,7 +375,23 @@ def load_settings(path: Path | None = None, kind: str = "") -> Settings:
     if faults:
         raise ConfigErrors(faults)
     settings._file = file  # noqa: SLF001 -- only this module has the new object so far
+    settings._stamps = (*own, *stamps(settings)[len(own) :])  # noqa: SLF001 -- as above
     return _completed(settings)
+
+
+def stamps(settings: Settings) -> Stamps:
+    """Return values that change when a file of the settings changes."""
+    names = [settings.directory.csv, *(one.ics for one in settings.schedules)]
+    own = [] if settings.file is None else [settings.file]
+    return tuple(_stamp(file) for file in [*own, *(settings.home / one for one in names if one)])
+
+
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    try:
+        about = file.stat()
+    except OSError:
+        return None
+    return about.st_mtime_ns, about.st_size, about.st_ino
 
 
 def _completed(settings: Settings) -> Settings:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
-from datetime import timedelta
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 
 from signoff.broker.archive.anchor import read_anchor
 from signoff.broker.archive.files import ArchiveFiles
@@ -12,9 +12,11 @@ from signoff.broker.directory.absences import People
 from signoff.broker.doorbells.celery import make_celery
 from signoff.broker.freezes import Freezes
 from signoff.broker.heartbeat import alive, states
+from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import DEAD
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.ledger.store import Store
+from signoff.broker.ledger.store import Store, to_ms
+from signoff.broker.monitoring.gauges import Known, Stage, measure
 from signoff.broker.server.health import redis_doubts, redis_problems
 from signoff.broker.timers.lag import Lag, lag
 from signoff.broker.timers.poison import poisoned
@@ -35,6 +37,7 @@ from signoff.cli.doctor.finding import Finding
 from signoff.cli.doctor.inbox import about_inbox
 from signoff.cli.doctor.loading import AgentLoading, LoadingFailed
 from signoff.cli.doctor.sessions import about_sessions
+from signoff.core.base.durations import format_duration
 from signoff.core.base.errors import (
     ArchiveBroken,
     ConfigError,
@@ -51,6 +54,8 @@ _LOGIN = " and takes the login"
 _MOST_DOMAINS = 5
 _SEVERAL = 2
 _MOST_SEATS = 10
+_CLOCK_STEP = timedelta(minutes=1)
+_WAITS = timedelta(minutes=5)
 _LEVELS = {
     EmailProof.TOKEN: "it came to the secret address of the card",
     EmailProof.TOKEN_FROM: "it came to the secret address of the card, from the approver's address",
@@ -119,6 +124,8 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
             yield Finding("redis", "warning", doubt)
         if not problems and not doubts:
             yield Finding("redis", "good", f"{url} keeps what it acknowledges")
+        async for finding in clock(ledger, datetime.now(UTC)):
+            yield finding
         living = await alive(ledger)
         for finding in [*_processes(living), *_code(settings, living.get("worker", []))]:
             yield finding
@@ -127,7 +134,7 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
             yield Finding("freezes", "warning", text)
         for finding in _rules(settings, await states(ledger)):
             yield finding
-        yield _backlog(await ledger.backlog())
+        yield backlog((await measure(ledger, Known())).stages)
         yield _timers(await lag(ledger))
         for finding in [*await _archive(ledger, settings), *await unfinished_work(ledger)]:
             yield finding
@@ -138,6 +145,37 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
             yield finding
     except LedgerUnavailable as error:
         yield Finding("redis", "broken", f"{url}: {error}")
+
+
+async def clock(ledger: Ledger, here: datetime) -> AsyncIterator[Finding]:
+    """Check the clock of Redis, by which deadlines and leases are judged.
+
+    Args:
+        ledger: The ledger.
+        here: The time on this machine (UTC).
+    """
+    now = await ledger.now()
+    async with ledger.store.translated_client() as client:
+        rows = await client.xrevrange(f"{ledger.store.prefix}audit", count=1)
+    last = audit.order(rows[0][0])[0] if rows else 0
+    behind = timedelta(milliseconds=last) - timedelta(milliseconds=to_ms(now))
+    if behind > _CLOCK_STEP:
+        text = (
+            f"its clock was set back by {_shown(behind)}: the last entry of the audit is from "
+            "later. Deadlines come as much later. Set the clocks of all Redis servers by NTP"
+        )
+        yield Finding("redis", "warning", text)
+    if abs(now - here) > _CLOCK_STEP:
+        than = "behind" if now < here else "ahead of"
+        text = (
+            f"its clock is {_shown(abs(now - here))} {than} the clock of this machine. Deadlines "
+            "are judged by the clock of Redis. Set both by NTP"
+        )
+        yield Finding("redis", "warning", text)
+
+
+def _shown(duration: timedelta) -> str:
+    return format_duration(timedelta(seconds=round(duration.total_seconds())))
 
 
 async def _instances(ledger: Ledger) -> Finding:
@@ -208,9 +246,16 @@ def _code(settings: Settings, workers: list[str]) -> list[Finding]:
     return [Finding("code", "warning", text)]
 
 
-def _backlog(stages: dict[str, int]) -> Finding:
-    waiting = {stage: count for stage, count in stages.items() if count}
-    text = ", ".join(f"{stage} {count:,}" for stage, count in waiting.items())
+def backlog(stages: Sequence[Stage]) -> Finding:
+    """Count the work of the stages, and check that processes take it."""
+    text = ", ".join(f"{one.name} {one.items:,}" for one in stages if one.items)
+    ages = {one.name: timedelta(seconds=one.age) for one in stages}
+    if late := [f"{name} for {_shown(age)}" for name, age in ages.items() if age > _WAITS]:
+        text = (
+            f"{text}. No process has taken the oldest work of {', '.join(late)}. Start more "
+            "processes of this stage; a worker only takes the runs of agents in its folder"
+        )
+        return Finding("backlog", "warning", text)
     return Finding("backlog", "good", text or "no stage has work waiting")
 
 

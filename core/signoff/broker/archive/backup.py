@@ -11,7 +11,6 @@ import gzip
 import hashlib
 import json
 import os
-import re
 import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -229,8 +228,7 @@ async def _dump(store: Store, before: Sequence[list[Any]]) -> tuple[int, list[Ke
         store: The store.
         before: The first entries of the audit, which are not read again.
     """
-    pattern = re.sub(r"([\\*?\[\]])", r"\\\1", store.prefix) + "*"
-    at, *rows = await store.script("dump", pattern, before[-1][0] if before else "0-0")
+    at, *rows = await store.script("dump", store.pattern(), before[-1][0] if before else "0-0")
     found = []
     for key, kind, ttl, value in rows:
         name = key.removeprefix(store.prefix)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
@@ -157,7 +158,9 @@ class SearchIndex:
         read = dict(zip(ids, records, strict=True))
         # In a thread, because it would block the event loop for some milliseconds.
         slices = await asyncio.to_thread(slices_of, [read[one] for one in ids], batch=self._batch)
-        *before, last = head.segments or (Segment(0, 0, batch[0][0], 0),)
+        # A new index never continues a segment of a dropped one, which may not be deleted yet.
+        fresh = Segment(secrets.randbits(40), 0, batch[0][0], 0)
+        *before, last = head.segments or (fresh,)
         if last.rows == self._segment:
             before, last = [*before, last], Segment(last.name + 1, 0, batch[0][0], 0)
         last = replace(last, rows=last.rows + self._batch, last=batch[-1][0])
@@ -178,7 +181,12 @@ class SearchIndex:
         async with self._ledger.store.translated_client() as client:
             # The head first: without it the rest is not used.
             await client.delete(self._ledger.store.prefix + _HEAD)
-        await self._remove("search:")
+        keys = await self._ledger.store.keys("search:", "string")
+        # Another process may have begun a new index meanwhile.
+        new = {f"search:{one.name}" for one in (await Head.read(self._ledger)).segments}
+        await self._delete(
+            [one for one in keys if one != _HEAD and one.rpartition(":")[0] not in new]
+        )
 
     async def _trim(self, head: Head) -> Head:
         """Delete segments without approvals, and return the new head."""
@@ -198,11 +206,11 @@ class SearchIndex:
         after = replace(head, segments=head.segments[1:])
         # Without rows, only the head changes.
         if await self._ledger.store.script("search_append", head.text, after.stored(), 0, ""):
-            await self._remove(f"search:{oldest.name}:")
+            start = f"search:{oldest.name}:"
+            await self._delete(await self._ledger.store.keys(start, "string"))
         return await Head.read(self._ledger)
 
-    async def _remove(self, start: str) -> None:
-        keys = await self._ledger.store.keys(start, "string")
+    async def _delete(self, keys: Sequence[str]) -> None:
         if keys:
             async with self._ledger.store.translated_client() as client:
                 await client.delete(*(self._ledger.store.prefix + one for one in keys))

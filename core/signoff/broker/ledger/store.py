@@ -363,6 +363,10 @@ class Store:
                 self.prefix + key, f"[{start}", f"[{start}\U0010ffff"
             )
 
+    def pattern(self, start: str = "") -> str:
+        """Return the pattern of all keys that begin with a text, after the prefix of the store."""
+        return re.sub(r"([\\*?\[\]])", r"\\\1", self.prefix + start) + "*"
+
     async def keys(self, start: str, kind: str | None = None) -> list[str]:
         """Return the keys that begin with a text, sorted and without the prefix of the store.
 
@@ -374,7 +378,7 @@ class Store:
             start: The text.
             kind: Return only keys of this type: ``string``, ``hash`` or ``zset``.
         """
-        pattern = re.sub(r"([\\*?\[\]])", r"\\\1", self.prefix + start) + "*"
+        pattern = self.pattern(start)
         # Most of the time is the round trip: a thousand keys take a tenth of a millisecond.
         options = ("MATCH", pattern, "COUNT", 10_000, *(("TYPE", kind) if kind else ()))
         found: set[str] = set()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.server.redis_py import redis
 from signoff.core.base.errors import LedgerUnavailable
 
 _OLDEST: Final = (6, 2)
@@ -36,6 +37,11 @@ async def redis_problems(ledger: Ledger) -> list[str]:
         # All sections at once: some servers leave sections out for users without all rights.
         info = await client.info("everything")
     problems = list(_of_info(info, waits=ledger.store.replica))
+    if info.get("role") != "slave" and (refusal := await _refusal(ledger)):
+        problems.append(
+            f"Redis takes no writes, so nothing can be decided: {refusal}. Its log and `INFO` have "
+            "the cause, such as a full disk, too little memory or a missing replica."
+        )
     if info.get("cluster_enabled") and not ledger.store.in_cluster:
         problems.append(
             "Redis runs in cluster mode, but [redis] url names a single server, so Signoff cannot "
@@ -55,6 +61,20 @@ async def redis_problems(ledger: Ledger) -> list[str]:
                 "replica. Set `appendfsync always` on all servers."
             )
     return problems
+
+
+async def _refusal(ledger: Ledger) -> str:
+    """Return why Redis refuses to write, "" if it does not. Nothing is written."""
+    async with (
+        ledger.store.translated_client() as client,
+        client.pipeline(transaction=False) as pipe,
+    ):
+        # Of nothing into a missing key: it is refused as any other write, and changes nothing.
+        pipe.execute_command("SETRANGE", f"{ledger.store.prefix}probe:doctor", 0, "")
+        (reply,) = await pipe.execute(raise_on_error=False)
+    # The users of some processes may not write this key.
+    allowed = not isinstance(reply, redis.exceptions.NoPermissionError)
+    return str(reply).rstrip(".") if isinstance(reply, Exception) and allowed else ""
 
 
 async def redis_doubts(ledger: Ledger) -> list[str]:

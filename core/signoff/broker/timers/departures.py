@@ -76,7 +76,8 @@ class Departures:
         directory = self._roster.directory
         away = {one.id: _absence(directory, one.id, now) for one in directory}
         away = {one: text for one, text in away.items() if text}
-        whole = self._all_at is None or now - self._all_at >= AGAIN
+        # The time since then is negative if the ledger's clock was set back.
+        whole = self._all_at is None or not timedelta() <= now - self._all_at < AGAIN
         changed = {one for one in {*away, *self._known} if away.get(one) != self._known.get(one)}
         people = {*away, *changed, *await self._left(directory)} if whole else changed
         count = await self._send(sorted(people), now)
