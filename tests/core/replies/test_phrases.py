@@ -200,6 +200,78 @@ def test_a_stop_word_with_more_of_the_tools_name_names_the_tool(tool: str, text:
     assert kind_of(text, ReplyContext(called=(tool, "agent"))) == "yes"
 
 
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("cancel_order", "ok - cancel"), ("cancel_order", "ok, cancel cancel")),
+        ("stop_server", "ok - stop"),
+    ],
+)
+def test_a_stop_word_after_a_dash_is_asked_back(tool: str, text: str) -> None:
+    """A dash or a repetition does not turn a stop word into the tool's name."""
+    assert kind_of(text, ReplyContext(called=(tool, "agent"))) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("stop_server", "Approved, stop the server"), ("stop_server", "yes stop the server")),
+        ("cancel_order", "Approved, please cancel the order"),
+        ("cancel_order", "Please go ahead and cancel the order, thanks"),
+    ],
+)
+def test_a_yes_may_say_what_the_tool_does(tool: str, text: str) -> None:
+    """An answer may repeat the action in words, though the action is to stop something."""
+    assert kind_of(text, ReplyContext(called=(tool, "agent"))) == "yes"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("( ) {}", "( ){}", "(   ) {}", "(_) {}", "(-) {}", "_ {}", "__ {}", "_{}", "|_| {}"),
+        *("| | {}", "（　）{}", "＿ {}", "{} ( )", "{}: ____", "{}_", "{}()"),
+        *("[ ] {}", "☐ {}", "( ) {}\n( ) reject"),
+    ],
+)
+@pytest.mark.parametrize("word", ["approve", "ok", "genehmigt", "承認", "승인"])
+def test_an_empty_box_beside_a_yes_is_asked_back(text: str, word: str) -> None:
+    """A box or a line that nobody filled in is a form that was sent back, not an answer."""
+    assert kind_of(text.format(word)) == "neither"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("_approve_", "__approve__", "*approve*", "(approve)", "approve :-)", "- approve"),
+        *("approve\n____", "approve make_payment()", "_Approved, thanks._", "approve make_payment"),
+    ],
+)
+def test_marks_around_a_yes_are_not_boxes(text: str) -> None:
+    """Emphasis, smileys, rules and calls as in code change nothing."""
+    assert kind_of(text, ReplyContext(called=("make_payment", "agent"))) == "yes"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Weiter so", "Weiter so!", "bitte weiter so", "Mach weiter so", "Super, weiter so!"),
+        *("continua così", "Continue assim!", "Siga así"),
+    ],
+)
+def test_praise_alone_is_asked_back(text: str) -> None:
+    """Praise such as "weiter so" means "keep it up", which is not a yes."""
+    assert kind_of(text) == "neither"
+    assert kind_of(f"ok, {text}") != "no"
+    assert kind_of("Genehmigt, weiter so!") == "yes"
+
+
+@pytest.mark.parametrize("text", ["Approved. Tom", "Hi Mara, approved. Tom", "Approved - Tom"])
+def test_another_persons_name_after_a_sentence_is_a_signature(text: str) -> None:
+    """A yes that another person may have signed is asked back; an addressed person is not."""
+    assert kind_of(text) == "neither"
+    assert kind_of("Approved, Tom") == kind_of("Approved. Tom, please proceed") == "yes"
+
+
 @pytest.mark.parametrize("text", ["approve do_not_disturb", "do_not_disturb approved"])
 def test_a_tools_name_as_in_code_never_denies(text: str) -> None:
     """An answer may name a tool whose name contains a word such as "not"."""

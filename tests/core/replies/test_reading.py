@@ -245,7 +245,7 @@ SIGNATURES = [
     "Mara\nSent from my iPhone",
     "Get Outlook for iOS",
     "Cheers\nM. Lind\nHauptstraße 5, 10115 Berlin",
-    "This e-mail is confidential and intended for the addressee.\nReceived in error? Bin it.",
+    "This e-mail is confidential and intended for the addressee.\nReceived in error? Delete it.",
 ]
 
 

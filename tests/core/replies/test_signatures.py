@@ -107,3 +107,72 @@ def test_a_verdict_in_quotation_marks_is_asked_back(marks: str, word: str) -> No
     """A quoted verdict is doubtful, except for the word that our own mails quote."""
     assert not isinstance(read_reply(marks.format(word)), Approve)
     assert isinstance(read_reply(marks.format("approve")), Approve)
+
+
+CONDITIONS = (
+    *("This email only counts if Tom agrees too.", "Confidential: only if Tom agrees."),
+    *(
+        "Disclaimer: I have not read it",
+        "Confidential. Please wait for legal.",
+        "Confidential: half",
+    ),
+    *(
+        "This e-mail is no decision yet.",
+        "Disclaimer: subject to legal.",
+        "Confidential: Half Only",
+    ),
+    *("Vertraulich: erst nach Rücksprache", "Diese E-Mail gilt nur mit Unterschrift."),
+    "This message is confidential and intended solely for you.\nPlease wait for the auditor.",
+    "but only if the auditor agrees\nThis message is confidential and intended solely for you.",
+    "aber nur mit Unterschrift\nDiese E-Mail und ihre Anhänge sind vertraulich.",
+    "seulement si le siège accepte\nCe message et ses pièces jointes sont confidentiels.",
+    "本邮件及其附件含有保密信息，先等汤姆确认。",
+    "ただし明日以降\n本メールおよび添付には機密情報が含まれています。",
+)
+
+
+@pytest.mark.parametrize("between", ["\n", "\n\n"])
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_condition_in_a_disclaimer_makes_a_yes_unclear(condition: str, between: str) -> None:
+    """A doubt or condition beside words of a disclaimer is not small print."""
+    assert not isinstance(read_reply(f"Approved.{between}{condition}", CONTEXT), Approve)
+
+
+DISCLAIMERS = (
+    *("Confidential", "Strictly confidential", "PRIVILEGED AND CONFIDENTIAL"),
+    "Please consider the environment before printing this email.",
+    "This email has been checked for viruses by Avast antivirus software.\nwww.avast.com",
+    """This message and any attachments are confidential and intended only for the
+addressee. If you are not the intended recipient, please notify the sender
+and delete it. We accept no liability for viruses.""",
+    "Sitz der Gesellschaft: Hamburg, Amtsgericht Hamburg HRB 12345",
+    """Diese E-Mail enthält vertrauliche und/oder rechtlich
+geschützte Informationen. Wenn Sie nicht der richtige Adressat sind,
+informieren Sie bitte den Absender und löschen diese Mail.""",
+    "Ce message et ses pièces jointes sont confidentiels. Toute diffusion est interdite.",
+    """Este mensaje y sus archivos adjuntos son confidenciales. Si ha recibido este
+mensaje por error, por favor notifique al remitente y elimínelo.""",
+    "Questo messaggio e i suoi allegati sono riservati.",
+    "Esta mensagem e seus anexos são confidenciais.",
+    "Dit bericht en eventuele bijlagen zijn vertrouwelijk.",
+    "このメールには機密情報が含まれている場合があります。誤って受信された場合は破棄してください。",
+    "본 메일은 기밀 정보를 포함하고 있습니다. 잘못 수신한 경우 즉시 삭제하여 주시기 바랍니다.",
+    "本邮件及其附件含有保密信息，仅限收件人使用。如您误收，请立即删除。",
+)
+
+
+@pytest.mark.parametrize("head", ["Approved", "Approved\n\nBest regards\nMara Lind"])
+@pytest.mark.parametrize("disclaimer", DISCLAIMERS)
+def test_usual_disclaimers_keep_the_approval(head: str, disclaimer: str) -> None:
+    """The small print that mail servers add changes nothing."""
+    assert isinstance(read_reply(f"{head}\n\n{disclaimer}", CONTEXT), Approve)
+
+
+@pytest.mark.parametrize(
+    "limit",
+    ["for Sales", "for 1 unit", "1 unit", "für Vertrieb", "pour le Marketing", "to Finance"],
+)
+def test_line_that_may_limit_a_yes_is_no_signature(limit: str) -> None:
+    """A line such as "for Sales" below a closing may say what is approved."""
+    read = [read_reply(head.format(limit), CONTEXT) for head in HEADS]
+    assert not any(isinstance(one, Approve) for one in read)

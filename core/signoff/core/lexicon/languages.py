@@ -131,12 +131,15 @@ class _Commands(_Table):
     back: _Patterns = Field(min_length=1)
 
 
-class _Signature(_Table):
+class SignatureTable(_Table):
     """Words and phrases of signatures."""
 
     words: tuple[str, ...] = Field(min_length=1)
     small: tuple[str, ...]
     disclaimer: tuple[str, ...] = Field(min_length=1)
+    disclaimer_topics: tuple[str, ...] = Field(min_length=1)
+    disclaimer_small: tuple[str, ...]
+    never_in_disclaimers: tuple[str, ...] = Field(min_length=1)
 
 
 class LexiconFile(_Table):
@@ -152,7 +155,7 @@ class LexiconFile(_Table):
     after_a_no: _AfterNo
     values: _Values
     commands: _Commands
-    signature: _Signature
+    signature: SignatureTable
 
 
 @dataclass(frozen=True)

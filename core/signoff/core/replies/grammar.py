@@ -18,6 +18,8 @@ languages side by side may mean something that neither of them says ("ok, prima 
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from enum import IntEnum
@@ -61,7 +63,11 @@ _LONGEST_NUMBER: Final = 4
 _LONGEST_HONOURED: Final = 6
 _BETWEEN: Final = MARKS | {NEWLINE}
 _DENIALS: Final = (Role.NO, Role.NO_ALONE, Role.TAKE_BACK, Role.UNSURE, Role.CONDITION)
+_COMMAS: Final = frozenset(",、")
 _POINTS: Final = ".。・、"
+_INSIDE_WORDS: Final = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
+_EMPHASIS: Final = re.compile(r"(?<!\w)(_+)(?=[^\s_])[^_]*[^\s_]\1(?!\w)")
+_BOXES: Final = {"(": ")", "|": "|"}
 _DASHES: Final = frozenset({"--", "---", "—", "––", "__", "___"})
 """Lines that begin a signature (RFC 3676, section 4.3), without the trailing space."""
 _MOST_WORDS_OF_A_VALUE: Final = 24
@@ -200,6 +206,8 @@ class Reader:
                     yield found.end
         for start in starts:
             end = start
+            if start >= len(tokens) or tokens[start].text not in self._called:
+                continue
             while end < min(start + _MOST_WORDS_OF_A_CALL, len(tokens)):
                 if tokens[end].text not in self._called | {"_", "-"}:
                     break
@@ -219,6 +227,8 @@ class Reader:
         if self._is_a_stop(start, end):
             return True
         for at in range(start, end):
+            if (self.text.tokens[at].text,) in stops():
+                continue
             spaceless = is_spaceless(self.text.tokens[at].text[0])
             if self._denies(at, end if spaceless else at + 1, languages()):
                 return True
@@ -227,7 +237,8 @@ class Reader:
     def _is_a_stop(self, start: int, end: int) -> bool:
         """Say whether words of the tool's name, without more of it, may end the request."""
         tokens = self.text.tokens
-        if tuple(one.text for one in tokens[start:end]) not in stops():
+        words = [one.text for one in tokens[start:end] if one.text not in MARKS]
+        if tuple(words) not in stops() and not (len({*words}) == 1 and (words[0],) in stops()):
             return False
         # At most one word, such as an article, is in between: "cancel the order".
         more = [one.text for one in tokens[end : end + 2]]
@@ -373,7 +384,7 @@ class Reader:
     def _signs(self, start: int) -> bool:
         """Say whether a signature begins with a line."""
         line = self.text.line(start)
-        if is_device_line(line) or is_disclaimer(self._paragraph(start)):
+        if is_device_line(line) or self._disclaimer_end(start) is not None:
             return True
         end = self.text.line_end(start)
         stops = {one.end for one in self.phrases(start) if one.role == Role.CLOSING}
@@ -423,7 +434,8 @@ class Reader:
 
     def _edges(self, at: int, state: State, step: _Step) -> Iterator[_Edge]:
         token = self.text.tokens[at]
-        if (token.text in MARKS and not self._is_hesitation(at)) or token.text == NEWLINE:
+        harmless = not (self._is_hesitation(at) or self._is_blank(at))
+        if (token.text in MARKS and harmless) or token.text == NEWLINE:
             yield _Edge(at + 1, state)
         else:
             yield _Edge(at + 1, state, Piece(LEFT_OVER, at, at + 1), cost=1)
@@ -446,6 +458,18 @@ class Reader:
         behind = takewhile(lambda one: one.text == point, tokens[at + 1 : at + 3])
         return sum(1 for _ in before) + sum(1 for _ in behind) > 1
 
+    def _is_blank(self, at: int) -> bool:
+        """Say whether a mark begins a box or a line that nobody filled in: "( ) ok", "ok: __"."""
+        tokens, mark = self.text.tokens, self.text.tokens[at].text
+        if mark in _BOXES:
+            end = at + 1
+            while end < len(tokens) and tokens[end].text in MARKS and tokens[end].text not in ")|":
+                end += 1
+            closed = end < len(tokens) and tokens[end].text == _BOXES[mark]
+            called = end == at + 1 and at and tokens[at - 1].text in self._called
+            return closed and not (called and tokens[end].start == tokens[at - 1].end + 1)
+        return mark == "_" and _has_gap(self.text.whole_line(at))
+
     def _lines(self, at: int, state: State) -> Iterator[_Edge]:
         """Yield the edges of lines that are read as a whole."""
         end = self.text.line_end(at)
@@ -464,15 +488,21 @@ class Reader:
             line = self.text.line(at)
             if line in _DASHES:
                 yield _Edge(end, State.CLOSED, Piece(SIGNATURE, at, end))
-            if is_device_line(line) or is_disclaimer(self._paragraph(at)):
+            if is_device_line(line):
                 yield _Edge(end, State.CLOSED, Piece(SIGNATURE, at, end))
+            if (below := self._disclaimer_end(at)) is not None:
+                yield _Edge(below, State.CLOSED, Piece(SIGNATURE, at, below))
 
-    def _paragraph(self, at: int) -> str:
-        start = self.text.tokens[at].start
-        before = self.text.text.rfind("\n\n", 0, start)
-        end = self.text.text.find("\n\n", start)
-        text = self.text.text[before + 1 : end if end >= 0 else len(self.text.text)]
-        return " ".join(text.split())
+    def _disclaimer_end(self, at: int) -> int | None:
+        """Return the end of the paragraph, if it is a disclaimer from this line on."""
+        end = at
+        while end < len(self.text) and self.text.tokens[end].text != NEWLINE:
+            end = self.text.line_end(end)
+            if end + 1 < len(self.text) and self.text.tokens[end + 1].text != NEWLINE:
+                end += 1
+        if end <= at or not is_disclaimer(self.text.words(at, end), self.context.people):
+            return None
+        return end
 
     def _opening(self, at: int, *, first: bool) -> Iterator[_Edge]:
         """Yield the edges of greetings and of addressed names."""
@@ -532,7 +562,11 @@ class Reader:
             yield _Edge(own, State.CLOSED, Piece(NAME, at, own))
         if self.text.begins_line(at):
             return
+        comma = self.text.tokens[at - 1].text in _COMMAS
         for end in self.addressed(at, greeted=False):
+            # "Approved. Tom" may be signed by Tom.
+            if not comma and self.text.is_last_of_line(end):
+                continue
             if all(one.role != Role.ADDRESS or one.end != end for one in self.phrases(at)):
                 yield _Edge(end, State.AFTER, Piece(NAME, at, end))
 
@@ -659,6 +693,14 @@ class Reader:
         glued = at + 1 < len(tokens) and tokens[at].end == tokens[at + 1].start
         number = glued and tokens[at + 1].text.isdecimal()
         return tokens[at].text == '"' or (tokens[at].text in "-." and number)
+
+
+def _has_gap(line: str) -> bool:
+    """Say whether underscores draw a line to fill in: "_ ok", "ok: ___", but not "_ok_"."""
+    if not any(map(str.isalnum, line)):
+        return False
+    plain = unicodedata.normalize("NFKC", line)
+    return "_" in _EMPHASIS.sub("", _INSIDE_WORDS.sub("", plain))
 
 
 def readers_of(text: Text, context: ReplyContext) -> list[Reader]:

@@ -37,6 +37,16 @@ _QUESTION_MARKS: Final = "?¿؟"
 _ALONE: Final = 'Reply "approve" or "reject" alone on the first line.'
 _BRUSH_OFFS: Final = frozenset({"ja", "yeah", "ouais", "はい"})
 """Words for yes that mean something else if they are repeated."""
+_PRAISES: Final = frozenset(
+    (
+        *("weiter so", "bitte weiter so", "mach weiter so", "macht weiter so"),
+        *("machen sie weiter so", "so weitermachen", "weitermachen so", "bitte so weitermachen"),
+        *("continua così", "continui così", "continuate così", "continue assim"),
+        *("continuem assim", "continua assim", "continúe así", "continúen así", "siga así"),
+        *("sigan así", "sigue así", "continuez comme ça", "continuez ainsi", "carry on like this"),
+    )
+)
+"""Phrases for going on that may also mean "keep it up"."""
 _QUOTES: Final = frozenset("\"'“”„‟‘’‚«»‹›「」『』")
 _OFFERED: Final = "approve"
 _MOST_QUOTED: Final = 3
@@ -128,7 +138,7 @@ def _decision(readers: Iterable[Reader]) -> tuple[Reply | None, _Near | None]:
         if parse is None:
             continue
         if not parse.cost:
-            if _is_brush_off(reader, parse) or _is_cited(reader, parse):
+            if any(one(reader, parse) for one in (_is_brush_off, _is_praise, _is_cited)):
                 return _doubtful(reader), None
             return _approval(reader, parse), None
         if near is None or parse.cost < near.parse.cost:
@@ -180,6 +190,16 @@ def _is_brush_off(reader: Reader, parse: Parse) -> bool:
         if reader.text.words(other.start, min(end, other.end)).casefold() == yes:
             return end == said[-1].end or not reader.text.is_boundary(end)
     return False
+
+
+def _is_praise(reader: Reader, parse: Parse) -> bool:
+    """Say whether the only yes may mean "keep it up": "weiter so"."""
+    said = [piece for piece in parse.pieces if piece.role == Role.YES]
+    ends = {one.start: one.end for one in parse.pieces if one.role == Role.AFTER}
+    return all(
+        reader.text.words(one.start, ends.get(one.end, one.end)).casefold() in _PRAISES
+        for one in said
+    )
 
 
 def _is_cited(reader: Reader, parse: Parse) -> bool:

@@ -8,20 +8,23 @@ closing ("PS: only if Tom agrees") is not ignored.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
 from signoff.core.base.text import plain_line, unaccented
-from signoff.core.lexicon.languages import languages
+from signoff.core.lexicon.languages import SignatureTable, languages
 from signoff.core.lexicon.tokens import (
     is_hiragana,
     is_spaceless,
     phrase_tokens,
+    tokenize,
 )
 from signoff.core.replies.devices import is_device_line
 from signoff.core.replies.text import Names
 
 LONGEST_LINE: Final = 200
+LONGEST_DISCLAIMER: Final = 4_000
 _LONGEST_NAME: Final = 24
 _SHORTEST_NAME: Final = 3
 _MOST_WORDS: Final = 14
@@ -43,14 +46,126 @@ _SPACELESS_COMPANIES: Final = (
     *("有限公司", "有限責任公司", "有限责任公司", "股份公司"),
 )
 _NOBODY: Final = Names()
+_SHORTEST_DISCLAIMER: Final = 10
+"""Every word of a disclaimer with fewer words must be known."""
+_SENTENCE_ENDS: Final = re.compile(r"[.!?](?=\s|$)|[。！？]")
+_LIMITS: Final = frozenset({"for", "to", "fur", "zum", "zur", "pour", "para", "per", "voor"})
+"""Words that begin a limit of a yes rather than a signature: "for Sales"."""
+_LONGEST_COUNT: Final = 3
+
+
+def is_disclaimer(text: str, people: Iterable[Names] = ()) -> bool:
+    """Say whether a text from its first line on is a disclaimer, and nothing else.
+
+    It has two usual phrases, starts with one, or has no other words. Each sentence is about a topic
+    of disclaimers, and none has a word of an answer: "This e-mail only counts if Tom agrees".
+
+    Args:
+        text: One paragraph, or one line.
+        people: Names that disclaimers do not contain.
+    """
+    if not _has_form_of_disclaimer(text):
+        return False
+    tokens = tokenize(text)
+    return not any(
+        text[token.start].isupper() and not _is_word(token.text) and names.word_at(tokens, at)
+        for names in people
+        for at, token in enumerate(tokens)
+    )
 
 
 @lru_cache(maxsize=1_024)
-def is_disclaimer(paragraph: str) -> bool:
-    """Say whether a paragraph is a disclaimer: it has two usual phrases, or starts with one."""
-    folded = plain_line(paragraph).casefold()
-    phrases = {phrase for phrase in _disclaimers() if phrase in folded}
-    return len(phrases) > 1 or any(folded.startswith(phrase) for phrase in phrases)
+def says_more(disclaimer: str) -> bool:
+    """Say whether a paragraph with the words of a disclaimer also has words of an answer.
+
+    Its language is the one that most of its words belong to.
+    """
+    folded = unaccented(plain_line(disclaimer).casefold())
+    words = phrase_tokens(folded)
+    spaceless = any(map(is_spaceless, folded))
+
+    def known(table: SignatureTable) -> int:
+        topics = tuple(map(unaccented, table.disclaimer_topics))
+        if spaceless:
+            return sum(one in folded for one in topics if is_spaceless(one[0]))
+        small = set(map(unaccented, table.disclaimer_small))
+        return sum(one in small or one.startswith(topics) for one in words)
+
+    table = max((one.file.signature for one in languages()), key=known)
+    return len(disclaimer) > LONGEST_DISCLAIMER or any(
+        _is_in(unaccented(word), folded) for word in table.never_in_disclaimers
+    )
+
+
+@lru_cache(maxsize=1_024)
+def _has_form_of_disclaimer(text: str) -> bool:
+    first, folded = (plain_line(part).casefold() for part in (text.partition("\n")[0], text))
+    used = [
+        (language, [one for one in language.file.signature.disclaimer if one in folded])
+        for language in languages()
+    ]
+    tables = [language.file.signature for language, found in used if found]
+    phrases = [one for _, found in used for one in found]
+    topics = tuple(
+        unaccented(one) for table in tables for one in (*table.disclaimer_topics, *table.disclaimer)
+    )
+    if not phrases or len(text) > LONGEST_DISCLAIMER:
+        return False
+    begins = len(phrases) > 1 or any(folded.startswith(one) for one in phrases)
+    if not begins and not _is_about(text, topics, tables):
+        return False
+    if not any(one in first for one in phrases) and not _is_about(first, topics, tables):
+        return False
+    if any(_is_in(word, folded) for table in tables for word in table.never_in_disclaimers):
+        return False
+    if not all(any(topic in one for topic in topics) for one in _sentences(text)):
+        return False
+    short = len(folded.split()) < _SHORTEST_DISCLAIMER
+    return not short or _is_about(text, topics, tables)
+
+
+def _is_about(text: str, topics: tuple[str, ...], tables: Iterable[SignatureTable]) -> bool:
+    """Say whether every word of a text is a word of disclaimers, or may be a company's name."""
+    small = {unaccented(word) for table in tables for word in table.disclaimer_small}
+    for word in phrase_tokens(" ".join(one for one in text.split() if not _is_address(one))):
+        if not word.isalpha() or is_spaceless(word[0]) or len(word) == 1:
+            continue
+        if word in small or _is_word(word) or any(topic in word for topic in topics):
+            continue
+        named = word.capitalize() in text or word.upper() in text
+        if _is_said(word) or not named:
+            return False
+    return True
+
+
+def _is_address(word: str) -> bool:
+    return any(mark in word for mark in ("@", "://", "www."))
+
+
+def _sentences(text: str) -> list[str]:
+    """Return the sentences of a text, folded; a capital on a new line begins a sentence."""
+    found = [""]
+    for line in text.split("\n"):
+        begins = line.lstrip(" *_>-–—([\"'“„")[:1]
+        if not begins.islower():
+            found.append("")
+        for part in _SENTENCE_ENDS.split(line):
+            found[-1] += f" {part}"
+            found.append("")
+        found.pop()
+    folded = (unaccented(plain_line(one).casefold()) for one in found)
+    return [one for one in folded if any(map(str.isalpha, one))]
+
+
+def _is_in(word: str, folded: str) -> bool:
+    """Say whether a word is in a folded text; words of scripts without spaces may be anywhere."""
+    at = folded.find(word)
+    while at >= 0:
+        around = folded[at - 1 : at] + folded[at + len(word) : at + len(word) + 1]
+        if is_spaceless(word[0]) or not any(map(str.isalnum, around)):
+            return True
+        at = folded.find(word, at + 1)
+    return False
 
 
 def is_signature_line(line: str, names: Names, *, first: bool) -> bool:
@@ -107,11 +222,20 @@ def _is_titled(bare: str, names: Names, *, first: bool) -> bool:
         return False
     if first and len(parts[0]) == 1 and _may_be_a_name(parts[0][0], names):
         parts = parts[1:]
+    if any(map(_is_limit, parts)):
+        return False
     street = any(map(_is_street, parts))
     return all(
         _is_street(words) or (street and _is_town(words)) or _is_known_part(words, names)
         for words in parts
     )
+
+
+def _is_limit(words: list[str]) -> bool:
+    """Say whether a part may limit a yes: "for Sales", "1 unit"."""
+    first = _plain(words[0])
+    counted = len(words) > 1 and first.isdecimal() and len(first) <= _LONGEST_COUNT
+    return first in _LIMITS or counted
 
 
 def _is_street(words: list[str]) -> bool:
@@ -238,8 +362,3 @@ def _spaceless_words() -> tuple[tuple[str, ...], ...]:
     words = {word for table in tables for word in (*table.words, *table.small)}
     companies = (*words, *_SPACELESS_COMPANIES)
     return tuple(phrase_tokens(word) for word in companies if any(map(is_spaceless, word)))
-
-
-@lru_cache(maxsize=1)
-def _disclaimers() -> tuple[str, ...]:
-    return tuple(one for language in languages() for one in language.file.signature.disclaimer)

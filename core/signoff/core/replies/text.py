@@ -148,3 +148,13 @@ class Text:
         start = self.tokens[at].start
         end = self.text.find("\n", start)
         return self.text[start:] if end < 0 else self.text[start:end]
+
+    def is_last_of_line(self, at: int) -> bool:
+        """Say whether only marks follow on the line, from a token on."""
+        return all(token.text in MARKS for token in self.tokens[at : self.line_end(at)])
+
+    def whole_line(self, at: int) -> str:
+        """Return the original text of the line of a token."""
+        start = self.text.rfind("\n", 0, self.tokens[at].start) + 1
+        end = self.text.find("\n", start)
+        return self.text[start:] if end < 0 else self.text[start:end]

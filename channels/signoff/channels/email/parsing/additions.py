@@ -9,6 +9,7 @@ from typing import Final
 
 from signoff.channels.email.word_lists import folded, word_lists
 from signoff.core.base.text import fold
+from signoff.core.replies.signature import says_more
 
 _LISTS: Final = {
     name: folded(words) for name, words in word_lists(__package__, "additions.toml").items()
@@ -78,8 +79,10 @@ def notice_length(lines: Sequence[str], at: int) -> int:
     end = at
     while end < min(len(lines), at + _MOST_LINES) and lines[end].strip():
         end += 1
-    text = fold(" ".join(lines[at:end])[: 4 * _LONGEST_LINE])
-    return end - at if sum(word in text for word in DISCLAIMER_WORDS) >= 2 else 0
+    paragraph = " ".join(lines[at:end])
+    text = fold(paragraph[: 4 * _LONGEST_LINE])
+    known = sum(word in text for word in DISCLAIMER_WORDS) >= 2
+    return end - at if known and not says_more(paragraph) else 0
 
 
 def is_afterthought(line: str) -> bool:
