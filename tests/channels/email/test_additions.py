@@ -211,3 +211,17 @@ def test_each_entry_of_the_data_is_a_phrase() -> None:
             for phrase in (one,) if isinstance(one, str) else one:
                 short = len(phrase) < 2 or (phrase.isascii() and len(phrase) < 3)
                 assert not short or "FILLERS" in name or "WORDS" in name, (name, phrase)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "This e-mail is confidential and only counts if Tom agrees, delete it otherwise.",
+        "If you have received this in error, wait for legal. It is confidential.",
+        "Diese E-Mail enthält vertrauliche Informationen. Bitte noch nicht zahlen, Absender fragen.",
+        "本邮件及其附件含有保密信息，仅限收件人使用，先等汤姆确认。",
+    ],
+)
+def test_condition_in_a_disclaimer_is_kept(text: str) -> None:
+    """A paragraph with words of a disclaimer and of an answer is the person's text."""
+    assert text in read_reply(f"Approved\n\n{text}").answer
