@@ -24,6 +24,7 @@ problem documents with one of these statuses:
 | 401 | no valid token |
 | 403 | not allowed |
 | 404 | the id in the path does not exist, or the token may not see it |
+| 405 | the path does not have this method |
 | 408, 413 | a body that is sent too slowly, or is larger than 1 MiB |
 | 409 | already decided, too late, or the same request is still running |
 | 422 | the wrong form |

@@ -176,8 +176,36 @@ async def test_a_forbidden_config_command_is_a_finding(tmp_path: Path) -> None:
         wrong = Ledger(Store.open(url.replace("//", "//app:wrong@")))
         with pytest.raises(LedgerUnavailable) as caught:
             await health.redis_problems(wrong)
+        assert "refuses the login" in str(caught.value)
         assert "wrong" not in str(caught.value).replace("wrong user", "").replace("WRONGPASS", "")
         await wrong.close()
+
+
+async def test_a_missing_password_is_named(tmp_path: Path) -> None:
+    """Redis answers with a sentence about its protocol, which says nothing to a reader."""
+    with plain_redis(tmp_path, login=":secret", requirepass="secret") as url:
+        ledger = Ledger(Store.open(url.replace(":secret@", "")))
+        with pytest.raises(LedgerUnavailable, match="It wants a password"):
+            await ledger.now()
+        await ledger.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://localhost/",
+        "redis://localhost:99999/0",
+        "redis://:hunter2/x@localhost:6379/0",
+        "redis://localhost/0?hunter2=x",
+        "redis://localhost/0?socket_timeout=hunter2",
+    ],
+)
+def test_an_invalid_url_is_an_error_of_the_settings(url: str) -> None:
+    """Its message does not quote the URL, which may contain a password."""
+    with pytest.raises(ConfigError) as caught:
+        Store.open(url)
+    assert caught.value.key == "redis.url"
+    assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.soak

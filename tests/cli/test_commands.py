@@ -423,6 +423,9 @@ def test_a_run_is_submitted_listed_and_shown(invoke: Invoke, on_ledger: OnLedger
 @pytest.mark.usefixtures("settings_file")
 def test_unknown_agent_error_lists_the_known_agents(invoke: Invoke) -> None:
     """A typing error does not put a run into a queue without a worker."""
+    for empty in ("", " "):
+        nobody = invoke("run", "finance", "hello", "--user", empty)
+        assert (nobody.exit_code, "it is empty" in nobody.stderr) == (2, True)
     result = invoke("run", "finanse", "hello")
     assert result.exit_code == 1
     assert "finance, finance_strict, refunds, time_off" in result.stderr

@@ -361,7 +361,31 @@ def test_warnings_do_not_keep_signoff_from_starting(tmp_path: Path) -> None:
     assert [fault.key for fault in require(settings)] == ["default.ask"]
 
 
-def test_no_fault_shows_the_password_of_a_url(tmp_path: Path) -> None:
+@pytest.mark.parametrize("section", ["redis", "broker"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:hunter2@localhost/x",
+        "redis://:hunter2/x@localhost:6379/0",
+        "redis://:hunter2?x@localhost:6379/0",
+        "redis://:hunter2#x@localhost:6379/0",
+        "redis://u:22#hunter2@localhost:6379/0",
+        "redis://:[hunter2@localhost:6379/0",
+    ],
+)
+def test_no_fault_shows_the_password_of_a_url(tmp_path: Path, section: str, url: str) -> None:
     """An invalid URL may still contain a secret."""
-    file = load(tmp_path, GOOD + '[redis]\nurl = "redis://:hunter2@localhost/x"\n')
-    assert "hunter2" not in str(check(load_settings(file))[0])
+    file = load(tmp_path, GOOD + f'[{section}]\nurl = "{url}"\n')
+    (fault,) = check(load_settings(file))
+    assert fault.key == f"{section}.url"
+    assert "hunter2" not in str(fault)
+
+
+def test_the_options_of_a_redis_url_are_checked(tmp_path: Path) -> None:
+    """A mistyped option would end each command with an error of Python."""
+    known = "redis://localhost:6379/0?socket_timeout=3"
+    assert check(load_settings(load(tmp_path, GOOD + f'[redis]\nurl = "{known}"\n'))) == []
+    for wrong in ("sockettimeout=3", "socket_timeout=soon"):
+        url = f"redis://localhost:6379/0?{wrong}"
+        (fault,) = check(load_settings(load(tmp_path, GOOD + f'[redis]\nurl = "{url}"\n')))
+        assert (fault.key, "option" in fault.message) == ("redis.url", True)

@@ -32,6 +32,11 @@ def test_invalid_freeze_or_thaw_is_refused(invoke: Invoke, settings_file: Path) 
     assert settings_file.exists()
     for wrong in (("--tool", "pay"), ("--why", "x"), ("--all", "--app", "finance", "--why", "x")):
         assert invoke("freeze", *wrong).exit_code == 2
+    for empty in (("--tool", ""), ("--app", " "), ("--app", "", "--tool", "pay")):
+        for command in (("freeze", "--why", "x"), ("freeze",), ("thaw",)):
+            refused = invoke(*command, *empty)
+            assert (refused.exit_code, "it is empty" in refused.stderr) == (2, True)
+    assert invoke("freeze").output == "Nothing is frozen.\n"
     done = invoke("freeze", "--all", "--why", "x")
     assert done.exit_code == 0, done.output
     again = invoke("freeze", "--all", "--why", "y")

@@ -164,6 +164,7 @@ def test_next_log_event_counts_the_dropped_events() -> None:
         ("redis://:secret@host/0", "redis://:***@host/0"),
         ("amqp://guest:guest@host//", "amqp://guest:***@host//"),
         ("redis://host/0", "redis://host/0"),
+        ("redis://:half@other@host/0", "redis://:***@host/0"),
     ],
 )
 def test_urls_are_shown_without_passwords(url: str, shown: str) -> None:

@@ -34,6 +34,8 @@ def test_each_written_url_works_with_its_user(
     again = invoke(*line)
     assert (again.exit_code, "exists already" in again.output) == (2, True)
     assert (out / "users.acl").read_text() == users
+    no_folder = invoke(*line[:-1], str(settings_file))
+    assert (no_folder.exit_code, "is not a folder" in no_folder.output) == (2, True)
 
 
 def test_the_users_of_containers_can_read_the_files(

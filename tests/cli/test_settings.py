@@ -95,6 +95,26 @@ def test_a_file_that_was_named_must_be_there(monkeypatch: pytest.MonkeyPatch) ->
     assert "SIGNOFF_CONFIG" in faults()[""].message
 
 
+@pytest.mark.parametrize("kind", ["folder", "broken link"])
+def test_a_settings_file_that_is_not_a_file_is_an_error(tmp_path: Path, kind: str) -> None:
+    """Without this error Signoff would start with the defaults, without any policy."""
+    usual = tmp_path / "signoff.toml"
+    if kind == "folder":
+        usual.mkdir()
+    else:
+        usual.symlink_to(tmp_path / "gone.toml")
+    fault = faults()[""]
+    assert fault.source == str(usual)
+    assert fault.remedy
+    assert "not a file" in faults(tmp_path)[""].message
+
+
+def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
+    """Editors on Windows write one."""
+    (tmp_path / "signoff.toml").write_bytes(b"\xef\xbb\xbf[gateway]\nport = 7\n")
+    assert load_settings().gateway.port == 7
+
+
 def test_relative_paths_start_at_the_settings_file(tmp_path: Path) -> None:
     """Processes in different folders use the same agents and sessions."""
     (tmp_path / "conf").mkdir()

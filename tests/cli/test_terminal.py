@@ -6,6 +6,7 @@ import ast
 import io
 import json
 import logging
+import subprocess
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -59,6 +60,20 @@ def test_a_reader_that_stops_is_no_error_of_rich() -> None:
 
     with pytest.raises(BrokenPipeError):
         make_console(file=Closed()).print("a table")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
+@pytest.mark.parametrize("command", ["--help", "receipt new-key", "card --sample --json"])
+def test_a_full_disk_is_one_line_of_error(tmp_path: Path, command: str) -> None:
+    """The exit code says that the output is not complete; there is no traceback."""
+    line = [sys.executable, "-m", "signoff.cli", *command.split()]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            line, stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
+        )
+    assert done.returncode == 1
+    assert "cannot be written: No space left on device" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

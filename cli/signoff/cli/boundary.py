@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -37,6 +38,10 @@ _EXTRAS: Final = {
     "opentelemetry": ("otel", "OpenTelemetry"),
 }
 """The extra that installs a package, and the distribution of the package."""
+
+
+_DISK_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""The errors of a disk that cannot store more."""
 
 
 class Commands(TyperGroup):
@@ -92,8 +97,16 @@ def exit_code(error: BaseException, *, as_json: bool = False) -> int:
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):
         # The reader of the output has closed it, as `head` does. That is no error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 0
+    if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
+        _discard_output()
+        what = error.filename or "The output, or a file,"
+        _write_error(
+            f"{what} cannot be written: {error.strerror}. Earlier changes of this command "
+            "stay. Free some space, and check the result before you run it again."
+        )
+        return REFUSED
     if os.environ.get(DEBUG):
         raise error
     remedy = install_hint(error) if isinstance(error, ModuleNotFoundError) else None
@@ -103,6 +116,11 @@ def exit_code(error: BaseException, *, as_json: bool = False) -> int:
     )
     report(type(error).__name__, remedy or fault, as_json=as_json)
     return REFUSED
+
+
+def _discard_output() -> None:
+    # Otherwise Python writes the rest of the output when it exits, and fails again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def install_hint(error: ModuleNotFoundError) -> str | None:

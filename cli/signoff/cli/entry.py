@@ -51,6 +51,11 @@ def main() -> None:
     except KeyboardInterrupt:
         # Ctrl-C while modules are imported: no command is running yet that would handle it.
         sys.exit(128 + signal.SIGINT)
+    except OSError as error:
+        # The help is written before there is a command that would handle it.
+        from signoff.cli.boundary import exit_code  # noqa: PLC0415 -- as in main
+
+        sys.exit(exit_code(error))
 
 
 def quick_health(arguments: Sequence[str]) -> int | None:

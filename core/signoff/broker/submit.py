@@ -41,10 +41,13 @@ async def submit(
         The run; the earlier one if the id was submitted before.
 
     Raises:
-        InvalidRun: The message is empty or too long, or an id has forbidden characters.
+        InvalidRun: The message or the user is empty or too long, or an id has forbidden characters.
         Conflict: A record of `also` has changed since it was read.
         LeaseLost: Another process holds a lease that `also` needs.
     """
+    if not user.strip():
+        # Records of earlier releases may have spaces, so `Run` itself allows them.
+        raise InvalidRun("This cannot be submitted: user: it is empty. Name the requester.")
     with tracing.span("submit", app=app):
         now = await ledger.now()
         try:

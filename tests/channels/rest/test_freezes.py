@@ -49,6 +49,7 @@ async def test_everything_is_frozen_by_saying_so(admin: httpx.AsyncClient) -> No
         {"everything": True, "tool": "pay", **WHY},
         {"everything": True},
         {"why": ""},
+        {"tool": " ", "app": "finance", **WHY},
     ):
         answer = await admin.post("freezes", json=body)
         assert answer.status_code == 422, answer.text

@@ -36,6 +36,8 @@ async def test_a_person_submits_as_himself_and_a_system_for_its_users(
     assert (await system.post("runs", json={**BODY, "user": "riley"})).status_code == 403
     assert (await system.post("runs", json={**BODY, "user": "sam", "app": "x"})).status_code == 403
     assert (await system.post("runs", json=BODY)).status_code == 422
+    everybody = await office.holder(users=("*",), apps=("finance",))
+    assert (await everybody.post("runs", json={**BODY, "user": "  "})).status_code == 422
     assert [one["user"] for one in (await system.get("runs")).json()["items"]] == ["sam"]
 
 

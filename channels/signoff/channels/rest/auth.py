@@ -107,7 +107,8 @@ class Needs:
     def scopes(self) -> tuple[str, ...]:
         """The accepted scopes; the token needs one of them."""
         admin = self._or_admin or self._scope in api_tokens.BY_ADMIN
-        return (self._scope.value, api_tokens.Scope.ADMIN.value) if admin else (self._scope.value,)
+        names = (self._scope.value, api_tokens.Scope.ADMIN.value) if admin else (self._scope.value,)
+        return tuple(dict.fromkeys(names))
 
     def __call__(self, request: Request) -> Access:
         """Return the access of the token.

@@ -46,7 +46,8 @@ class FreezeRoutes:
 
         Send an app, a tool, or both; or only `everything`.
         """
-        if body.everything == bool(body.app or body.tool):
+        blank = any(one and not one.strip() for one in (body.app, body.tool))
+        if blank or body.everything == bool(body.app or body.tool):
             detail = "Name an app, a tool, or both; or send everything = true alone."
             raise Problem(422, "freeze", "It does not say what to freeze", detail)
         _require(access, body.app)

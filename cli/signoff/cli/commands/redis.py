@@ -46,6 +46,8 @@ def acl(
         f"redis-{role}.url": _with_login(where, role, secret) for role, secret in passwords.items()
     }
     files["users.acl"] = "\n".join(users(settings.redis.prefix, passwords))
+    if out.exists() and not out.is_dir():
+        raise typer.BadParameter(f"{out} is not a folder", param_hint="--out")
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
     if existing := [name for name in files if (out / name).exists()]:
         raise typer.BadParameter(f"{out / existing[0]} exists already", param_hint="--out")

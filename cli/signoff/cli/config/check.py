@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from urllib.parse import urlsplit
 
+from signoff.broker.server.hosts import NO_URL, split_url
 from signoff.channels.aap.settings import REQUESTS_KEPT
 from signoff.channels.email.imap.settings import OAuthSettings
 from signoff.cli.composition.credentials import gets
@@ -489,11 +490,9 @@ def _url(loc: Loc, url: str, schemes: tuple[str, ...]) -> Iterator[Found]:
         except ConfigError as error:
             yield loc, _of_redis(error)
         return
-    try:
-        parts = urlsplit(url)
-        _ = parts.port  # parsed on access
-    except ValueError as error:
-        yield loc, defect(f"it is not a URL: {error}", remedy)
+    parts = split_url(url)
+    if parts is None:
+        yield loc, defect(NO_URL, remedy)
         return
     if parts.scheme not in schemes:
         yield loc, defect(f"{parts.scheme or 'no scheme'} is not a scheme for it", remedy)
@@ -504,6 +503,13 @@ def _url(loc: Loc, url: str, schemes: tuple[str, ...]) -> Iterator[Found]:
         yield loc, defect("it names no host", remedy)
     elif parts.scheme.startswith("redis") and not _is_database(parts.path):
         yield loc, defect("what follows the port should be a database number", remedy)
+    elif loc == ("redis", "url") and parts.query:
+        from signoff.broker.server.address import open_pool  # noqa: PLC0415 -- as above
+
+        try:
+            open_pool(url, prefix="")  # connects nothing
+        except ConfigError as error:
+            yield loc, replace(_of_redis(error), remedy="")
 
 
 def _of_redis(error: ConfigError) -> Fault:

@@ -254,7 +254,7 @@ def read_text(file: Path) -> str:
         ConfigErrors: It cannot be read.
     """
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         fault = Fault("", f"it cannot be read: {error}", "Name a UTF-8 text file.", str(file))
         raise ConfigErrors([fault]) from error

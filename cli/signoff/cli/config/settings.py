@@ -326,17 +326,27 @@ def find_file(path: Path | None = None) -> Path | None:
         path: The file of ``--config``; else SIGNOFF_CONFIG; else signoff.toml, if it is there.
 
     Raises:
-        ConfigErrors: The named file does not exist.
+        ConfigErrors: The named file does not exist, or signoff.toml is not a file.
     """
     variable = os.environ.get(CONFIG_VARIABLE, "")
     named = path or (Path(variable) if variable else None)
     if named is None:
         usual = Path(FILE_NAME)
-        return usual.resolve() if usual.is_file() else None
+        # A folder or a broken link is an error: without the file, all policies would be missing.
+        if not os.path.lexists(usual):
+            return None
+        if not usual.is_file():
+            what = (
+                "a link to nothing" if usual.is_symlink() and not usual.exists() else "not a file"
+            )
+            remedy = "Put the settings there, or remove it."
+            raise ConfigErrors([Fault("", f"it is {what}", remedy, str(usual.absolute()))])
+        return usual.resolve()
     if not named.is_file():
         by = "--config" if path else CONFIG_VARIABLE
+        what = "it is not a file, but is" if named.exists() else "there is no such file,"
         remedy = "Name a file that exists; `signoff config schema` describes its content."
-        raise ConfigErrors([Fault("", f"there is no such file, named by {by}", remedy, str(named))])
+        raise ConfigErrors([Fault("", f"{what} named by {by}", remedy, str(named))])
     return named.resolve()
 
 

@@ -79,6 +79,13 @@ def translated() -> Iterator[None]:
     cancelled_before = task.cancelling() if task else 0
     try:
         yield
+    except redis.exceptions.AuthenticationError as error:
+        # Without a password, Redis answers with a sentence about the protocol.
+        why = "It wants a password." if "HELLO" in str(error) else _sentence(error)
+        raise LedgerUnavailable(
+            f"Redis refuses the login: {why} Put its user and password into [redis] "
+            "url: redis://user:password@host:port/0."
+        ) from error
     except (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError) as error:
         raise LedgerUnavailable(
             f"Redis cannot be reached: {_sentence(error)} Is it running at the configured [redis] "

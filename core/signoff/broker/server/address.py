@@ -10,11 +10,13 @@ from urllib.parse import quote
 
 from signoff.broker.server.cluster import AskedNodes, Cluster, ClusterPool, is_cluster
 from signoff.broker.server.hosts import (
+    NO_URL,
     PATIENCE,
     Address,
     read_address,
     read_login,
     read_options,
+    split_url,
 )
 from signoff.broker.server.redis_py import (
     NAMED,
@@ -198,21 +200,35 @@ def open_pool(
         options: Options of `redis.asyncio.BlockingConnectionPool`.
 
     Raises:
-        ConfigError: The URL of Sentinels or of a cluster is invalid, or the keys would be in
-            different slots of a cluster.
+        ConfigError: The URL is invalid, or the keys would be in different slots of a cluster.
     """
     options = NAMED | options
     if is_cluster(url):
         nodes = AskedNodes(Cluster.read(url), prefix)
         return ClusterPool(nodes, socket_connect_timeout=PATIENCE, **options)
     if not url.startswith(SCHEME):
-        return redis.asyncio.BlockingConnectionPool.from_url(url, **options)
+        return _single(url, **options)
     found = Sentinels.read(url)
     named = {"db": found.database, "socket_connect_timeout": PATIENCE, **found.login}
     named["connection_class"] = _Connection
     once = redis.asyncio.retry.Retry(NoBackoff(), 0)
     manager = _Sentinels(found.hosts, sentinel_kwargs={**found.reach, "retry": once})  # type: ignore[no-untyped-call]
     return _Pool(found.master, manager, **named, **options)  # type: ignore[no-untyped-call]
+
+
+def _single(url: str, **options: Any) -> redis.asyncio.BlockingConnectionPool:  # noqa: ANN401 -- redis-py's
+    if split_url(url) is None:
+        raise ConfigError(f"{NO_URL}.", key="redis.url")
+    try:
+        pool = redis.asyncio.BlockingConnectionPool.from_url(url, **options)
+        # Finds options that the URL should not have; nothing is connected.
+        pool.connection_class(**pool.connection_kwargs)
+    except (ValueError, TypeError) as error:
+        # No message of redis-py: it names Python's classes, or quotes a part of the URL.
+        why = "its scheme, or an option behind the question mark, is unknown or has a wrong value"
+        remedy = "Write redis://user:password@host:port/0."
+        raise ConfigError(f"{why}. {remedy}", key="redis.url") from error
+    return pool
 
 
 async def connect_anew(pool: redis.asyncio.ConnectionPool) -> None:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import parse_qs, unquote
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
+NO_URL: Final = (
+    "it is not a URL. Ports are numbers up to 65535, and special characters in user and password "
+    "are percent-encoded: %2F for a slash, %23 for #, %3F for ?, %40 for @"
+)
+"""What is wrong with a URL that `split_url` cannot parse."""
 PATIENCE: Final = 2.0
 """Seconds after which a server that does not answer counts as unreachable."""
 
@@ -19,6 +24,20 @@ def read_address(text: str, default: int) -> Address | None:
         host, port = text, str(default)
     host = host.removeprefix("[").removesuffix("]")
     return (host, int(port)) if host and port.isdigit() else None
+
+
+def split_url(text: str) -> SplitResult | None:
+    """Return the parts of a URL with one host; None if the text is not such a URL.
+
+    The errors of `urllib.parse` quote what follows the first colon, which is the beginning of a
+    password with a slash, a question mark or a number sign in it.
+    """
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # parsed on access
+    except ValueError:
+        return None
+    return None if parts.fragment else parts
 
 
 def read_login(credentials: str) -> dict[str, str]:

@@ -26,7 +26,8 @@ def require_page(settings: Settings) -> None:
     """
     if not settings.inbox.url:
         raise ConfigError(
-            "There is no inbox page to sign in to. Set url and secret_key under [inbox].",
+            "There is no inbox page to sign in to. Start `signoff up` in this folder, or set "
+            "url and secret_key under [inbox].",
             key="inbox",
         )
 
