@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from builders import RILEY
 from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger, waiting
@@ -106,3 +108,22 @@ def test_operator_can_delegate_a_second_factor_seat_only_at_the_terminal(
     done = invoke(*give, "--from", "mara")
     assert done.exit_code == 0, done.stderr
     assert on_ledger(lambda ledger: ledger.approval(waiting.id)).handovers[-1].to == "cleo"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("approvals", "withdraw", "--reason", "x"),
+        ("approvals", "release"),
+        ("approvals", "reassign", "--from", "mara", "--to", "cleo", "--reason", "x"),
+        ("approvals", "comment", "x"),
+    ],
+)
+def test_an_empty_person_does_not_act_as_the_operator(
+    invoke: Invoke, waiting: Approval, on_ledger: OnLedger, command: tuple[str, ...]
+) -> None:
+    """A variable of a script that is not set gives an empty name, which is refused."""
+    group, name, *more = command
+    refused = invoke(group, name, waiting.id, *more, "--as", "")
+    assert (refused.exit_code, "it is empty" in refused.stderr) == (2, True)
+    assert on_ledger(lambda ledger: ledger.approval(waiting.id)) == waiting

@@ -139,6 +139,7 @@ def test_explain_as_json(invoke: Invoke) -> None:
         (["--args", "[1]"], "write an object"),
         (["--args", "{"], "not JSON"),
         (["--at", "Fryday"], "write it like Friday 17:30"),
+        (["--at", "9999-12-31T23:59"], "too far from now"),
         (["--zone", "Europe/Berln"], "Europe/Berlin"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from signoff.core.simulation.forecast import Timeline
 
     _Present = tuple[Directory, Rotations, list[Grant]]
+
+_YEARS: Final = range(1970, 9000)
+"""Deadlines after these years may be later than any date that Python knows."""
 
 app = typer.Typer(
     no_args_is_help=True, help="Try policies before you use them, and see how they changed."
@@ -326,6 +329,9 @@ def _moment(text: str, place: ZoneInfo) -> datetime:
     from signoff.core.base.moments import read_moment  # noqa: PLC0415
 
     try:
-        return read_moment(text, place, now=datetime.now(UTC).replace(microsecond=0))
+        moment = read_moment(text, place, now=datetime.now(UTC).replace(microsecond=0))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--at") from error
+    if moment.year not in _YEARS:
+        raise typer.BadParameter(f"{moment.year} is too far from now", param_hint="--at")
+    return moment

@@ -12,6 +12,7 @@ from signoff.cli.commands.approvals.moves import CHANNEL
 from signoff.cli.commands.session import (
     Json,
     length_of,
+    not_empty,
     operator,
     person_of,
     settings_of,
@@ -54,6 +55,7 @@ def give(
             "--as",
             metavar="PERSON",
             help="The giver. The default is the person who approved the call.",
+            callback=not_empty,
         ),
     ] = "",
     limit: Annotated[

@@ -10,6 +10,7 @@ import typer
 from signoff.cli.commands.session import (
     Json,
     length_of,
+    not_empty,
     operator,
     person_of,
     with_decisions,
@@ -33,7 +34,12 @@ As = Annotated[
 ]
 MaybeAs = Annotated[
     str,
-    typer.Option("--as", metavar="PERSON", help="The person. Without it you act as the operator."),
+    typer.Option(
+        "--as",
+        metavar="PERSON",
+        help="The person. Without it you act as the operator.",
+        callback=not_empty,
+    ),
 ]
 Reason = Annotated[str, typer.Option(help="Why.")]
 
