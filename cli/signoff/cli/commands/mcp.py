@@ -151,6 +151,8 @@ def _address(text: str) -> tuple[str, int]:
 def _seconds(text: str) -> float:
     from signoff.core.base.durations import parse_length  # noqa: PLC0415 -- as above
 
+    if re.fullmatch(r" *0+ *(ms|[smhdw]) *", text):
+        return 0  # the client is told at once that the call waits
     try:
         return parse_length(text).total_seconds()
     except ValueError as error:
