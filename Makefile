@@ -22,6 +22,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 LOCKED := --constraint constraints.txt
 
+# The packages are gone with the interpreter that they were installed for, such as an upgraded one.
+GONE := $(shell test -x $(BIN)/python || rm -f $(VENV)/.runtime $(VENV)/.dev)
+
 # Command-line text goes to the recipe through the environment, so that quotes, dollars and
 # backslashes in it stay what they are.
 demo: export DEMO_REPLY := $(value REPLY)

@@ -8,6 +8,7 @@ import importlib.util
 import inspect
 import pkgutil
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -247,3 +248,19 @@ def test_package_contains_the_files_that_init_copies() -> None:
     }
     copied = (ROOT / "Dockerfile").read_text("utf-8")
     assert all(one in copied for one in (*carried, "hatch_build.py"))
+
+
+def test_packages_are_installed_again_for_another_interpreter(tmp_path: Path) -> None:
+    """If Python was upgraded, the packages of its virtual environment are gone with it."""
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    environment = tmp_path / ".venv"
+    (environment / "bin").mkdir(parents=True)
+    (environment / "bin" / "python").symlink_to(tmp_path / "gone")
+    for target in ("demo", "test"):
+        for stamp in (".runtime", ".dev"):
+            (environment / stamp).touch()
+        shown = subprocess.run(
+            ["make", "--dry-run", target], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        assert ".ci/install" in shown.stdout

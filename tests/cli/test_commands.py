@@ -695,3 +695,25 @@ def test_the_shell_completes_commands_and_agents(settings_file: Path, invoke: In
     ):
         asked = {"_SIGNOFF_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(at)}
         assert set(invoke(env=asked, prog_name="signoff").stdout.split()) == expected
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("audit", "verify", "--head", ""),
+        ("tokens", "create", "--person", "mara", "--scope", "admin", "--expires", " "),
+        ("tokens", "create", "--user", "*", "--scope", "runs:submit", "--app="),
+        ("approvals", "list", "--json", "--queue", ""),
+    ],
+)
+def test_an_empty_option_is_refused(invoke: Invoke, command: tuple[str, ...]) -> None:
+    """A variable of a script that is not set does not mean the wider default."""
+    refused = invoke(*command)
+    assert (refused.exit_code, "it is empty" in refused.output) == (2, True)
+
+
+def test_words_of_another_program_may_be_empty(invoke: Invoke, settings_file: Path) -> None:
+    """Words after ``--`` are a command of their own."""
+    assert settings_file.exists()
+    done = invoke("mcp", "gate", "--name", "bank", "--wait", "soon", "--", "python", "--x", "")
+    assert "it is empty" not in done.stderr

@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import sys
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import typer
@@ -70,8 +72,10 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 -- as typer has it
         """Run the command; an exception becomes a message and an exit code."""
-        as_json = _wants_json(ctx)
+        words = _words(ctx)
+        as_json = "--json" in words
         try:
+            _require_values(words)
             return super().invoke(ctx)
         except (Exception, KeyboardInterrupt) as error:
             if _is_of_typer(error):
@@ -155,10 +159,27 @@ def _write_error(message: str) -> None:
         console.print(Text.assemble(("signoff: ", "bold red"), line))
 
 
-def _wants_json(ctx: Any) -> bool:  # noqa: ANN401 -- as typer has it
-    """Return whether the command line has the option --json."""
+def _words(ctx: Any) -> list[str]:  # noqa: ANN401 -- as typer has it
+    """Return the words of the command line after its common options, without those after ``--``."""
     words = [*getattr(ctx, "_protected_args", ()), *ctx.args]
-    return "--json" in (words[: words.index("--")] if "--" in words else words)
+    return words[: words.index("--")] if "--" in words else words
+
+
+def _require_values(words: Sequence[str]) -> None:
+    """Refuse an option with an empty value.
+
+    It comes from a variable of a script that is not set. Most defaults are wider: without ``--as``
+    a command acts as the operator, and without ``--app`` it is about all apps.
+
+    Raises:
+        typer.BadParameter: There is one.
+    """
+    for word, following in pairwise([*words, "-"]):
+        option, equals, value = word.partition("=")
+        if option.startswith("--") and not (value if equals else following).strip():
+            raise typer.BadParameter(
+                "it is empty: leave it out, or give a value", param_hint=option
+            )
 
 
 def _is_of_typer(error: BaseException) -> bool:

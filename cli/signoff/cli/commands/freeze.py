@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
     from signoff.core.base.freezes import Freeze
 
-Tool = Annotated[str | None, typer.Option(metavar="TOOL", help="Only this tool.")]
-App = Annotated[str | None, typer.Option("--app", metavar="APP", help="Only this app.")]
+Tool = Annotated[str, typer.Option(metavar="TOOL", help="Only this tool.")]
+App = Annotated[str, typer.Option("--app", metavar="APP", help="Only this app.")]
 All = Annotated[bool, typer.Option("--all", help="All tools of all apps.")]
 
 
 def freeze(
     ctx: typer.Context,
     *,
-    tool: Tool = None,
-    app: App = None,
+    tool: Tool = "",
+    app: App = "",
     everything: All = False,
     why: Annotated[str, typer.Option(help="Why. Everybody who is asked reads it.")] = "",
     as_json: Json = False,
@@ -31,10 +31,10 @@ def freeze(
 
     Calls wait for `signoff thaw`. --app and --tool together stop one tool of one app.
     """
-    if tool is None and app is None and not (everything or why):
+    if not (tool or app or everything or why):
         _list(ctx, as_json=as_json)
         return
-    tool, app = _require_scope(tool, app, everything=everything)
+    _require_scope(tool, app, everything=everything)
     if not why.strip():
         raise typer.BadParameter("say why", param_hint="--why")
 
@@ -54,14 +54,14 @@ def freeze(
 def thaw(
     ctx: typer.Context,
     *,
-    tool: Tool = None,
-    app: App = None,
+    tool: Tool = "",
+    app: App = "",
     everything: Annotated[bool, typer.Option("--all", help="What --all has frozen.")] = False,
     why: Annotated[str, typer.Option(help="Why, for the audit log.")] = "",
     as_json: Json = False,
 ) -> None:
     """Let frozen tools start again. Name them as they were frozen."""
-    tool, app = _require_scope(tool, app, everything=everything)
+    _require_scope(tool, app, everything=everything)
 
     async def work(decisions: Decisions) -> Freeze:
         from signoff.broker.freezes import Freezes  # noqa: PLC0415
@@ -75,14 +75,9 @@ def thaw(
         say(f"Thawed: {was.stops}. Waiting calls continue.")
 
 
-def _require_scope(tool: str | None, app: str | None, *, everything: bool) -> tuple[str, str]:
-    # An empty name comes from an unset variable in a script. It must not widen or hide the freeze.
-    for option, name in (("--tool", tool), ("--app", app)):
-        if name is not None and not name.strip():
-            raise typer.BadParameter("it is empty", param_hint=option)
+def _require_scope(tool: str, app: str, *, everything: bool) -> None:
     if everything == bool(tool or app):
         raise typer.BadParameter("name what: --tool, --app, both, or --all alone")
-    return tool or "", app or ""
 
 
 def _list(ctx: typer.Context, *, as_json: bool) -> None:

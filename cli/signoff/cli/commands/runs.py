@@ -50,12 +50,12 @@ def run(
     message: Annotated[str, typer.Argument(help="The message.")],
     *,
     user: Annotated[
-        str | None,
+        str,
         typer.Option(
             help="The requester, who can never decide the request. The default is the logged-in "
             "user."
         ),
-    ] = None,
+    ] = "",
     session: Annotated[str, typer.Option(help="An ADK session to continue.")] = "",
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the run has ended.")] = False,
     until_asked: Annotated[
@@ -67,9 +67,6 @@ def run(
 ) -> None:
     """Send a message to an agent."""
     _require_app(settings_of(ctx), app_name)
-    if user is not None and not user.strip():
-        # An unset variable in a script: another requester could then decide their own request.
-        raise typer.BadParameter("it is empty", param_hint="--user")
 
     async def work(decisions: Decisions) -> Run:
         from signoff.broker.submit import submit  # noqa: PLC0415 -- redis takes a while to import

@@ -116,20 +116,6 @@ async def _with_decisions(
         await ledger.close()
 
 
-def not_empty(ctx: typer.Context, option: typer.CallbackParam, value: str) -> str:
-    """Refuse an option that is given as "", because a variable of a script is not set.
-
-    Without this, a command would act as the operator instead of a person.
-
-    Raises:
-        typer.BadParameter: It is empty.
-    """
-    given = ctx.get_parameter_source(option.name or "")
-    if not value.strip() and given is not None and given.name == "COMMANDLINE":
-        raise typer.BadParameter("it is empty")
-    return value
-
-
 def person_of(directory: Directory, identity: str) -> Person:
     """Return a person by id or address.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from signoff.cli.commands.approvals import moves, review
-from signoff.cli.commands.session import Json, not_empty, person_of, with_decisions, write_json
+from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
 from signoff.cli.terminal import say
 from signoff.core.approvals.lists.search_terms import Due, Sort, Status
 from signoff.core.base.errors import ApprovalError, PayloadError, SignoffError
@@ -301,7 +301,6 @@ def withdraw(
             "--as",
             metavar="PERSON",
             help="The requester. Without it you withdraw it as the operator.",
-            callback=not_empty,
         ),
     ] = "",
     by: Annotated[str, typer.Option(help="Who withdraws it, for the audit log.")] = "",

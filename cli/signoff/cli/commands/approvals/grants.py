@@ -12,7 +12,6 @@ from signoff.cli.commands.approvals.moves import CHANNEL
 from signoff.cli.commands.session import (
     Json,
     length_of,
-    not_empty,
     operator,
     person_of,
     settings_of,
@@ -55,7 +54,6 @@ def give(
             "--as",
             metavar="PERSON",
             help="The giver. The default is the person who approved the call.",
-            callback=not_empty,
         ),
     ] = "",
     limit: Annotated[

@@ -10,7 +10,6 @@ import typer
 from signoff.cli.commands.session import (
     Json,
     length_of,
-    not_empty,
     operator,
     person_of,
     with_decisions,
@@ -34,12 +33,7 @@ As = Annotated[
 ]
 MaybeAs = Annotated[
     str,
-    typer.Option(
-        "--as",
-        metavar="PERSON",
-        help="The person. Without it you act as the operator.",
-        callback=not_empty,
-    ),
+    typer.Option("--as", metavar="PERSON", help="The person. Without it you act as the operator."),
 ]
 Reason = Annotated[str, typer.Option(help="Why.")]
 
