@@ -136,6 +136,7 @@ class SignatureTable(_Table):
 
     words: tuple[str, ...] = Field(min_length=1)
     small: tuple[str, ...]
+    limits: tuple[str, ...] = ()
     disclaimer: tuple[str, ...] = Field(min_length=1)
     disclaimer_topics: tuple[str, ...] = Field(min_length=1)
     disclaimer_small: tuple[str, ...]
@@ -147,6 +148,8 @@ class LexiconFile(_Table):
 
     language: str
     negations: tuple[str, ...] = ()
+    repeated: tuple[str, ...] = ()
+    praises: tuple[str, ...] = ()
     stops: tuple[str, ...] = ()
     umlauts: bool = False
     parts: dict[str, str]
@@ -240,6 +243,18 @@ def negations() -> frozenset[str]:
     return frozenset(
         token for one in languages() for word in one.file.negations for token in phrase_tokens(word)
     )
+
+
+@lru_cache
+def brush_offs() -> frozenset[str]:
+    """Return the words for yes, case-folded, that mean something else if they are repeated."""
+    return frozenset(word for one in languages() for word in one.file.repeated)
+
+
+@lru_cache
+def praises() -> frozenset[str]:
+    """Return the phrases for going on, case-folded, that may also mean "keep it up"."""
+    return frozenset(phrase for one in languages() for phrase in one.file.praises)
 
 
 @lru_cache

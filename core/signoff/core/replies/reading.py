@@ -18,8 +18,10 @@ from signoff.core.base.errors import PayloadError
 from signoff.core.base.text import LONGEST_REASON, brief, clean_text, plain_line
 from signoff.core.lexicon.languages import (
     Role,
+    brush_offs,
     is_true,
     languages,
+    praises,
 )
 from signoff.core.lexicon.tokens import (
     MARKS,
@@ -35,18 +37,6 @@ from signoff.core.replies.text import ReplyContext, Text
 
 _QUESTION_MARKS: Final = "?¿؟"
 _ALONE: Final = 'Reply "approve" or "reject" alone on the first line.'
-_BRUSH_OFFS: Final = frozenset({"ja", "yeah", "ouais", "はい"})
-"""Words for yes that mean something else if they are repeated."""
-_PRAISES: Final = frozenset(
-    (
-        *("weiter so", "bitte weiter so", "mach weiter so", "macht weiter so"),
-        *("machen sie weiter so", "so weitermachen", "weitermachen so", "bitte so weitermachen"),
-        *("continua così", "continui così", "continuate così", "continue assim"),
-        *("continuem assim", "continua assim", "continúe así", "continúen así", "siga así"),
-        *("sigan así", "sigue así", "continuez comme ça", "continuez ainsi", "carry on like this"),
-    )
-)
-"""Phrases for going on that may also mean "keep it up"."""
 _QUOTES: Final = frozenset("\"'“”„‟‘’‚«»‹›「」『』")
 _OFFERED: Final = "approve"
 _MOST_QUOTED: Final = 3
@@ -184,7 +174,7 @@ def _is_brush_off(reader: Reader, parse: Parse) -> bool:
     """
     said = [piece for piece in parse.pieces if piece.role == Role.YES]
     for one, other in pairwise(said):
-        if one.end != other.start or (yes := _folded(reader, one)) not in _BRUSH_OFFS:
+        if one.end != other.start or (yes := _folded(reader, one)) not in brush_offs():
             continue
         end = other.start + one.end - one.start
         if reader.text.words(other.start, min(end, other.end)).casefold() == yes:
@@ -197,7 +187,7 @@ def _is_praise(reader: Reader, parse: Parse) -> bool:
     said = [piece for piece in parse.pieces if piece.role == Role.YES]
     ends = {one.start: one.end for one in parse.pieces if one.role == Role.AFTER}
     return all(
-        reader.text.words(one.start, ends.get(one.end, one.end)).casefold() in _PRAISES
+        reader.text.words(one.start, ends.get(one.end, one.end)).casefold() in praises()
         for one in said
     )
 

@@ -49,8 +49,6 @@ _NOBODY: Final = Names()
 _SHORTEST_DISCLAIMER: Final = 10
 """Every word of a disclaimer with fewer words must be known."""
 _SENTENCE_ENDS: Final = re.compile(r"[.!?](?=\s|$)|[。！？]")
-_LIMITS: Final = frozenset({"for", "to", "fur", "zum", "zur", "pour", "para", "per", "voor"})
-"""Words that begin a limit of a yes rather than a signature: "for Sales"."""
 _LONGEST_COUNT: Final = 3
 
 
@@ -235,7 +233,7 @@ def _is_limit(words: list[str]) -> bool:
     """Say whether a part may limit a yes: "for Sales", "1 unit"."""
     first = _plain(words[0])
     counted = len(words) > 1 and first.isdecimal() and len(first) <= _LONGEST_COUNT
-    return first in _LIMITS or counted
+    return first in _limits() or counted
 
 
 def _is_street(words: list[str]) -> bool:
@@ -362,3 +360,10 @@ def _spaceless_words() -> tuple[tuple[str, ...], ...]:
     words = {word for table in tables for word in (*table.words, *table.small)}
     companies = (*words, *_SPACELESS_COMPANIES)
     return tuple(phrase_tokens(word) for word in companies if any(map(is_spaceless, word)))
+
+
+@lru_cache(maxsize=1)
+def _limits() -> frozenset[str]:
+    """Return the words that begin a limit of a yes rather than a signature: "for Sales"."""
+    tables = [language.file.signature for language in languages()]
+    return frozenset(_plain(word) for table in tables for word in table.limits)
