@@ -11,8 +11,10 @@ from pydantic import JsonValue
 
 from builders import CLEO, MARA, NOON, RILEY, make_call, make_origin, paused
 from deciding import Decider
+from signoff.broker.ledger import follow
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.parts import INPUT, Kind, ToolCall
@@ -20,6 +22,7 @@ from signoff.core.approvals.run import Run
 from signoff.core.base.errors import PayloadError
 from signoff.core.directory.people import Person
 from signoff.worker.adk.history import CONFIRMATION
+from signoff.worker.adk_api import answering
 from signoff.worker.adk_api.answering import Answering, Turn
 from signoff.worker.adk_api.bodies import Answer, RunRequest
 from signoff.worker.adk_api.callers import Caller
@@ -238,16 +241,24 @@ async def test_answer_before_routing_is_refused_with_a_retry(
 
 
 async def test_a_client_that_sees_a_call_early_waits_until_the_run_pauses(
-    taking: Answering, decider: Decider, ledger: Ledger
+    taking: Answering, decider: Decider, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stream shows a call before the worker commits the approval that is answered."""
     run = await decider.submit("finance", "Reimburse me", user="riley", session="s")
     caller = as_person(MARA, users=frozenset({"riley"}))
-    # The answer is in before the pause, which takes more round trips to Redis.
-    turn, (_, (was,)) = await asyncio.gather(
-        taking.take(caller, about(run), [yes()]), paused(ledger, run=run)
-    )
-    assert turn == Turn(run.id, pause=1, answered=frozenset({was.id}))
+    waits = asyncio.Event()
+
+    async def latest(store: Store) -> str:
+        waits.set()
+        return await follow.latest(store)
+
+    monkeypatch.setattr(answering, "latest", latest)
+    taken = asyncio.create_task(taking.take(caller, about(run), [yes()]))
+    begun = asyncio.create_task(waits.wait())
+    await asyncio.wait({taken, begun}, return_when=asyncio.FIRST_COMPLETED)
+    begun.cancel()
+    _, (was,) = await paused(ledger, run=run)
+    assert await taken == Turn(run.id, pause=1, answered=frozenset({was.id}))
     assert (await ledger.approval(was.id)).state is State.APPROVED
 
 
