@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from signoff.channels.email.parsing.reading import read_mail
 from signoff.cli.demo.dev_mailbox import (
     DevMailbox,
     MailNotFound,
@@ -110,6 +111,25 @@ def test_reply_keeps_the_thread_and_quotes_the_original() -> None:
         ">",
     ]
     assert "> Grüße" in lines
+
+
+async def test_long_message_ids_arrive_unchanged_as_from_a_mail_client(tmp_path: Path) -> None:
+    """Ids that are longer than a line are not encoded, and the text and the subject stay."""
+    card = parse(CARD.as_bytes())
+    long = f"<{'1.' * 60}card@example.com>"
+    del card["Message-ID"]
+    card["Message-ID"] = long
+    async with DevMailbox(tmp_path / "inbound") as inbound:
+        words = "approve " + "ö" * 400
+        await reply(card, words, "Mara <mara@example.com>", host="127.0.0.1", port=inbound.port)
+        await inbound.wait_for(lambda one: True, within=60)
+    (path,) = (tmp_path / "inbound" / "new").iterdir()
+    read = read_mail(path.read_bytes())
+    assert f"In-Reply-To: {long}".encode() in path.read_bytes()
+    assert read.in_reply_to == long
+    assert read.references == ("<older@example.com>", long)
+    assert read.subject == "Re: Zustimmung nötig: reimburse"
+    assert read.own_text == words
 
 
 def test_second_reply_has_one_re_and_its_own_message_id() -> None:

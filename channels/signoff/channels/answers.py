@@ -52,6 +52,10 @@ log = structlog.get_logger(__name__)
 ONCE_IN: Final = timedelta(days=1)
 """The most often that a person gets the same notice about one approval."""
 
+# Who answered unclearly and tries again has to hear that nothing is decided yet. Three notices end
+# a conversation with a program that answers mail without saying so.
+_MOST_QUESTIONS: Final = 3
+
 _UNCLEAR: Final = Unclear.__name__.lower()
 
 IsFinal = Callable[[ApprovalError], bool]
@@ -400,12 +404,14 @@ class Answers:
         await self._tell(change, answer, notice, await self._ledger.now())
 
     async def _tell(self, change: Change, answer: Answer, notice: Notice, now: datetime) -> None:
-        """Add a notice, unless it was sent before; the guard is part of the same commit."""
+        """Add a notice, unless it was sent often enough; the guard is part of the commit."""
         if not answer.to:
             guard = f"told:{notice.about}:{answer.holder.approval}:{notice.person}"
-            if await self._ledger.raw(guard) is not None:
+            told = await self._ledger.raw(guard)
+            times = 0 if told is None else told[0]
+            if times >= (_MOST_QUESTIONS if notice.about is About.NOT_UNDERSTOOD else 1):
                 return
-            change.put_raw(guard, now.isoformat(), ttl=ONCE_IN)
+            change.put_raw(guard, now.isoformat(), was=times, ttl=ONCE_IN)
         answer_back(change, answer, notice)
 
 

@@ -4,6 +4,8 @@ import base64
 import pathlib
 import quopri
 from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.policy import SMTP
 
 import pytest
 from hypothesis import given
@@ -56,6 +58,21 @@ def test_a_plain_reply_is_read() -> None:
     assert mail.recipients == (f"approvals+{TOKEN}@signoff.example",)
     assert mail.automatic == ""
     assert mail.own_text == "Approve"
+
+
+def test_encoded_message_ids_are_read() -> None:
+    """Programs in Python encode long ids, although RFC 2047 forbids it."""
+    first, second = f"<{'a' * 90}@signoff.example>", f"<{'b' * 90}@signoff.example>"
+    mail = EmailMessage(policy=SMTP)
+    mail["From"], mail["To"] = "ada@corp.example", f"approvals+{TOKEN}@signoff.example"
+    mail["In-Reply-To"] = second
+    mail["References"] = " ".join([first] * 20 + [second])
+    mail.set_content("approve")
+    raw = mail.as_bytes()
+    assert b"In-Reply-To: =?utf-8?q?" in raw
+    read = read_mail(raw)
+    assert read.in_reply_to == second
+    assert read.references == (*[first] * 20, second)
 
 
 @pytest.mark.parametrize(

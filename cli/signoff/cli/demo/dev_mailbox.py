@@ -13,7 +13,7 @@ from email.policy import SMTP
 from email.utils import format_datetime, make_msgid, parsedate_to_datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import aiosmtplib
 from aiosmtpd import smtp
@@ -22,6 +22,9 @@ from signoff.core.base.errors import MailDeferred, MailRefused, SignoffError
 
 _LARGEST = 10 * 1024 * 1024
 _ENVELOPE_TO = "X-Envelope-To"
+# Python encodes what is longer than a line, also Message-IDs. No mail client does (RFC 2047
+# section 5 forbids it).
+_AS_CLIENTS: Final = SMTP.clone(max_line_length=998)
 
 
 class MailNotFound(SignoffError):
@@ -200,7 +203,7 @@ async def send(message: EmailMessage, *, host: str, port: int, recipients: Seque
     """
     try:
         await aiosmtplib.send(
-            message,
+            message.as_bytes(policy=_AS_CLIENTS),
             sender=_bare(str(message["From"])),
             recipients=list(recipients),
             hostname=host,

@@ -27,6 +27,7 @@ _MOST_RECIPIENTS: Final = 500
 _MOST_REFERENCES: Final = 100
 _LONGEST_ID: Final = 998  # RFC 5322 section 2.1.1: no line is longer
 _LONGEST_SUBJECT: Final = 998
+_LONGEST_REFERENCES: Final = 8_192  # no field is longer (`read_mail`)
 _LONGEST_DATE: Final = 128
 _MOST_NAMES: Final = 20
 _FOREIGN_ERRORS: Final = (
@@ -108,6 +109,9 @@ def _recipients(headers: Headers) -> tuple[str, ...]:
 
 def _message_ids(value: str) -> Iterator[str]:
     """Yield a limited number of ids in angle brackets (RFC 5322 section 3.6.4)."""
+    if "=?" in value:
+        # RFC 2047 (section 5) forbids encoded words here, and programs in Python write them.
+        value = _decoded(value, _LONGEST_REFERENCES)
     at = 0
     for _ in range(_MOST_REFERENCES):
         start = value.find("<", at)
@@ -127,12 +131,12 @@ def _date(value: str) -> datetime | None:
         return None
 
 
-def _decoded(value: str) -> str:
-    """Decode the encoded words of a subject (RFC 2047); invalid ones stay unchanged."""
+def _decoded(value: str, longest: int = _LONGEST_SUBJECT) -> str:
+    """Decode the encoded words of a field (RFC 2047); invalid ones stay unchanged."""
     try:
-        text = str(email.header.make_header(email.header.decode_header(value[:_LONGEST_SUBJECT])))
+        text = str(email.header.make_header(email.header.decode_header(value[:longest])))
     except _FOREIGN_ERRORS:
-        text = value[:_LONGEST_SUBJECT]
+        text = value[:longest]
     seen = (" " if unicodedata.category(mark) in ("Cc", "Cs") else mark for mark in text)
     return " ".join("".join(seen).split())
 
