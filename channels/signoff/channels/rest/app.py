@@ -15,16 +15,16 @@ from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.channels.rest import PATH, shapes
-from signoff.channels.rest.approvals import make_approvals
+from signoff.channels.rest.approvals import add_approvals
 from signoff.channels.rest.auth import SCHEME, Anybody, Auditor, Entrance
 from signoff.channels.rest.document import document_of
-from signoff.channels.rest.freezes import make_freezes
-from signoff.channels.rest.grants import make_grants
-from signoff.channels.rest.moves import make_moves
-from signoff.channels.rest.people import make_people
+from signoff.channels.rest.freezes import add_freezes
+from signoff.channels.rest.grants import add_grants
+from signoff.channels.rest.moves import add_moves
+from signoff.channels.rest.people import add_people
 from signoff.channels.rest.problems import add_handlers, responses
-from signoff.channels.rest.queues import make_queues
-from signoff.channels.rest.runs import make_runs
+from signoff.channels.rest.queues import add_queues
+from signoff.channels.rest.runs import add_runs
 from signoff.client import models
 from signoff.core.directory.people import Directory
 
@@ -65,23 +65,20 @@ def make_rest(
         generate_unique_id_function=lambda route: route.name,
     )
     add_handlers(app, decisions)
-    routers = (
-        _general(decisions),
-        make_runs(decisions, is_app),
-        make_approvals(decisions),
-        make_moves(decisions),
-        make_queues(decisions),
-        make_grants(decisions),
-        make_people(decisions),
-        make_freezes(decisions),
-    )
-    for router in routers:
-        app.include_router(router)
+    router = app.router
+    _add_general(router, decisions)
+    add_runs(router, decisions, is_app)
+    add_approvals(router, decisions)
+    add_moves(router, decisions)
+    add_queues(router, decisions)
+    add_grants(router, decisions)
+    add_people(router, decisions)
+    add_freezes(router, decisions)
 
     @cache
     def document() -> dict[str, Any]:
         # Created on demand: this takes four times as long as everything above.
-        return document_of(app, routers, PATH)
+        return document_of(app, PATH)
 
     app.state.document = document
 
@@ -92,9 +89,7 @@ def make_rest(
     return app
 
 
-def _general(decisions: Decisions) -> APIRouter:
-    router = APIRouter()
-
+def _add_general(router: APIRouter, decisions: Decisions) -> None:
     @router.get("/me", name="get_me", tags=["token"], responses=responses())
     async def me(access: Anybody) -> models.Me:
         """Return the token's owner and scopes."""
@@ -138,8 +133,6 @@ def _general(decisions: Decisions) -> APIRouter:
         subject = approval or run
         lines = audit.lines(decisions.ledger.store, subject=subject, run=run or known, after=after)
         return StreamingResponse(lines, media_type=LINES)
-
-    return router
 
 
 def openapi_document() -> dict[str, Any]:

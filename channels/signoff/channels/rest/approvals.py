@@ -234,11 +234,10 @@ class Approvals:
         return await self._requests.carry_out(access, about, want)
 
 
-def make_approvals(decisions: Decisions) -> APIRouter:
-    """Return the routes of approvals."""
+def add_approvals(router: APIRouter, decisions: Decisions) -> None:
+    """Add the routes of approvals."""
     routes = Approvals(decisions)
-    router = APIRouter(tags=["approvals"])
-    add, one = router.add_api_route, "/approvals/{approval_id}"
+    add, one = partial(router.add_api_route, tags=["approvals"]), "/approvals/{approval_id}"
     add("/approvals", routes.search, methods=["GET"], name="list_approvals", responses=responses())
     add(
         one,
@@ -270,4 +269,3 @@ def make_approvals(decisions: Decisions) -> APIRouter:
             name=f"{verb}_approval",
             responses=responses(400, 404, 408, 409, 413, 415),
         )
-    return router

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
@@ -22,7 +22,7 @@ _KEY: Final[dict[str, Any]] = {
 }
 
 
-def document_of(app: FastAPI, routers: Iterable[APIRouter], path: str) -> dict[str, Any]:
+def document_of(app: FastAPI, path: str) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of the API.
 
     The scopes of an operation are in its ``security``, as the roles that OpenAPI allows there. A
@@ -30,7 +30,6 @@ def document_of(app: FastAPI, routers: Iterable[APIRouter], path: str) -> dict[s
 
     Args:
         app: The application.
-        routers: All routers of the application, without prefixes.
         path: The path at which it is served.
     """
     made = get_openapi(
@@ -51,8 +50,7 @@ def document_of(app: FastAPI, routers: Iterable[APIRouter], path: str) -> dict[s
         _describe(schema)
     scopes = {
         (route.path, method.lower()): list(_scopes(route))
-        for router in routers
-        for route in router.routes
+        for route in app.routes
         if isinstance(route, APIRoute)
         for method in route.methods or ()
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import structlog
@@ -120,13 +121,14 @@ def _proof(access: Access) -> dict[str, JsonValue]:
     return {"channel": CHANNEL, "token": access.id}
 
 
-def make_freezes(decisions: Decisions) -> APIRouter:
-    """Return the routes of freezes."""
+def add_freezes(router: APIRouter, decisions: Decisions) -> None:
+    """Add the routes of freezes."""
     routes = FreezeRoutes(decisions)
-    router = APIRouter(tags=["freezes"])
-    add, writes = router.add_api_route, responses(400, 404, 408, 409, 413, 415)
+    add, writes = (
+        partial(router.add_api_route, tags=["freezes"]),
+        responses(400, 404, 408, 409, 413, 415),
+    )
     add("/freezes", routes.search, methods=["GET"], name="list_freezes", responses=responses())
     add("/freezes", routes.freeze, methods=["POST"], name="freeze", responses=writes)
     thaw = "/freezes/{freeze_id}/thaw"
     add(thaw, routes.thaw, methods=["POST"], name="thaw", responses=writes)
-    return router

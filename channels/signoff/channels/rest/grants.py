@@ -158,11 +158,10 @@ class GrantRoutes:
         return shapes.grant(grant, await self._decisions.ledger.now())
 
 
-def make_grants(decisions: Decisions) -> APIRouter:
-    """Return the routes of grants."""
+def add_grants(router: APIRouter, decisions: Decisions) -> None:
+    """Add the routes of grants."""
     routes = GrantRoutes(decisions)
-    router = APIRouter(tags=["grants"])
-    add, one = router.add_api_route, "/grants/{grant_id}"
+    add, one = partial(router.add_api_route, tags=["grants"]), "/grants/{grant_id}"
     writes = responses(400, 404, 408, 409, 413, 415)
     add("/grants", routes.search, methods=["GET"], name="list_grants", responses=responses())
     add(one, routes.show, methods=["GET"], name="get_grant", responses=responses(404))
@@ -176,4 +175,3 @@ def make_grants(decisions: Decisions) -> APIRouter:
         status_code=201,
         responses=writes,
     )
-    return router

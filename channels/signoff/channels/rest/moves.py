@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastapi import APIRouter
 
 from signoff.broker.decisions import Decisions
@@ -104,16 +106,15 @@ class Moves:
         return collaboration.acting(seen, self._requests.person(access), self._decisions.directory)
 
 
-def make_moves(decisions: Decisions) -> APIRouter:
-    """Return the routes of moves."""
+def add_moves(router: APIRouter, decisions: Decisions) -> None:
+    """Add the routes of moves."""
     routes = Moves(decisions)
-    router = APIRouter(tags=["approvals"])
+    add = partial(router.add_api_route, tags=["approvals"])
     for verb in ("claim", "release", "reassign", "remind", "ask", "comment", "extend"):
-        router.add_api_route(
+        add(
             f"/approvals/{{approval_id}}/{verb}",
             getattr(routes, verb),
             methods=["POST"],
             name=f"{verb}_approval",
             responses=responses(400, 404, 408, 409, 413, 415),
         )
-    return router

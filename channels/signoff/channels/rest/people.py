@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import structlog
@@ -161,14 +162,12 @@ def _who(access: Access) -> str:
     return access.person or access.shown
 
 
-def make_people(decisions: Decisions) -> APIRouter:
-    """Return the routes of people."""
+def add_people(router: APIRouter, decisions: Decisions) -> None:
+    """Add the routes of people."""
     routes = People(decisions)
-    router = APIRouter(tags=["people"])
-    add, one = router.add_api_route, "/people/{person_id}"
+    add, one = partial(router.add_api_route, tags=["people"]), "/people/{person_id}"
     writes = responses(400, 404, 408, 409, 413, 415)
     add("/people", routes.search, methods=["GET"], name="list_people", responses=responses())
     add(one, routes.show, methods=["GET"], name="get_person", responses=responses(404))
     add(f"{one}/away", routes.leave, methods=["POST"], name="leave", responses=writes)
     add(f"{one}/back", routes.come_back, methods=["POST"], name="come_back", responses=writes)
-    return router

@@ -95,11 +95,10 @@ class Queues:
         return names_for(self._decisions.directory, access.person) if access.person else ()
 
 
-def make_queues(decisions: Decisions) -> APIRouter:
-    """Return the routes of queues."""
+def add_queues(router: APIRouter, decisions: Decisions) -> None:
+    """Add the routes of queues."""
     routes = Queues(decisions)
-    router = APIRouter(tags=["queues"])
-    add = router.add_api_route
+    add = partial(router.add_api_route, tags=["queues"])
     add("/figures", routes.figures, methods=["GET"], name="get_figures", responses=responses())
     add("/queues", routes.search, methods=["GET"], name="list_queues", responses=responses())
     add(
@@ -109,4 +108,3 @@ def make_queues(decisions: Decisions) -> APIRouter:
         name="get_queue",
         responses=responses(404),
     )
-    return router

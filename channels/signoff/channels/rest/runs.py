@@ -113,11 +113,10 @@ class Runs:
         return shapes.run(found)
 
 
-def make_runs(decisions: Decisions, is_app: Callable[[str], bool]) -> APIRouter:
-    """Return the routes of runs; see `Runs` for the arguments."""
+def add_runs(router: APIRouter, decisions: Decisions, is_app: Callable[[str], bool]) -> None:
+    """Add the routes of runs; see `Runs` for the arguments."""
     routes = Runs(decisions, is_app)
-    router = APIRouter(tags=["runs"])
-    add = router.add_api_route
+    add = partial(router.add_api_route, tags=["runs"])
     add(
         "/runs",
         routes.submit,
@@ -128,4 +127,3 @@ def make_runs(decisions: Decisions, is_app: Callable[[str], bool]) -> APIRouter:
     )
     add("/runs", routes.search, methods=["GET"], name="list_runs", responses=responses())
     add("/runs/{run_id}", routes.show, methods=["GET"], name="get_run", responses=responses(404))
-    return router
