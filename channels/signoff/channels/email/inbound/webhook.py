@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
@@ -135,15 +135,7 @@ class _Webhook:
         same = mail_id(raw, sender=sender, recipients=recipients)
         try:
             (before,), now = await self._ledger.store.read_now([key])
-            if not is_timely(signed, now):
-                raise Problem(
-                    401,
-                    "not-timely",
-                    "The request is too old",
-                    f"Its timestamp is {signed.timestamp[:20]!r}, and the time is "
-                    f"{int(now.timestamp())}; they may differ by {_minutes(WINDOW)} minutes. "
-                    "Compare the clocks.",
-                )
+            _require_timely(signed, now)
             if before is None:
                 also = Change().put_raw(key, same, ttl=REMEMBERED)
                 new = await store(
@@ -204,6 +196,18 @@ def _refused(request: Request, problem: Problem) -> Response:
 
 def _taken() -> Response:
     return JSONResponse({"status": "stored"})
+
+
+def _require_timely(signed: Signed, now: datetime) -> None:
+    if not is_timely(signed, now):
+        raise Problem(
+            401,
+            "not-timely",
+            "The request is too old",
+            f"Its timestamp is {signed.timestamp[:20]!r}, and the time is "
+            f"{int(now.timestamp())}; they may differ by {_minutes(WINDOW)} minutes. "
+            "Compare the clocks.",
+        )
 
 
 def _minutes(span: timedelta) -> int:

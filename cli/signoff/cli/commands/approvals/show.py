@@ -19,7 +19,15 @@ from signoff.core.approvals.run import WHOLE_APP, Run
 from signoff.core.approvals.voting import Vote
 from signoff.core.base.durations import coarse
 from signoff.core.base.moments import in_its_zone, zone_name
-from signoff.core.cards.card import awaited_by, card, one_line, shown, unbroken, values_text
+from signoff.core.cards.card import (
+    awaited_by,
+    card,
+    comments_on,
+    one_line,
+    shown,
+    unbroken,
+    values_text,
+)
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import Rotations
 from signoff.core.routing.escalation import advance
@@ -187,6 +195,13 @@ def print_approval(
     out: Console, approval: Approval, directory: Directory, events: Sequence[Event], now: datetime
 ) -> None:
     """Print the card, its state, the approvers, and the timeline."""
+    _print_card(out, approval, directory)
+    _print_approvers(out, approval, directory, now)
+    out.print(Text("\ntimeline", style="bold"))
+    out.print(timeline(events, directory))
+
+
+def _print_card(out: Console, approval: Approval, directory: Directory) -> None:
     shape = card(approval, directory)
     out.print(Text(shape.title, style="bold"), state_text(approval.state.value))
     facts = table("", "")
@@ -198,6 +213,10 @@ def print_approval(
         out.print(Text(f"⚠ {warning}", style="bold yellow"))
     _section(out, "arguments", ((row.name, row.value) for row in shape.rows))
     _section(out, "to fill in", ((row.name, row.value) for row in shape.fields))
+
+
+def _print_approvers(out: Console, approval: Approval, directory: Directory, now: datetime) -> None:
+    """Print who was asked, and what they have answered so far."""
     _print_rows(
         out,
         "asked",
@@ -233,7 +252,7 @@ def print_approval(
         ("person", "at", "text"),
         [
             (one.who, moment(one.at, directory), ("asks: " if one.asks else "") + one.text)
-            for one in shape.comments
+            for one in comments_on(approval, directory)
         ],
     )
     _print_rows(
@@ -252,8 +271,6 @@ def print_approval(
             if approval.step_of(step.by)
         ],
     )
-    out.print(Text("\ntimeline", style="bold"))
-    out.print(timeline(events, directory))
 
 
 def _print_rows(
