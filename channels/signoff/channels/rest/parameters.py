@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fastapi import Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 
 from signoff.channels.web.problems import Problem
 
@@ -32,8 +32,9 @@ async def require_known(request: Request) -> None:
     if not faults:
         return
     has = f"The parameters are {', '.join(known)}." if known else "This request has no parameters."
-    words = "; ".join(f"{name!r}: {why.rstrip('.')}" for name, why in list(faults.items())[:20])
-    errors = [{"pointer": name, "detail": why} for name, why in list(faults.items())[:20]]
+    first = list(faults.items())[:20]
+    words = "; ".join(f"{name!r}: {why.rstrip('.')}" for name, why in first)
+    errors: list[JsonValue] = [{"pointer": name, "detail": why} for name, why in first]
     raise Problem(422, "invalid", "The query has the wrong form", f"{words}. {has}", errors=errors)
 
 

@@ -44,13 +44,12 @@ class _Secured(redis.asyncio.SSLConnection):
             raise _LATE(f"{_sentence(error)} {why}") from error
 
 
-_KINDS = {redis.asyncio.Connection: _Plain, redis.asyncio.SSLConnection: _Secured}
-
-
 def name_tls(pool: redis.asyncio.ConnectionPool) -> None:
     """Make the new connections of a pool name TLS in their errors."""
-    kind = pool.connection_class
-    pool.connection_class = _KINDS.get(kind, kind)
+    if pool.connection_class is redis.asyncio.Connection:
+        pool.connection_class = _Plain
+    elif pool.connection_class is redis.asyncio.SSLConnection:
+        pool.connection_class = _Secured
 
 
 def _sentence(error: Exception) -> str:
