@@ -176,7 +176,8 @@ class Answering:
         if caller.person is None:
             return False
         routed = await self._routed(approval)
-        return any(one.person == caller.person.id for one in routed.asked)
+        # People who are asked by the common card of a Slack channel only have a seat.
+        return caller.person.id in {one.person for one in (*routed.seats, *routed.asked)}
 
     async def _routed(self, approval: Approval) -> Approval:
         """Wait until the approvers are resolved: a client may answer before the router has run.
