@@ -177,7 +177,8 @@ class Answering:
             return False
         routed = await self._routed(approval)
         # People who are asked by the common card of a Slack channel only have a seat.
-        return caller.person.id in {one.person for one in (*routed.seats, *routed.asked)}
+        seats = {one.person for one in routed.seats}
+        return caller.person.id in seats | {one.person for one in routed.asked}
 
     async def _routed(self, approval: Approval) -> Approval:
         """Wait until the approvers are resolved: a client may answer before the router has run.
