@@ -205,7 +205,7 @@ async def test_other_users_cannot_answer(
 
 
 async def test_people_who_share_a_card_can_answer(taking: Answering, ledger: Ledger) -> None:
-    """Mara and Cleo are asked by a common card in a Slack channel, and have no cards of their own."""
+    """Mara and Cleo are asked by a common card in a Slack channel, and have no other cards."""
     run, (was,) = await paused(ledger)
     card = Asked(person="", channel="slack", address="#approvals", level_key=was.level_key)
     seats = (Seat(person="mara"), Seat(person="cleo"))
