@@ -27,7 +27,7 @@ problem documents with one of these statuses:
 | 405 | the path does not have this method |
 | 408, 413 | a body that is sent too slowly, or is larger than 1 MiB |
 | 409 | already decided, too late, or the same request is still running |
-| 422 | the wrong form |
+| 422 | the wrong form, or an unknown query parameter |
 | 429 | too many requests |
 | 500, 503 | an error in Signoff, or Redis is down |
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import shutil
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import redis.asyncio
 import redis.exceptions
 
 from builders import CLEO, MARA, paused, people
+from channels.conftest import write_certificate
 from deciding import Decider
 from ports import free_port
 from services import plain_redis
@@ -104,6 +106,28 @@ async def test_a_redis_that_is_not_there(tmp_path: Path) -> None:
     assert "signoff doctor" in str(caught.value)
     assert isinstance(caught.value.__cause__, redis.exceptions.ConnectionError)
     await ledger.close()
+
+
+async def test_a_redis_without_tls_at_a_url_with_tls(redis_url: str) -> None:
+    """The server waits for the rest of the handshake, and the error names TLS."""
+    url = redis_url.replace("redis://", "rediss://")
+    store = Store.open(f"{url}?socket_connect_timeout=0.2", retries=0)
+    with pytest.raises(LedgerUnavailable, match="If it does not use TLS, write redis://"):
+        await store.now()
+    await store.close()
+
+
+async def test_a_redis_with_tls_at_a_url_without_tls(tmp_path: Path) -> None:
+    """The server closes the connection, and the error names TLS."""
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    write_certificate(tmp_path / "redis.pem")
+    tls.load_cert_chain(tmp_path / "redis.pem")
+    async with await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=tls) as server:
+        port = server.sockets[0].getsockname()[1]
+        store = Store.open(f"redis://127.0.0.1:{port}/0", retries=0)
+        with pytest.raises(LedgerUnavailable, match="If it uses TLS, write rediss://"):
+            await store.now()
+        await store.close()
 
 
 async def test_scripts_that_redis_has_forgotten(ledger: Ledger) -> None:

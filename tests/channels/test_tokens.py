@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from channels.conftest import Channels
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.pipeline.reply_tokens import (
@@ -15,6 +16,7 @@ from signoff.channels.pipeline.reply_tokens import (
     redact,
     token_key,
 )
+from signoff.core.policies.policy import OnTimeout, Policy
 
 
 def test_tokens_are_random_and_fit_a_local_part() -> None:
@@ -50,3 +52,22 @@ def test_tokens_are_removed_from_text() -> None:
     assert redact(text) == (
         "<approvals+[token]@x.example> and APPROVALS+[token]@x.example: a+b@x.example"
     )
+
+
+@pytest.mark.parametrize(
+    ("policy", "days"),
+    [
+        (Policy(name="slow", ask=("mara",), within="60d"), 3 * 60),
+        (Policy(name="open", ask=("mara",), within="4h", on_timeout=OnTimeout.STAY), 365),
+    ],
+    ids=lambda one: one.name if isinstance(one, Policy) else "",
+)
+async def test_a_token_lasts_as_long_as_an_answer_can_count(
+    channels: Channels, policy: Policy, days: int
+) -> None:
+    """The level can be extended and its clock be stopped, and an approval can stay open."""
+    channels.policies = (policy,)
+    _, token = await channels.ask()
+    store = channels.ledger.store
+    left = await store.client.pttl(store.prefix + token_key(token))
+    assert timedelta(milliseconds=left) > timedelta(days=days)

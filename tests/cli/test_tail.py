@@ -20,3 +20,11 @@ def test_events_are_lines_for_people_and_for_machines(invoke: Invoke, settings_f
     ]
     one = invoke("tail", "--all", "--limit", "1", "--of", runs[0]["id"], "--json").stdout
     assert json.loads(one)["by"] == "sam"
+
+
+def test_an_id_without_a_record_is_refused(invoke: Invoke, settings_file: Path) -> None:
+    """No event of it would ever come, so the command does not wait."""
+    assert settings_file.exists()
+    done = invoke("tail", "--of", "NONSENSE")
+    assert done.exit_code == 1
+    assert "There is no approval or run 'NONSENSE'" in done.output

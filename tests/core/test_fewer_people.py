@@ -9,9 +9,11 @@ import pytest
 from builders import CLEO, MARA, NOON, RILEY, make_approval
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
+from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Earlier, Group, Level, Quorum
 from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.routing.departures import stand_in
 from signoff.core.routing.escalation import advance, pass_on
 from signoff.core.routing.selection import choose
 
@@ -164,3 +166,33 @@ def test_earlier_approvers_who_stay_help_only_levels_of_their_phase(phase: str) 
         assert after.approvers == {"mara", "cleo"}
         (why,) = (one.why for one in events if one.what is What.UNROUTABLE)
         assert why == "3 have to approve, and too few can be asked"
+
+
+@pytest.mark.parametrize("quorum", [2, "all", "majority"])
+@pytest.mark.parametrize("earlier", [Earlier.LEAVE, Earlier.STAY])
+def test_people_who_shared_a_place_count_separately_at_a_later_level(
+    quorum: Quorum, earlier: Earlier
+) -> None:
+    """Cleo and Dan stood in for Mara at the first level; the next one asks each for themselves."""
+    first = Level(ask=("mara",), within="1h")
+    both = Level(ask=("cleo", "dan"), quorum=quorum, earlier=earlier)
+    approval, _ = routed(Policy(name="both", levels=(first, both)))
+    days = {"start": NOON.date(), "end": NOON.date()}
+    away = [
+        MARA.model_copy(update={"away": (Absence(**days, delegate="cleo"),)}),
+        CLEO.model_copy(update={"away": (Absence(**days, delegate="dan"),)}),
+    ]
+    for gone in (1, 2):
+        now = NOON + timedelta(minutes=gone)
+        approval, _ = stand_in(approval, DIRECTORY.changed(away[:gone]), now=now)
+    assert approval.approvers == {"mara", "cleo", "dan"}
+
+    later, _ = advance(approval, DIRECTORY, now=NOON + timedelta(hours=1))
+    assert later.ballot.need == 2
+    assert later.ballot.can_reach(["cleo", "dan"])
+    now = NOON + timedelta(hours=2)
+    once, _ = later.approve(CLEO, DIRECTORY, channel="email", now=now)
+    assert once.state is State.PENDING
+    assert "dan" in once.approvers
+    twice, _ = once.approve(DAN, DIRECTORY, channel="email", now=now)
+    assert twice.state is State.APPROVED

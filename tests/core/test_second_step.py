@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from builders import CLEO, MARA, NOON, RILEY, ask, make_approval, make_call, people
+from builders import CLEO, MARA, NOON, RILEY, ask, make_approval, make_call, people, present
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.parts import (
@@ -23,6 +23,7 @@ from signoff.core.base.errors import (
     ApprovalError,
     DecisionRefused,
     NotAnApprover,
+    PayloadError,
     ReasonNeeded,
     SecondStepNeeded,
     StepChanged,
@@ -275,3 +276,17 @@ def test_second_step_in_a_later_phase_is_checked_by_the_rules_of_that_phase() ->
     went = pass_on(after, everybody, now=NOON)
     assert went is not None
     assert went[0].approvers == {"cy"}
+
+
+def test_a_second_step_that_differs_from_another_one_reveals_no_hidden_value() -> None:
+    """The error about different values names the field, and neither of the values."""
+    approval = two_steps(template={"pin": "", "days": 0})
+    terms = present(approval.terms).model_copy(update={"hide": ("pin",), "at_least": 2})
+    approval = approval.model_copy(update={"terms": terms})
+    approval = by_mail(approval, values={"pin": "1234secret", "days": 3})
+    approval = by_mail(approval, CLEO, values={"pin": "9999other", "days": 3})
+    approval = confirm(approval)
+    with pytest.raises(PayloadError, match="pin: hidden by policy") as caught:
+        confirm(approval, CLEO)
+    assert "1234secret" not in str(caught.value)
+    assert "9999other" not in str(caught.value)

@@ -60,7 +60,8 @@ class Taken:
     Attributes:
         approval: The approval after the move. After the first of two steps, or one vote of several,
             it is still pending.
-        events: The events of the move, as in the audit.
+        events: The events of the move, as in the audit; none if a copy of the same message has made
+            it.
         grant: The grant that was given or revoked, if any.
     """
 
@@ -210,7 +211,13 @@ class Decisions:
             return await self._refused(
                 here.approval, error, actor, _wanted(move), extras, now=here.now
             )
-        await self.ledger.commit(change)
+        try:
+            await self.ledger.commit(change)
+        except Conflict:
+            if not _gives_grant(move) and await self._was_done(extras.also):
+                # A copy of the same message came at the same time, and was faster.
+                return Taken(await self.ledger.approval(here.approval.id))
+            raise
         if not move.automatic:
             metrics.record(metrics.ANSWERS, actor.channel, "taken")
         return taken

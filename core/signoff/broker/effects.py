@@ -104,10 +104,13 @@ def _follow(change: Change, was: Approval, after: Approval, *, route: bool) -> C
         votes = len(after.ballot.votes)
         change.send(AskLevel(approval=after.id, level_key=after.level_key, votes=votes))
     began, may, stay = after.level_key != was.level_key, after.approvers, list[Asked]()
+    gone = was.approvers - may
     for asked in after.asked:
         if asked.problem:
             continue
-        if began and asked.is_for(was.approvers - may, was.level_key):
+        # At the same level, a seat was reassigned, or was filled by the answer of another person.
+        lost = asked.person in gone and asked.level_key == after.level_key
+        if lost or (began and asked.is_for(gone, was.level_key)):
             change.send(
                 CloseLevel(
                     channel=asked.channel,

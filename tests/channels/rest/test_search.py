@@ -92,3 +92,25 @@ async def test_an_unknown_value_is_refused_with_its_parameter(
     answer = await admin.get("approvals", params=query)
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"] == next(iter(query))
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "named"),
+    [
+        ("approvals", "status=pending", ["'status'", "state", "cursor"]),
+        ("approvals", "state=pending&State=approved", ["'State'"]),
+        ("approvals", "state=pending&state=approved", ["'state'", "more than once"]),
+        ("runs", "requester=riley", ["'requester'", "user"]),
+        ("audit", "aproval=ap_x", ["'aproval'", "approval"]),
+        ("queues", "name=finance", ["'name'", "no parameters"]),
+        ("grants", "open=1", ["'open'", "all"]),
+    ],
+)
+async def test_an_unknown_parameter_is_refused_and_the_known_ones_are_named(
+    admin: httpx.AsyncClient, path: str, query: str, named: list[str]
+) -> None:
+    """A misspelt filter would otherwise return everything."""
+    answer = await admin.get(f"{path}?{query}")
+    assert answer.status_code == 422, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert all(one in answer.json()["detail"] for one in named), answer.text

@@ -14,6 +14,7 @@ from signoff.channels.slack.references import Reference
 from signoff.core.approvals.approval import Kind, State
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import SlackPayloadUnreadable
+from signoff.core.policies.policy import Policy
 
 
 async def test_one_click_approves_a_call_without_fields(office: Office) -> None:
@@ -212,6 +213,30 @@ async def test_repeated_click_payload_is_applied_once(office: Office) -> None:
     await office.handler.handle(click)
     await office.deliver()
     assert not office.workspace.whispers
+
+
+async def test_payload_repeated_at_the_same_time_is_applied_once(office: Office) -> None:
+    """Slack sends again what is slow: each copy is acknowledged, and nobody gets a message."""
+    approval = await office.open()
+    click = office.click("approve")
+    assert await asyncio.gather(*(office.handler.handle(click) for _ in range(3))) == [None] * 3
+    assert (await office.ledger.approval(approval.id)).state is State.APPROVED
+    await office.deliver()
+    assert not office.workspace.whispers
+
+
+async def test_repeated_payload_of_a_move_that_could_be_made_twice(office: Office) -> None:
+    """A vote and a question of which Slack sends copies are made once, and no copy is an error."""
+    office.policy = Policy(name="large", ask=("mara", "cleo"), quorum=2, within="4h")
+    approval = await office.open()
+    await office.press("ask")
+    view = {**office.workspace.views[-1], "id": "V0SAME"}
+    copies = (office.submit({"reason": {"value": "which team?"}}, view=view) for _ in range(3))
+    assert "nothing was done" not in str(await asyncio.gather(*copies))
+    click = office.click("approve")
+    assert await asyncio.gather(*(office.handler.handle(click) for _ in range(3))) == [None] * 3
+    whats = [one.what for one in await office.ledger.history(approval.id)]
+    assert (whats.count(What.ASKED_BACK), whats.count(What.VOTED)) == (1, 1)
 
 
 async def test_concurrent_clicks_make_one_decision(office: Office) -> None:

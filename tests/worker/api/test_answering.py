@@ -17,10 +17,11 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.lifecycle import Handoff
-from signoff.core.approvals.parts import INPUT, Kind, ToolCall
+from signoff.core.approvals.parts import INPUT, Asked, Kind, ToolCall
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import PayloadError
 from signoff.core.directory.people import Person
+from signoff.core.policies.levels import Seat
 from signoff.worker.adk.history import CONFIRMATION
 from signoff.worker.adk_api import answering
 from signoff.worker.adk_api.answering import Answering, Turn
@@ -201,6 +202,17 @@ async def test_other_users_cannot_answer(
         await taking.take(as_person(person, users=users), about(run), [yes()])
     assert (refused.value.status, refused.value.kind) == (status, kind)
     assert await ledger.approvals([one.id for one in before]) == before
+
+
+async def test_people_who_share_a_card_can_answer(taking: Answering, ledger: Ledger) -> None:
+    """Mara and Cleo are asked by a common card in a Slack channel, and have no other cards."""
+    run, (was,) = await paused(ledger)
+    card = Asked(person="", channel="slack", address="#approvals", level_key=was.level_key)
+    seats = (Seat(person="mara"), Seat(person="cleo"))
+    shared = was.model_copy(update={"asked": (card,), "seats": seats})
+    await ledger.commit(Change().put(shared, was=was))
+    await taking.take(as_person(MARA), about(run), [yes()])
+    assert (await ledger.approval(was.id)).state is State.APPROVED
 
 
 async def test_call_in_doubt_is_asked_about_under_the_same_id(

@@ -13,8 +13,8 @@ from signoff.channels.words.phrases import reminder
 from signoff.core.approvals.approval import Approval, Asked
 from signoff.core.directory.people import Directory
 
-_WITHOUT_DEADLINE: Final = timedelta(days=1)
-"""Tokens are valid for this time and their grace, a month; each reminder has a new one."""
+_WITHOUT_DEADLINE: Final = timedelta(days=365)
+"""How long the token of a card is valid if the approval stays open after its deadline."""
 
 
 def send_cards(
@@ -82,7 +82,13 @@ def remind(
 
 
 def time_left(approval: Approval, now: datetime) -> timedelta:
-    """Return how long an answer can still count, or a day if there is no deadline."""
-    if approval.deadline is None:
+    """Return how long an answer can count at most, or a year for an approval that stays open.
+
+    Each level can be extended by its length, and a question to the requester can stop its clock for
+    as long. At later levels, the policy may let the same people answer.
+    """
+    if approval.deadline is None or approval.stays_open or approval.terms is None:
         return _WITHOUT_DEADLINE
-    return max(approval.deadline - now, timedelta())
+    levels = approval.terms.ladder[approval.level :]
+    length = sum((one.within.by_the_clock for one in levels), timedelta())
+    return max(approval.deadline - now, timedelta()) + 3 * length

@@ -368,6 +368,10 @@ class Delivery:
             case CloseLevel(level_key=level_key) if level_key != asked.level_key:
                 # This person was asked again, and has the card of a later level.
                 return None
+            case CloseLevel() if _is_of_seat(work, approval):
+                # Channels that cannot rewrite a card have told the person already.
+                gone = self._rewrites and asked.person not in approval.approvers
+                return phrases.seat_gone(approval, self._directory, asked.person) if gone else None
             case CloseLevel() if approval.state is State.PENDING:
                 return phrases.moved_on(approval, self._directory, asked.level_key, asked.person)
             case ReportFailure(problem=problem):
@@ -421,6 +425,7 @@ class Delivery:
         told = is_reported(work, approval)
         if asked is not None and asked.bundle and isinstance(work, CloseCard | CloseLevel):
             return self._close_in_bundle(item, work, asked)
+        told = told or (_is_of_seat(work, approval) and not self._rewrites)
         wait = isinstance(work, Closing) and asked is not None and not (asked.problem or told)
         if wait and item.attempts <= PATIENCE:
             # Its card may be under way; the recipient should get both.
@@ -553,6 +558,12 @@ def _asks_still(work: SendCard | UpdateCard, approval: Approval, asked: Asked) -
     """Return whether a card is still to be sent: the approval is pending and asks this person."""
     may = asked.is_for(approval.approvers, approval.level_key)
     return approval.state is State.PENDING and may and work.level_key == asked.level_key
+
+
+def _is_of_seat(work: DeliveryWork, approval: Approval) -> bool:
+    """Return whether a card is closed because its reader has no seat any more at this level."""
+    here = isinstance(work, CloseLevel) and work.level_key == approval.level_key
+    return here and approval.state is State.PENDING
 
 
 def _not_informed(

@@ -238,7 +238,11 @@ class Router:
 
     def _traced_route(self, item: Item, approval: Approval, now: datetime) -> Change:
         with tracing.span("route", approval, work=item.work.work):
-            return self._route(item, approval, now)
+            change = self._route(item, approval, now)
+        if isinstance(item.work, AskLevel | AskOthers | StaffPhase):
+            # Several causes add the same item, so a later cause may rely on this item.
+            change.unless_changed(approval)
+        return change
 
     def _route(  # noqa: PLR0911 -- one for each kind
         self, item: Item, approval: Approval, now: datetime

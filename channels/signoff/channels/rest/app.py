@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, FastAPI, Query
+from fastapi import APIRouter, Depends, FastAPI, Query
 from fastapi.responses import StreamingResponse
 from starlette.middleware import Middleware
 
@@ -21,6 +21,7 @@ from signoff.channels.rest.document import document_of
 from signoff.channels.rest.freezes import add_freezes
 from signoff.channels.rest.grants import add_grants
 from signoff.channels.rest.moves import add_moves
+from signoff.channels.rest.parameters import require_known
 from signoff.channels.rest.people import add_people
 from signoff.channels.rest.problems import add_handlers, responses
 from signoff.channels.rest.queues import add_queues
@@ -59,7 +60,7 @@ def make_rest(
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
-        dependencies=[SCHEME],
+        dependencies=[SCHEME, Depends(require_known)],
         middleware=[Middleware(Entrance, decisions=decisions, rate=rate)],
         separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,

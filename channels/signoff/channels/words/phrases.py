@@ -14,6 +14,7 @@ from signoff.channels.words.messages import (
     called,
     moment,
     one_paragraph,
+    quoted,
     say,
     say_plainly,
 )
@@ -199,6 +200,15 @@ def moved_on(approval: Approval, directory: Directory, level_key: str, reader: s
     terms = approval.terms
     passed = terms is not None and not terms.same_phase(level_of(level_key), approval.level)
     return say("went_on" if passed else "escalated", approval, directory, reader)
+
+
+def seat_gone(approval: Approval, directory: Directory, reader: str) -> Words:
+    """Return the message to a person whose seat another person has, or has answered for."""
+    handed = [one for one in approval.handovers if one.of == reader]
+    if not handed:
+        return say("seat_filled", approval, directory, reader)
+    to, reason = called(handed[-1].to, directory), quoted(handed[-1].reason)
+    return say("handed_on", approval, directory, reader, to=to, reason=reason)
 
 
 def reminder(approval: Approval, directory: Directory, reader: str) -> Words:

@@ -8,9 +8,11 @@ import typer
 
 from signoff.cli.commands.session import Json, with_decisions
 from signoff.cli.terminal import say, say_json
+from signoff.core.base.errors import SubjectNotFound
 
 if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
+    from signoff.broker.ledger.ledger import Ledger
     from signoff.core.approvals.events import Event
     from signoff.core.directory.people import Directory
 
@@ -32,6 +34,8 @@ def tail(
     async def work(decisions: Decisions) -> None:
         from signoff.broker.ledger.follow import follow  # noqa: PLC0415
 
+        if subject:
+            await _must_exist(decisions.ledger, subject)
         left = limit
         start = "0" if everything else "$"
         async for event in follow(decisions.ledger.store, subject=subject, start=start):
@@ -44,6 +48,18 @@ def tail(
                 return
 
     with_decisions(ctx, work)
+
+
+async def _must_exist(ledger: Ledger, subject: str) -> None:
+    """Refuse an id without a record, for which no event would ever come.
+
+    Raises:
+        SubjectNotFound: No approval and no run has this id.
+    """
+    for kind in ("approval", "run"):
+        if await ledger.raw(f"{kind}:{subject}") is not None:
+            return
+    raise SubjectNotFound(subject)
 
 
 def _line(event: Event, directory: Directory) -> str:

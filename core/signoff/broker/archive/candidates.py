@@ -130,9 +130,19 @@ def _why_kept(one: Value, now: datetime) -> str:
             return f"run {one.id} has not ended"
         case Approval(state=State.PENDING):
             return f"approval {one.id} waits"
+        case Approval() if _is_startable(one, now):
+            return f"the call of approval {one.id} can still be started"
         case Grant() if one.revoked_at is None and one.left and one.expires_at > now:
             return f"grant {one.id} is open"
     return ""
+
+
+def _is_startable(approval: Approval, now: datetime) -> bool:
+    """Say whether a program may still start its call; its run ends with the decision."""
+    program = approval.program
+    if program is None or not approval.is_to_run:
+        return False
+    return not approval.has_expired(now, program.valid_for)
 
 
 def _why_doubted(one: Value, asked_again: Collection[str]) -> str:

@@ -199,6 +199,7 @@ class Change:
     """
 
     writes: list[dict[str, object]] = field(default_factory=list)
+    reads: list[dict[str, object]] = field(default_factory=list)
     items: list[dict[str, object]] = field(default_factory=list)
     acks: list[dict[str, object]] = field(default_factory=list)
     audit: list[dict[str, object]] = field(default_factory=list)
@@ -225,6 +226,7 @@ class Change:
         """Return a copy to which more can be added without changing this one."""
         return Change(
             list(self.writes),
+            list(self.reads),
             list(self.items),
             list(self.acks),
             list(self.audit),
@@ -260,6 +262,18 @@ class Change:
             add=after - before,
             drop=[entry for entry in before if entry[:2] not in places],
         )
+
+    def unless_changed(self, record: Record) -> Self:
+        """Commit only if a record still has its version; a record that it writes is checked anyway.
+
+        Acknowledging an item needs this if the record says that there is nothing to do: another
+        process that changes the record meanwhile sends the same item again, which adds nothing
+        while the item is in the outbox.
+        """
+        key = key_of(record)
+        if key not in self._latest:
+            self.reads.append({"key": key, "was": record.version})
+        return self
 
     def leaves(self, record: R) -> R:
         """Return a record, with its version, as it is after this change.
@@ -438,6 +452,7 @@ class Change:
 
         change = {
             "writes": [one | {"data": kept(one)} for one in self.writes],
+            "reads": self.reads,
             "items": [one | {"body": apart(f"0 - {one['body']}")} for one in self.items],
             "acks": [
                 one | {"body": apart(one["body"])} if "body" in one else one for one in self.acks
@@ -495,22 +510,22 @@ class Change:
 def groups(changes: Iterable[Change], *, most: int = 16) -> Iterator[list[Change]]:
     """Yield groups of adjacent changes that `joined` can make one commit.
 
-    The changes of a group write different records, and depend only on the versions of these records
-    and on the leases of their items.
+    The changes of a group write and check different records, and depend only on the versions of
+    these records and on the leases of their items.
     """
     group: list[Change] = []
-    written: set[object] = set()
+    taken: set[object] = set()
     for one in changes:
-        own = {write["key"] for write in one.writes}
+        own = {each["key"] for each in (*one.writes, *one.reads)}
         alone = bool(one.until or one.fences or one.starts)
-        if group and (alone or written & own or len(group) == most):
+        if group and (alone or taken & own or len(group) == most):
             yield group
-            group, written = [], set()
+            group, taken = [], set()
         group.append(one)
-        written |= own
+        taken |= own
         if alone:
             yield group
-            group, written = [], set()
+            group, taken = [], set()
     if group:
         yield group
 
@@ -521,6 +536,7 @@ def joined(group: Sequence[Change]) -> Change:
         return group[0]
     return Change(
         writes=[one for change in group for one in change.writes],
+        reads=[one for change in group for one in change.reads],
         items=[one for change in group for one in change.items],
         acks=[one for change in group for one in change.acks],
         audit=[one for change in group for one in change.audit],

@@ -28,6 +28,7 @@ from signoff.broker.server.redis_py import (
     Unreachable,
     redis,
 )
+from signoff.broker.server.tls import name_tls
 from signoff.core.base.errors import ConfigError
 
 SCHEME: Final = "sentinel://"
@@ -228,6 +229,7 @@ def _single(url: str, **options: Any) -> redis.asyncio.BlockingConnectionPool:  
         why = "its scheme, or an option behind the question mark, is unknown or has a wrong value"
         remedy = "Write redis://user:password@host:port/0."
         raise ConfigError(f"{why}. {remedy}", key="redis.url") from error
+    name_tls(pool)
     return pool
 
 

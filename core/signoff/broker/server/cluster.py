@@ -24,6 +24,7 @@ from signoff.broker.server.redis_py import (
     key_slot,
     redis,
 )
+from signoff.broker.server.tls import name_tls
 from signoff.core.base.errors import ConfigError
 
 CLUSTER: Final = "redis+cluster://"
@@ -197,6 +198,7 @@ class AskedNodes(Nodes):
             once = redis.asyncio.retry.Retry(NoBackoff(), 0)
             reach = {**self.cluster.reach, "retry": once}
             self._clients[node] = redis.asyncio.Redis(host=host, port=port, **reach)
+            name_tls(self._clients[node].connection_pool)
         slots = await self._clients[node].execute_command("CLUSTER SLOTS")  # type: ignore[no-untyped-call]
         return self.owner(node, slots)
 

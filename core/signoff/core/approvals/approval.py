@@ -944,7 +944,8 @@ class Approval(Value):
                 f"Your answer to approval {self.id} has changed since you were shown it. "
                 "Look at it again before you confirm it."
             )
-        require_same_values(step, (*self.given, *self.ballot.votes), directory)
+        votes = (*self.given, *self.ballot.votes)
+        require_same_values(step, votes, directory, hide=self.hides)
         # The first step may have been taken in an earlier phase, under other rules.
         self._checked_reason(Verdict.APPROVE, step.reason)
         update = {

@@ -292,7 +292,9 @@ def count(
     stay = tuple(one.person for one in others if one.level == STAYS or counts(one.level))
     found = [one for one in votes if (one.level, one.round) == here or counts(one.level)]
     able = {*mine, *stay}
-    shared = _shared(seats)
+    # People who are asked at this level answer for themselves, whosever place they shared before.
+    before = (one.difference(mine) for one in _shared(others))
+    shared = (*_shared(ours), *(one for one in before if len(one) > 1))
     return Ballot(
         rules=rules or _NOBODY,
         own=tuple(dict.fromkeys(mine)),

@@ -31,6 +31,7 @@ SignoffError
 ├── RunError
 │   ├── InvalidRun              the submitted run is invalid
 │   ├── RunNotFound
+│   ├── SubjectNotFound         no approval and no run has this id
 │   ├── AppNotFound             no such agent folder, or it does not load
 │   ├── SessionGone             the session was deleted, or continued without Signoff
 │   │   └── CallGone            the call of an approval was removed or changed in the session
@@ -273,6 +274,16 @@ class RunNotFound(RunError):
         super().__init__(
             f"There is no run {run_id!r}. `signoff runs list` shows all of them, and `signoff "
             "archive show` those that were archived."
+        )
+
+
+class SubjectNotFound(RunError):
+    """No approval and no run has this id."""
+
+    def __init__(self, subject: str) -> None:
+        super().__init__(
+            f"There is no approval or run {subject!r}. `signoff approvals list --all` and `signoff "
+            "runs list` show all of them, `signoff archive show` those that were archived."
         )
 
 

@@ -176,7 +176,9 @@ class Answering:
         if caller.person is None:
             return False
         routed = await self._routed(approval)
-        return any(one.person == caller.person.id for one in routed.asked)
+        # People who are asked by the common card of a Slack channel only have a seat.
+        seats = {one.person for one in routed.seats}
+        return caller.person.id in seats | {one.person for one in routed.asked}
 
     async def _routed(self, approval: Approval) -> Approval:
         """Wait until the approvers are resolved: a client may answer before the router has run.
