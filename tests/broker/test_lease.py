@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from signoff.broker.ledger import lease
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.lease import Hold, held, kept, session_key
 from signoff.broker.ledger.ledger import Ledger
@@ -40,10 +41,7 @@ def holding(
 def beats(monkeypatch: pytest.MonkeyPatch) -> asyncio.Semaphore:
     """Heartbeats without pauses; the semaphore counts the finished ones."""
     beats = asyncio.Semaphore(0)
-    extend, sleep = Ledger.extend, asyncio.sleep
-
-    async def at_once(_: float) -> None:
-        await sleep(0)
+    extend = Ledger.extend
 
     async def counted(self: Ledger, *args: Any, **more: Any) -> None:
         try:
@@ -51,7 +49,7 @@ def beats(monkeypatch: pytest.MonkeyPatch) -> asyncio.Semaphore:
         finally:
             beats.release()
 
-    monkeypatch.setattr(asyncio, "sleep", at_once)
+    monkeypatch.setattr(lease, "next_beat_in", lambda *_: 0.0)
     monkeypatch.setattr(Ledger, "extend", counted)
     return beats
 

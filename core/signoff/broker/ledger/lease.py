@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -17,6 +17,9 @@ from signoff.broker.monitoring import metrics
 from signoff.core.base.errors import LeaseLost, LedgerError
 
 log = structlog.get_logger(__name__)
+
+_GIVE_UP = 0.9
+"""The part of a lease after which it must be assumed lost if no beat has prolonged it."""
 
 
 def session_key(app: str, user: str, session: str) -> str:
@@ -124,7 +127,14 @@ async def _holding(hold: HoldT, *, lease: float, alive_at: float) -> AsyncIterat
     if body is None:
         raise RuntimeError("a lease needs a task to cancel.")
     cancelled_before = body.cancelling()
-    beating = asyncio.create_task(_beat(hold, lease=lease, alive_at=alive_at, body=body))
+    beating = list[asyncio.Task[LedgerError]]()
+
+    def begin() -> None:
+        beat = _beat(hold, lease=lease, alive_at=alive_at, body=body)
+        beating.append(asyncio.create_task(beat))
+
+    # Most bodies end before the first beat, and a timer costs a fifth of a task.
+    first = asyncio.get_running_loop().call_later(next_beat_in(lease, alive_at), begin)
     try:
         yield hold
     except BaseException:
@@ -138,8 +148,10 @@ async def _holding(hold: HoldT, *, lease: float, alive_at: float) -> AsyncIterat
             body.uncancel()
             raise LeaseLost(f"The lease of {hold.name} was lost while it ran.") from lost
     finally:
-        beating.cancel()
-        await asyncio.wait([beating])
+        first.cancel()
+        for beat in beating:
+            beat.cancel()
+            await asyncio.wait([beat])
         if not hold.ended:
             await _release(hold)
 
@@ -151,29 +163,36 @@ async def _beat(
     loop, item = asyncio.get_running_loop(), hold.leased
     stage = item.stage if item else ""
     while True:
-        give_up_at = alive_at + lease * 0.9
-        await asyncio.sleep(min(lease / 3, max(give_up_at - loop.time(), 0)))
-        sent_at = loop.time()
+        give_up_at, sent_at = alive_at + lease * _GIVE_UP, loop.time()
         try:
             # If Redis does not answer, the body must stop before another process gets the lease.
             async with asyncio.timeout_at(give_up_at):
                 await hold.ledger.extend(item, token=hold.token, lease=lease, keys=[hold.key])
+            alive_at = sent_at
         except (LedgerError, TimeoutError) as error:
-            if not isinstance(error, LeaseLost) and loop.time() < give_up_at:
-                continue
-            if isinstance(error, LeaseLost) and (hold.ending or hold.ended):
+            lost = isinstance(error, LeaseLost)
+            if lost and (hold.ending or hold.ended):
                 # It was released by us, or the commit that releases it will report the loss.
                 alive_at = sent_at
-                continue
-            metrics.record(metrics.LEASES_LOST)
-            log.warning("lease.lost", item=hold.name, stage=stage, error=str(error))
-            body.cancel()
-            return error if isinstance(error, LedgerError) else LeaseLost("Redis did not answer.")
-        alive_at = sent_at
+            elif lost or loop.time() >= give_up_at:
+                metrics.record(metrics.LEASES_LOST)
+                log.warning("lease.lost", item=hold.name, stage=stage, error=str(error))
+                body.cancel()
+                return (
+                    error if isinstance(error, LedgerError) else LeaseLost("Redis did not answer.")
+                )
+        await asyncio.sleep(next_beat_in(lease, alive_at))
 
 
-def _loss(beating: asyncio.Task[LedgerError]) -> LedgerError | None:
-    return beating.result() if beating.done() and not beating.cancelled() else None
+def next_beat_in(lease: float, alive_at: float) -> float:
+    """Return the seconds until the next beat."""
+    give_up_in = alive_at + lease * _GIVE_UP - asyncio.get_running_loop().time()
+    return min(lease / 3, max(give_up_in, 0))
+
+
+def _loss(beating: Iterable[asyncio.Task[LedgerError]]) -> LedgerError | None:
+    ended = (beat for beat in beating if beat.done() and not beat.cancelled())
+    return next((beat.result() for beat in ended), None)
 
 
 async def _release(hold: Kept) -> None:

@@ -157,7 +157,7 @@ class Store:
         self.client = client
         self._commands = cast("Commands", client)
         self._wire = Wire(
-            self._commands,
+            client.connection_pool,
             mark=f"{prefix}replicated" if replica else "",
             connect_anew=partial(connect_anew, client.connection_pool),
         )
