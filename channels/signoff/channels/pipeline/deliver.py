@@ -167,13 +167,15 @@ class Delivery:
         for item in items:
             if item.id in superseded:
                 continue
-            approval = approvals[approval_of(item)]
             try:
-                waits[item.id] = self._waits(item, legible(approval), now)
-                if waits[item.id]:
+                approval = legible(approvals[approval_of(item)])
+                work = _delivery(item)
+                waits[item.id] = self._waits(work, approval, now)
+                asked = None if waits[item.id] else self._recipient(work, approval)
+                if asked is None:
                     continue
-                message = self._message(item, legible(approval), now)
-                until = self._held_until(item, legible(approval), now) if message else None
+                message = self._message(item, asked, approval, now)
+                until = self._held_until(item, asked, approval, now) if message else None
             except Exception as error:  # noqa: BLE001 -- one bad card must not stop the others
                 failed[item.id] = error
                 continue
@@ -230,8 +232,9 @@ class Delivery:
         names = [name for name, one in messages.items() if one.kind in {Kind.CARD, Kind.UPDATE}]
         wanted = [(messages[name].person, legible(approvals[name])) for name in names]
         for name, found in zip(names, await count_similar(self._ledger, wanted), strict=True):
-            shape = messages[name].card.model_copy(update={"similar": found.words})
-            messages[name] = replace(messages[name], card=shape)
+            if found.decided:
+                shape = messages[name].card.model_copy(update={"similar": found.words})
+                messages[name] = replace(messages[name], card=shape)
 
     async def _notified(
         self,
@@ -245,27 +248,21 @@ class Delivery:
             if not isinstance(results.get(item.id), Delivered):
                 continue
             work, approval = _delivery(item), legible(approvals[approval_of(item)])
-            asked = self._asked(work, approval)
-            if asked is not None:
-                asks[item.id] = recipients(work, approval, asked.person)
+            wants_answer = isinstance(work, SendCard | SendReminder)
+            if wants_answer and (asked := self._asked(work, approval)) is not None:
+                asks[item.id] = recipients(approval, asked.person)
         wanted = await self._pushes.wanted({one for people in asks.values() for one in people})
         return {name: wanted.intersection(people) for name, people in asks.items()}
 
-    def _waits(self, item: Item, approval: Approval, now: datetime) -> float:
+    def _waits(self, work: DeliveryWork, approval: Approval, now: datetime) -> float:
         """Return the seconds that a message waits for the result it is to be sent with."""
-        return waits_for_result(
-            _delivery(item), approval, self._notifications, now=now
-        ).total_seconds()
+        return waits_for_result(work, approval, self._notifications, now=now).total_seconds()
 
-    def _message(self, item: Item, approval: Approval, now: datetime) -> Message | None:
-        """Return the message to deliver, None if there is none, or not yet."""
+    def _message(
+        self, item: Item, asked: Asked, approval: Approval, now: datetime
+    ) -> Message | None:
+        """Return the message to a recipient, None if there is none, or not yet."""
         work = _delivery(item)
-        asked = self._asked(work, approval)
-        if isinstance(work, Notice) and work.address:
-            asked = asked or Asked(person="", channel=self._channel.name, address="")
-            asked = asked.model_copy(update={"address": work.address})
-        if asked is None:
-            return None
         words = self._words(work, approval, asked, now)
         if words is None:
             return None
@@ -282,6 +279,7 @@ class Delivery:
             id=item.id,
             kind=_kind(work),
             card=shape,
+            token=work.token if isinstance(work, SendCard | Notice) else "",
             person=asked.key,
             name=person.shown if person else asked.person,
             address=asked.address,
@@ -300,10 +298,8 @@ class Delivery:
             decides=approval.state is State.PENDING
             and asked.is_for(approval.approvers, approval.level_key),
         )
-        if isinstance(work, SendCard):
-            return replace(message, token=work.token)
         if isinstance(work, Notice):
-            return replace(message, token=work.token, reply_to=work.reply_to, offers=work.offers)
+            return replace(message, reply_to=work.reply_to, offers=work.offers)
         return message
 
     def _card(self, approval: Approval) -> Card:
@@ -380,6 +376,14 @@ class Delivery:
                 return phrases.result(approval, asked.person, remarks, self._directory)
         return phrases.outcome(approval, asked.person, self._directory)
 
+    def _recipient(self, work: DeliveryWork, approval: Approval) -> Asked | None:
+        """Return the recipient of a delivery, None for nobody; some notices name the address."""
+        asked = self._asked(work, approval)
+        if isinstance(work, Notice) and work.address:
+            asked = asked or Asked(person="", channel=self._channel.name, address="")
+            asked = asked.model_copy(update={"address": work.address})
+        return asked
+
     def _asked(self, work: DeliveryWork, approval: Approval) -> Asked | None:
         if isinstance(work, SendStatus):
             return addressee(work, self._directory)
@@ -394,11 +398,12 @@ class Delivery:
         name = self._channel.name
         return Asked(person=known.id, channel=name, address=address_of(known, name))
 
-    def _held_until(self, item: Item, approval: Approval, now: datetime) -> datetime | None:
+    def _held_until(
+        self, item: Item, asked: Asked, approval: Approval, now: datetime
+    ) -> datetime | None:
         """Return until when a message waits for its recipient's working hours."""
         work = _delivery(item)
-        asked = self._asked(work, approval)
-        if asked is None or item.attempts - 1 > work.failed:
+        if item.attempts - 1 > work.failed:
             # It may be delivered already: it is finished now, and not hours later.
             return None
         return delivery_held_until(
@@ -455,7 +460,7 @@ class Delivery:
                 return again
             result = again
         change = Change().ack(item)
-        asked = self._asked(work, approval)
+        asked = self._asked(work, approval) if isinstance(work, SendCard | UpdateCard) else None
         # The result of an earlier level's card is not that of the present card.
         is_card = (
             isinstance(work, SendCard) and asked is not None and asked.level_key == work.level_key
@@ -503,10 +508,11 @@ class Delivery:
         if approval.state is not State.PENDING:
             change.send(CloseCard(**card_of, corrects=item.id))
             return
-        asked, again = self._asked(work, approval), self._message(item, approval, sent.at)
-        if again is None:
+        asked = self._asked(work, approval)
+        again = self._message(item, asked, approval, sent.at) if asked is not None else None
+        if asked is None or again is None:
             change.send(CloseLevel(**card_of, level_key=work.level_key, corrects=item.id))
-        elif asked is not None and again.card != sent.card.model_copy(update={"similar": ""}):
+        elif again.card != sent.card.model_copy(update={"similar": ""}):
             # The sentence about similar requests is not compared: `_recall` adds it later.
             rewrite(change, approval, asked)
 

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.work import (
     BundleKind,
-    DeliveryWork,
     SendBundle,
     SendCard,
     SendPush,
@@ -41,16 +40,13 @@ class Pushes:
         return await self._subscribed(people)
 
 
-def recipients(work: DeliveryWork, approval: Approval, person: str) -> Sequence[str]:
-    """Return the ids of the people whom a card or a reminder asks; none for other deliveries.
+def recipients(approval: Approval, person: str) -> Sequence[str]:
+    """Return the ids of the people whom a card or a reminder asks.
 
     Args:
-        work: The delivery.
         approval: The approval.
         person: The recipient; "" for a Slack channel, where all approvers are asked.
     """
-    if not isinstance(work, SendCard | SendReminder):
-        return ()
     return (person,) if person else sorted(approval.approvers)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from functools import cache, partial
+from functools import cache
 from importlib import resources
-from typing import Final
+from typing import Final, NamedTuple
 
 from jinja2 import Environment, StrictUndefined, Template, meta
 
@@ -63,14 +63,15 @@ class _Message:
     example: str
     names: frozenset[str]
 
-    def render(self, values: dict[str, object]) -> Words:
+    def render(self, values: dict[str, object], *, title: str = "", example: str = "") -> Words:
         # All templates share one context: creating it takes longer than rendering most paragraphs.
-        context = self.headline.new_context(values)
+        context = self.headline.new_context(values, shared=True)
         headline, *paragraphs = (
             "".join(one.root_render_func(context)).strip()
             for one in (self.headline, *self.paragraphs)
         )
-        return Words(headline, "\n\n".join(filter(None, paragraphs)), self.example)
+        text = "\n\n".join(filter(None, paragraphs))
+        return Words(headline, text, example or self.example, title)
 
 
 # Mails and pages escape the text themselves, and Slack shows it as plain text.
@@ -131,34 +132,54 @@ def say(
         values: Further variables of the templates. Text from others must be harmless: see
             `harmless`.
     """
-    message, at = _message(name), partial(moment, zone=directory.zone_of(reader))
-    title, it = _title(approval, directory, reader), topic(approval)
-    shown = "it" if title else it
-    asks_input = approval.kind is Kind.INPUT
-    could_name: dict[str, Callable[[], object]] = {
-        "approval": lambda: approval,
-        "decision": lambda: approval.decision,
-        "titled": lambda: bool(title),
-        "it": lambda: shown,
-        # The name of a tool is not capitalized.
-        "It": lambda: f"{shown[:1].upper()}{shown[1:]}" if title or asks_input else shown,
-        "about": lambda: title or it,
-        "verb": lambda: _verb(approval),
-        "yes": lambda: approval.state is State.APPROVED,
-        "asks_input": lambda: asks_input,
-        "ends_run": lambda: asks_input and refusal_of_input(approval.call, "no") is None,
-        "moment": lambda: at,
-        "until": lambda: at(approval.deadline),
-        "open_until": lambda: _sentence("It is open until", at(approval.deadline)),
-        "since": lambda: at(approval.since),
-        "so_far": lambda: _sentence("So far", progress(approval, directory)),
-        "level": lambda: _level(approval, directory),
-        "requester": lambda: called(approval.origin.user, directory),
-        "said": lambda: quoted(approval.comments[-1].text) if approval.comments else "",
-    }
-    named_here = {key: make() for key, make in could_name.items() if key in message.names}
-    words = message.render({**named_here, **values})
-    return replace(words, title=title, example=example or words.example)
+    message, title = _message(name), _title(approval, directory, reader)
+    about = _About(approval, directory, reader, title)
+    named_here = {key: _NAMES[key](about) for key in message.names & _NAMES.keys()}
+    return message.render({**named_here, **values}, title=title, example=example)
+
+
+class _About(NamedTuple):
+    """What a message is about, and who reads it."""
+
+    approval: Approval
+    directory: Directory
+    reader: str
+    title: str
+
+    @property
+    def it(self) -> str:
+        return "it" if self.title else topic(self.approval)
+
+    @property
+    def asks_input(self) -> bool:
+        return self.approval.kind is Kind.INPUT
+
+    def at(self, when: datetime | None) -> str:
+        return moment(when, self.directory.zone_of(self.reader))
+
+
+_NAMES: Final[Mapping[str, Callable[[_About], object]]] = {
+    "approval": lambda of: of.approval,
+    "decision": lambda of: of.approval.decision,
+    "titled": lambda of: bool(of.title),
+    "it": lambda of: of.it,
+    # The name of a tool is not capitalized.
+    "It": lambda of: f"{of.it[:1].upper()}{of.it[1:]}" if of.title or of.asks_input else of.it,
+    "about": lambda of: of.title or of.it,
+    "verb": lambda of: _verb(of.approval),
+    "yes": lambda of: of.approval.state is State.APPROVED,
+    "asks_input": lambda of: of.asks_input,
+    "ends_run": lambda of: of.asks_input and refusal_of_input(of.approval.call, "no") is None,
+    "moment": lambda of: of.at,
+    "until": lambda of: of.at(of.approval.deadline),
+    "open_until": lambda of: _sentence("It is open until", of.at(of.approval.deadline)),
+    "since": lambda of: of.at(of.approval.since),
+    "so_far": lambda of: _sentence("So far", progress(of.approval, of.directory)),
+    "level": lambda of: _level(of.approval, of.directory),
+    "requester": lambda of: called(of.approval.origin.user, of.directory),
+    "said": lambda of: quoted(of.approval.comments[-1].text) if of.approval.comments else "",
+}
+"""The variables that every template can use."""
 
 
 def say_plainly(name: str, **values: object) -> Words:

@@ -496,7 +496,7 @@ class Approval(Value):
         if self.decision is None or not self.decision.by:
             return ()
         last = self.decision.by
-        if self.state is not State.APPROVED:
+        if self.state is not State.APPROVED or not self.votes:
             return (last,)
         before = (*(one.by for one in self.given), *self.ballot.yes)
         return (*dict.fromkeys(one for one in before if one != last), last)
@@ -524,13 +524,15 @@ class Approval(Value):
         """
         if self.decision is not None and self.decision.by == person.id:
             return True
+        if self.is_requester(person, directory):
+            return True
         asked = {*self.approvers, *self.informed, *(one.of for one in self.handovers)}
         asked |= {one.person for one in self.seats} | {one.person for one in self.asked}
         asked |= set(self.terms.break_glass if self.terms is not None else ())
         names = {one.via.removeprefix(QUEUE) for one in self.seats if one.via.startswith(QUEUE)}
         queues = (directory.queues.get(one) for one in names)
         asked |= {member for one in queues if one is not None for member in one.members}
-        return person.id in asked or self.is_requester(person, directory)
+        return person.id in asked
 
     def only_informs(self, person: str) -> bool:
         """Say whether a person is informed and was not asked."""

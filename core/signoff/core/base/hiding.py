@@ -115,6 +115,8 @@ def schema_without_hidden(schema: JsonValue, hide: Sequence[str]) -> JsonValue:
 
 def secrets_in(values: JsonValue, hide: Sequence[str]) -> tuple[str, ...]:
     """Return the hidden texts that are long enough to be recognised, the longest first."""
+    if not hide:
+        return ()
     found = {one for one in _hidden_in((), values, hide) if len(one) >= _SHORTEST_SECRET}
     found.discard(HIDDEN)
     return tuple(sorted(found, key=lambda one: (-len(one), one)))

@@ -220,8 +220,11 @@ def value(source: str, facts: Mapping[str, JsonValue]) -> JsonValue:
     name, wanted = _first(source)
     if name and isinstance(found := facts.get(name), str) and found != wanted:
         return False
+    program = _compiled(source)
+    # CEL copies all that it is given, so it gets only the facts that the expression names.
+    named = {one: facts[one] for one in program.variables() if one in facts}
     try:
-        result: JsonValue = _compiled(source).execute(dict(facts))
+        result: JsonValue = program.execute(named)
     except KeyError:
         raise
     except (RuntimeError, NameError, TypeError, ValueError, ArithmeticError, IndexError) as error:

@@ -381,7 +381,9 @@ class Terms(Rules):
 
     def hiding(self, names: Hidden) -> Terms:
         """Return these terms with further hidden names."""
-        return self.model_copy(update={"hide": tuple(dict.fromkeys((*self.hide, *names)))})
+        hide = tuple(dict.fromkeys((*self.hide, *names)))
+        # Most hide nothing more, and all calls under a policy share its terms.
+        return self if hide == self.hide else self.model_copy(update={"hide": hide})
 
     def no_weaker_than(self, before: Terms) -> Terms:
         """Return these terms without what is weaker than in the terms that they replace.
