@@ -232,3 +232,13 @@ def test_an_answer_below_a_signature_is_ambiguous(line: str) -> None:
     """It may be the person's, or from an older mail without marks."""
     assert read_reply(f"approve\n\n-- \nMara Lind\n{line}").doubt == AMBIGUOUS
     assert not read_reply(f"-- \nMara Lind\n{line}").answer
+
+
+@pytest.mark.parametrize(
+    "question", ["> Should I reject it?", "> Bist du im Büro?", "> 却下しますか？"]
+)
+def test_words_below_another_persons_question_are_doubtful(question: str) -> None:
+    """A yes below a quoted question that we did not ask may answer that question."""
+    assert read_reply(f"{question}\n\nYes").doubt
+    assert not read_reply(f"{question}\n\nYes", [question.strip("> ")]).doubt
+    assert not read_reply(f"Yes\n\n{question}").doubt

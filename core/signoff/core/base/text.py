@@ -11,6 +11,7 @@ from signoff.core.base.shown_text import one_line
 
 LONGEST_LINE: Final = 4_000
 SHOWN: Final = 120
+_SMALL_DIGITS: Final = re.compile("([²³¹⁰⁴-⁹₀-₉]+)")
 LONGEST_REASON: Final = 2_000
 """The most characters of a reason or a note that are stored."""
 
@@ -35,9 +36,23 @@ def plain_line(line: str) -> str:
     runs of spaces become one space. Variation selectors and skin tones are removed, so that all
     thumbs are equal. Typographic apostrophes become straight ones.
     """
-    composed = unicodedata.normalize("NFKC", line[:LONGEST_LINE])
+    composed = compatible(line[:LONGEST_LINE])
     seen = "".join(mark for mark in composed if not _unseen(mark))
     return " ".join(seen.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split())
+
+
+def compatible(text: str) -> str:
+    """Return text in the form NFKC, except for small raised and lowered digits.
+
+    These are exponents and numbers of footnotes: "500¹" is not 5001.
+    """
+    if text.isascii():
+        return text
+    parts = _SMALL_DIGITS.split(text)
+    return "".join(
+        part if _SMALL_DIGITS.fullmatch(part) else unicodedata.normalize("NFKC", part)
+        for part in parts
+    )
 
 
 def unaccented(text: str) -> str:

@@ -5,7 +5,9 @@ docs/how-to/add-a-language.md explains the tables of a file and how to add a lan
 
 from __future__ import annotations
 
+import re
 import tomllib
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,12 +17,16 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from signoff.core.base.text import fold
 from signoff.core.lexicon.patterns import Phrases
-from signoff.core.lexicon.tokens import MARKS, NEWLINE, phrase_tokens
+from signoff.core.lexicon.tokens import MARKS, NEWLINE, accents_in, phrase_tokens
 
 CODES: Final = ("en", "de", "fr", "es", "it", "pt", "nl", "ja", "ko", "zh")
 """The languages. English is the first, because its words are known in every other language."""
 
+
+_ACCENTED: Final = re.compile(r"(?:\w+['’])*\w*[^\W\d_\x00-\x7f]\w*(?:['’]\w+)*")
+"""A word that has a letter outside of ASCII."""
 
 TOPIC: Final = "topic:"
 """The prefix of the roles of nouns for topics."""
@@ -148,6 +154,7 @@ class LexiconFile(_Table):
 
     language: str
     negations: tuple[str, ...] = ()
+    ifs: tuple[str, ...] = ()
     repeated: tuple[str, ...] = ()
     praises: tuple[str, ...] = ()
     stops: tuple[str, ...] = ()
@@ -202,6 +209,15 @@ class Language:
         return {phrase_tokens(word): size for words, size in sizes for word in words}
 
     @cached_property
+    def accents(self) -> dict[str, frozenset[int]]:
+        """The places that may have an accent, for each word with accents in its file."""
+        found: dict[str, frozenset[int]] = {}
+        for word in _ACCENTED.findall(unicodedata.normalize("NFC", self.file.model_dump_json())):
+            for token in phrase_tokens(word):
+                found[token] = found.get(token, frozenset()) | accents_in(word)
+        return found
+
+    @cached_property
     def words(self) -> frozenset[str]:
         """All words of its patterns and units, without marks and line ends.
 
@@ -253,8 +269,8 @@ def brush_offs() -> frozenset[str]:
 
 @lru_cache
 def praises() -> frozenset[str]:
-    """Return the phrases for going on, case-folded, that may also mean "keep it up"."""
-    return frozenset(phrase for one in languages() for phrase in one.file.praises)
+    """Return the phrases for going on, folded, that may also mean "keep it up"."""
+    return frozenset(fold(phrase) for one in languages() for phrase in one.file.praises)
 
 
 @lru_cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Final, NamedTuple
 
-from signoff.core.base.text import unaccented
+from signoff.core.base.text import compatible, unaccented
 
 NEWLINE: Final = "\n"
 
@@ -85,6 +85,20 @@ def phrase_tokens(text: str) -> tuple[str, ...]:
     return tuple(token.text for token in tokenize(unicodedata.normalize("NFC", text)))
 
 
+def accents_in(word: str) -> frozenset[int]:
+    """Return the places of the accents in a word of an alphabet, as places in its token."""
+    found, at = set(), 0
+    for mark in word:
+        if _is_unseen(mark) or mark in _APOSTROPHES:
+            continue
+        plain = compatible(mark).casefold()
+        bare = unaccented(plain)
+        if plain != bare:
+            found.add(at)
+        at += len(bare)
+    return frozenset(found)
+
+
 def unwrapped(text: str) -> str:
     """Return text without the line breaks of mail programs; its length does not change."""
     lines = text.split("\n")
@@ -100,7 +114,7 @@ def _goes_on(text: str, at: int) -> bool:
 
 
 def _fold(mark: str) -> str:
-    folded = unaccented(unicodedata.normalize("NFKC", mark).casefold())
+    folded = unaccented(compatible(mark).casefold())
     if len(_FOLDED) < 20_000:
         _FOLDED[mark] = folded
     return folded

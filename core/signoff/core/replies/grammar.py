@@ -44,6 +44,7 @@ from signoff.core.lexicon.patterns import Bound, Match
 from signoff.core.lexicon.tokens import (
     MARKS,
     NEWLINE,
+    accents_in,
     is_han,
     is_hiragana,
     is_spaceless,
@@ -64,6 +65,7 @@ _LONGEST_HONOURED: Final = 6
 _BETWEEN: Final = MARKS | {NEWLINE}
 _DENIALS: Final = (Role.NO, Role.NO_ALONE, Role.TAKE_BACK, Role.UNSURE, Role.CONDITION)
 _COMMAS: Final = frozenset(",、")
+_AROUND_VALUES: Final = frozenset(":*_\"'“”„«»‘’")
 _POINTS: Final = ".。・、"
 _INSIDE_WORDS: Final = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
 _EMPHASIS: Final = re.compile(r"(?<!\w)(_+)(?=[^\s_])[^_]*[^\s_]\1(?!\w)")
@@ -132,11 +134,11 @@ class Reader:
     """
 
     def __init__(self, text: Text, context: ReplyContext, code: str) -> None:
-        self.text = text
         self.context = context
         self.languages: tuple[Language, ...] = (language("en"),)
         if code != "en":
             self.languages += (language(code),)
+        self.text = _as_spelt(text, self.languages)
         self._author = (context.author,)
         self._people = (*context.people, context.author)
         self._called = _words_of(tuple(context.called))
@@ -434,7 +436,7 @@ class Reader:
 
     def _edges(self, at: int, state: State, step: _Step) -> Iterator[_Edge]:
         token = self.text.tokens[at]
-        harmless = not (self._is_hesitation(at) or self._is_blank(at))
+        harmless = not (self._is_hesitation(at) or self._is_blank(at) or self._is_open(at))
         if (token.text in MARKS and harmless) or token.text == NEWLINE:
             yield _Edge(at + 1, state)
         else:
@@ -469,6 +471,14 @@ class Reader:
             called = end == at + 1 and at and tokens[at - 1].text in self._called
             return closed and not (called and tokens[end].start == tokens[at - 1].end + 1)
         return mark == "_" and _has_gap(self.text.whole_line(at))
+
+    def _is_open(self, at: int) -> bool:
+        """Say whether a mark is a bracket that nothing closes, or the mouth of a face: "ok :("."""
+        tokens, mark = self.text.tokens, self.text.tokens[at].text
+        if mark == "(":
+            return all(one.text != ")" for one in tokens[at : self.text.line_end(at)])
+        eyes = at > 0 and tokens[at - 1].text in ":;-" and tokens[at - 1].end == tokens[at].start
+        return mark == "|" and eyes
 
     def _lines(self, at: int, state: State) -> Iterator[_Edge]:
         """Yield the edges of lines that are read as a whole."""
@@ -656,6 +666,8 @@ class Reader:
         tokens, end = self.text.tokens, self.text.line_end(at)
         if at >= end or (tokens[at].text in MARKS and not self._is_sign(at)):
             return
+        if self._is_rest_of_a_number(at):
+            return
         given = self._given(at, end)
         if given.problem or not given.found:
             if given.problem:
@@ -668,10 +680,32 @@ class Reader:
         for stop in range(at + 1, min(end, at + _MOST_WORDS_OF_A_VALUE)):
             part = self._given(at, stop)
             if part.found and not part.problem and not self._misfit(part.found):
-                yield _Edge(stop, State.AFTER, Piece(VALUE, at, stop))
+                if self._ends_a_value(stop):
+                    yield _Edge(stop, State.AFTER, Piece(VALUE, at, stop))
                 named = tokens[stop].text in self._words_of_fields(part.found)
                 if named and not self._denies(stop, stop + 1, languages()):
                     yield _Edge(stop + 1, State.AFTER, Piece(VALUE, at, stop))
+
+    def _is_rest_of_a_number(self, at: int) -> bool:
+        """Say whether a mark with a space before it belongs to a number: the point of ".5"."""
+        tokens = self.text.tokens
+        if not at or tokens[at].text in MARKS or not tokens[at].text.isdecimal():
+            return False
+        before = tokens[at - 1]
+        begins = at < 2 or tokens[at - 2].end < before.start
+        own = before.text in MARKS and before.text not in _AROUND_VALUES
+        return own and begins and before.end == tokens[at].start
+
+    def _ends_a_value(self, at: int) -> bool:
+        """Say whether a value may end before a token.
+
+        Other words than "please" and "thanks" may be a part of the number: "500 k", "5 mil
+        gracias".
+        """
+        return self.text.is_boundary(at) or any(
+            one.role in (Role.AFTER, Role.FOR_ME) or (one.role == Role.THANKS and one.end == at + 1)
+            for one in self.phrases(at)
+        )
 
     def _given(self, at: int, end: int) -> Entries:
         return entries_on_line(plain_line(self.text.words(at, end)), self.context.fields)
@@ -693,6 +727,29 @@ class Reader:
         glued = at + 1 < len(tokens) and tokens[at].end == tokens[at + 1].start
         number = glued and tokens[at + 1].text.isdecimal()
         return tokens[at].text == '"' or (tokens[at].text in "-." and number)
+
+
+def _as_spelt(text: Text, known: tuple[Language, ...]) -> Text:
+    """Return the text with the accents of words that a language writes without them.
+
+    People leave accents out and never add one: "approvò" (he approved) is not "approvo" (I
+    approve).
+    """
+    if text.text.isascii():
+        return text
+    return text.replaced(
+        token._replace(text=word.casefold()) if _is_another(token.text, word, known) else token
+        for token in text.tokens
+        for word in (text.text[token.start : token.end],)
+    )
+
+
+def _is_another(folded: str, word: str, known: tuple[Language, ...]) -> bool:
+    """Say whether a word differs from a word of the lexicon in an accent that it has."""
+    if word.isascii() or not any(folded in one.words for one in known):
+        return False
+    accents = accents_in(word)
+    return all(not accents <= one.accents.get(folded, frozenset()) for one in known)
 
 
 def _has_gap(line: str) -> bool:

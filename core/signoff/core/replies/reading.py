@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from signoff.core.base.errors import PayloadError
-from signoff.core.base.text import LONGEST_REASON, brief, clean_text, plain_line
+from signoff.core.base.text import LONGEST_REASON, brief, clean_text, fold, plain_line
 from signoff.core.lexicon.languages import (
     Role,
     brush_offs,
@@ -128,7 +128,7 @@ def _decision(readers: Iterable[Reader]) -> tuple[Reply | None, _Near | None]:
         if parse is None:
             continue
         if not parse.cost:
-            if any(one(reader, parse) for one in (_is_brush_off, _is_praise, _is_cited)):
+            if any(one(reader, parse) for one in _DOUBTS):
                 return _doubtful(reader), None
             return _approval(reader, parse), None
         if near is None or parse.cost < near.parse.cost:
@@ -187,25 +187,43 @@ def _is_praise(reader: Reader, parse: Parse) -> bool:
     said = [piece for piece in parse.pieces if piece.role == Role.YES]
     ends = {one.start: one.end for one in parse.pieces if one.role == Role.AFTER}
     return all(
-        reader.text.words(one.start, ends.get(one.end, one.end)).casefold() in praises()
-        for one in said
+        fold(reader.text.words(one.start, ends.get(one.end, one.end))) in praises() for one in said
     )
 
 
 def _is_cited(reader: Reader, parse: Parse) -> bool:
-    """Say whether a yes is in quotation marks: another person's word, or a doubt.
+    """Say whether a yes is between quotation marks: another person's word, or a doubt.
 
     The word that Signoff's mails quote does not count, because people copy it with its quotes.
     """
-    tokens, last = reader.text.tokens, len(reader.text) - 1
+    quotes = [at for at, token in enumerate(reader.text.tokens) if token.text in _QUOTES]
     return any(
         piece.role == Role.YES
-        and 0 < piece.start <= piece.end <= last
-        and tokens[piece.start - 1].text in _QUOTES
-        and tokens[piece.end].text in _QUOTES
+        and sum(at < piece.start for at in quotes) % 2 == 1
+        and quotes[-1] >= piece.end
         and _folded(reader, piece) != _OFFERED
         for piece in parse.pieces
     )
+
+
+def _is_condition(reader: Reader, parse: Parse) -> bool:
+    """Say whether a yes beside another one may begin with "if": "aprobado si puede proceder".
+
+    Without its accent, "sí" is also the word for "if". Alone, "si puede proceder" is a yes, because
+    a condition needs a sentence beside it.
+    """
+    ifs = {word for one in reader.languages for word in one.file.ifs}
+    said = [piece for piece in parse.pieces if piece.role == Role.YES]
+    tokens = reader.text.tokens
+    return len(said) > 1 and any(
+        reader.text.words(one.start, one.start + 1).casefold() in ifs
+        and one.end > one.start + 1
+        and tokens[one.start + 1].text not in MARKS | {NEWLINE}
+        for one in said
+    )
+
+
+_DOUBTS: Final = (_is_brush_off, _is_praise, _is_cited, _is_condition)
 
 
 def _folded(reader: Reader, piece: Piece) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -101,6 +102,12 @@ class Text:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def replaced(self, tokens: Iterable[Token]) -> Text:
+        """Return this text with other tokens at the same places."""
+        other = copy(self)
+        other.tokens = tuple(tokens)
+        return other
 
     @cached_property
     def newlines(self) -> list[int]:

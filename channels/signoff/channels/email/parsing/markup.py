@@ -29,6 +29,7 @@ from signoff.channels.email.parsing.visibility import (
 _MOST_LINES: Final = 2_000
 _MOST_ATTRIBUTIONS: Final = 50
 _LONGEST_TEXT: Final = 256 * 1024
+_BOXES: Final = frozenset({"checkbox", "radio"})
 _LONGEST_ALT: Final = 16
 _LONGEST_COMMENT: Final = 4_000
 
@@ -401,6 +402,8 @@ class _Layout:
             if 0 < len(alt) <= _LONGEST_ALT and not any(map(str.isalnum, alt)):
                 # Gmail sends emoji as pictures.
                 self._text(alt, around)
+        elif tag == "input" and (element.get("type") or "").lower() in _BOXES:
+            page.add("\N{BALLOT BOX} ")
         elif tag == "input" and has_words(element.get("value") or ""):
             page.doubt()
 

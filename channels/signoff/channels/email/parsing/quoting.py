@@ -43,6 +43,11 @@ from signoff.channels.email.parsing.quote_phrases import SEPARATORS
 from signoff.core.replies.devices import is_device_line
 from signoff.core.replies.reading import is_reply
 
+_QUESTION_MARKS: Final = ("?", "？", "؟")
+QUESTION: Final = (
+    "Your words are below a question that I did not ask, and may answer only that question. Send a "
+    "new mail with your answer alone."
+)
 AMBIGUOUS: Final = (
     "I cannot tell which part of your mail you wrote and which part is quoted. Send a new reply "
     "with your answer on its first line and nothing quoted below it."
@@ -180,6 +185,8 @@ class _Classifier:
         self._ours = ours
         self._names = names
         self._quoted_length = 0
+        # Whether the last quoted line is another person's question.
+        self._asked = False
         # What was above: a warning, the person's text, their name, or their signature.
         self._warned = self._begun = self._named = self._signed = False
         # Whether the lines are a postscript below a signature.
@@ -198,6 +205,9 @@ class _Classifier:
                     if _introduces(texts[at : at + _LOOK_AHEAD]):
                         yield _Piece(_Kind.INTRODUCTION, "")
                 yield _Piece(_Kind.QUOTE, texts[at])
+                if quoted := texts[at].strip("> "):
+                    ours = _comparable(quoted) in self._ours
+                    self._asked = quoted.endswith(_QUESTION_MARKS) and not ours
                 # A mark without text cannot have a wrapped rest.
                 self._quoted_length, self._signed = len(texts[at].strip("> ")), False
                 at += 1
@@ -278,7 +288,8 @@ class _Classifier:
             self._begun = self._begun or bool(bare)
             self._named = self._named or name
             reordered = any(mark in text for mark in _REORDERING)
-            yield _Piece(_Kind.TEXT, text, HIDDEN if reordered else line.doubt)
+            another = QUESTION if self._asked and bare else ""
+            yield _Piece(_Kind.TEXT, text, HIDDEN if reordered else line.doubt or another)
 
     def _in_signature(self, text: str) -> _Piece:
         """Return the class of a line in or below a signature."""

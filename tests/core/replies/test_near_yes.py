@@ -1,0 +1,112 @@
+"""Answers that are one accent, one mark or one word away from a yes, or from another value."""
+
+from __future__ import annotations
+
+import pytest
+
+from signoff.core.replies.reading import read_reply
+from signoff.core.replies.reply import Approve, Reject
+from signoff.core.replies.text import Names, ReplyContext
+
+PAYMENT = ReplyContext(
+    fields={"amount": 900.0}, called=("make_payment", "agent"), author=Names(("Mara Lind",))
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("approve 500 k", "ok 5 kk", "approve 5 great", "apruebo 5 mil gracias"),
+        *("approvo 5 mille grazie", "approuvé 5 mille mercis", "approve 5²", "approve 500¹"),
+        *("approve amount: 5²", "approve .5", "approve ,5", "approve –500", "approve (500)"),
+        "approve amount: 500 k",
+    ],
+)
+def test_a_part_of_a_number_is_not_approved(text: str) -> None:
+    """Words and marks that may belong to a number never leave another number as the value."""
+    assert not isinstance(read_reply(text, PAYMENT), Approve)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("approve 500", "approve:500", "approve *500*", "approve 500 please", "ok 500 for me"),
+        *("approve 500 thanks", "approve 500, many thanks", "approve 500."),
+    ],
+)
+def test_a_clear_number_is_approved(text: str) -> None:
+    """A number with a currency, a mark, please or thanks after it is the value."""
+    reply = read_reply(text, PAYMENT)
+    assert isinstance(reply, Approve)
+    assert reply.values == {"amount": 500.0}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Sí, lo autorizó", "lo aceptó", "confirmó", "Sì, approvò", "confermò", "lo autorizzò"),
+        *("já", "né"),
+    ],
+)
+def test_an_accent_makes_another_word(text: str) -> None:
+    """A word with an accent that the lexicon does not write there is another word."""
+    assert not isinstance(read_reply(text), Approve | Reject)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["págalo", "pagalo", "SÍ", "si", "sì", "Oké", "oke", "validé", "valide", "für mich ok"],
+)
+def test_an_accent_may_be_left_out(text: str) -> None:
+    """Words count with the accents of the lexicon, and without them."""
+    assert isinstance(read_reply(text), Approve)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("aprobado si puede proceder", "ok si pueden proceder", "aprobado si estoy de acuerdo"),
+        *("Aprobado. Si puede proceder, adelante", "si apruebo, adelante"),
+    ],
+)
+def test_si_without_its_accent_beside_a_yes_is_a_condition(text: str) -> None:
+    """Beside another yes, "si" without its accent means "if"."""
+    assert not isinstance(read_reply(text), Approve)
+    assert isinstance(read_reply("sí, puede proceder"), Approve)
+    assert isinstance(read_reply("si puede proceder"), Approve)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"Approved, go ahead"',
+        '"Yes, please proceed"',
+        "«oui, allez-y»",
+        "„ja, passt“",
+        '"Approved."',
+    ],
+)
+def test_a_yes_between_quotation_marks_is_cited(text: str) -> None:
+    """A quoted sentence may be another person's, as a quoted word may be."""
+    assert not isinstance(read_reply(text), Approve)
+    assert isinstance(read_reply('"approve"'), Approve)
+
+
+@pytest.mark.parametrize("text", ["ok :(", "ok :-(", "approve (", "approve :((", "ok :|"])
+def test_a_sad_face_or_an_open_bracket_is_asked_back(text: str) -> None:
+    """A face that is not glad, and a bracket that nothing closes, are not harmless."""
+    assert not isinstance(read_reply(text), Approve)
+    assert isinstance(read_reply("approved (thanks) :)"), Approve)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("haben Sie die Freigabe", "hat die Freigabe", "haben Sie ein ok", "geht mir gut, danke"),
+        *("Approval for this request", "permission for this", "goed zo!", "ga door zo", "vai così"),
+        *("siga assim", "继续加油"),
+    ],
+)
+def test_headings_questions_and_praise_are_asked_back(text: str) -> None:
+    """A question without its mark, a heading and praise are not answers."""
+    assert not isinstance(read_reply(text), Approve)
