@@ -182,14 +182,20 @@ def snapshot(redis_url: str, prefix: str) -> Iterator[Snapshot]:
 
     async def read() -> dict[bytes, bytes]:
         pattern = prefix.replace("[", "\\[") + "*"
-        return {key: client.dump(key) or b"" for key in sorted(client.scan_iter(pattern))}
+        return {
+            key: client.dump(key) or b"" for key in sorted(client.scan_iter(pattern, count=10_000))
+        }
 
     yield read
     client.close()
 
 
 def pytest_collection_finish() -> None:
-    """Exclude all loaded objects from garbage collection, because they are many and stay."""
+    """Exclude all loaded objects from garbage collection, because they are many and stay.
+
+    Tests load more such objects and make little garbage, so it is collected seldom.
+    """
     gc.enable()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 20, 50)

@@ -306,3 +306,28 @@ def test_help_text_example_is_a_valid_answer() -> None:
     """The example in a "not understood" mail is an answer that works."""
     call = asked(Address.model_json_schema())
     assert example_of_yes(Kind.INPUT, call, None) == "approve\nstreet: text\ncountry: NO"
+
+
+def test_a_schema_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check takes milliseconds, and every page and message about a request reads its form."""
+    checked: list[object] = []
+    check = Draft202012Validator.check_schema
+
+    def counted(schema: dict[str, JsonValue]) -> None:
+        checked.append(schema)
+        check(schema)
+
+    monkeypatch.setattr(Draft202012Validator, "check_schema", counted)
+    properties: JsonValue = {"street_of_this_test": {"type": "STRING"}}
+    schema: dict[str, JsonValue] = {"type": "OBJECT", "properties": properties}
+    forms = [read_form(schema) for _ in range(3)]
+    assert len(checked) == 1
+    assert all(form.template == {"street_of_this_test": ""} for form in forms)
+    refused: JsonValue = {**schema, "required": 7}
+    assert [read_form(refused).free for _ in range(2)] == [True, True]
+    assert len(checked) == 2
+
+
+def test_schema_with_a_number_of_thousands_of_digits_allows_any_answer() -> None:
+    """Such a number cannot be written as text, so the schema cannot be read."""
+    assert read_form({"type": "integer", "maximum": 10**5_000}).free

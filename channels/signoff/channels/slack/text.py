@@ -26,7 +26,7 @@ _ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 def units(text: str) -> int:
     """Return the length of a text in UTF-16 units."""
-    return len(text) + sum(char > "\uffff" for char in text)
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def clip(text: str, most: int) -> str:
@@ -35,7 +35,7 @@ def clip(text: str, most: int) -> str:
         return text
     kept, used = [], 1
     for char in text:
-        used += units(char)
+        used += 2 if char > "\uffff" else 1
         if used > most:
             break
         kept.append(char)

@@ -6,7 +6,9 @@ have in common. A schema that cannot be read allows any answer.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
@@ -32,17 +34,28 @@ _MOST_REFERENCES: Final = 16
 
 def usable(schema: JsonValue) -> Schema:
     """Return a schema with the standard names of types, ``{}`` if it is not a valid schema."""
-    from jsonschema import Draft202012Validator  # noqa: PLC0415 -- most calls have no schema
-    from jsonschema.exceptions import SchemaError  # noqa: PLC0415
-
     lowered = _lowered(schema, 0)
     if not isinstance(lowered, dict):
         return {}
     try:
-        Draft202012Validator.check_schema(lowered)
-    except (SchemaError, RecursionError):
+        text = json.dumps(lowered)
+        return lowered if _is_valid(text) else {}
+    except (RecursionError, ValueError):  # nested too deeply, or a number of thousands of digits
         return {}
-    return lowered
+
+
+# Checking a schema takes milliseconds, and each page and message about a request reads its schema.
+@lru_cache(maxsize=32)
+def _is_valid(schema: str) -> bool:
+    """Say whether a schema, as JSON text, is a valid schema."""
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 -- most calls have no schema
+    from jsonschema.exceptions import SchemaError  # noqa: PLC0415
+
+    try:
+        Draft202012Validator.check_schema(json.loads(schema))
+    except SchemaError:
+        return False
+    return True
 
 
 def misfit(schema: Schema, answer: JsonValue) -> ValidationError | None:
