@@ -185,6 +185,12 @@ def test_hostile_html_never_approves(markup: str) -> None:
 
 
 @pytest.mark.soak
+def test_quotation_marks_of_html_are_seen_on_both_sides() -> None:
+    """A browser shows marks around `<q>`: what is between them is cited."""
+    assert text_of_html("<p><q>go ahead</q>, he says</p>") == '"go ahead", he says'
+    assert answered("<p><q>go ahead</q></p>") is Verdict.UNCLEAR
+
+
 def test_oversized_pages_are_read_up_to_the_limit() -> None:
     """Text above a limit is read, and the rest is cut off.
 

@@ -334,6 +334,8 @@ class _Layout:
         if not place.skipped:
             if tag in _CELLS:
                 self.page.add(" ")
+            elif tag == "q":
+                self.page.add('"')
             else:
                 self._break(tag, place.box)
             if place.box.bottomed and tag not in _TABLE_PARTS:
