@@ -24,6 +24,7 @@ from agentapprovalprotocol import AsyncClient
 from mcp import Client, StdioServerParameters
 
 from archiving import seeded
+from browser import forms_of
 from builders import MARA
 from channels.aap.conftest import CALL
 from channels.push.device import PushService
@@ -50,7 +51,6 @@ from signoff.channels.inbox.settings import page_of
 from signoff.cli.config.settings import load_settings
 from signoff.core.access.scopes import Scope
 from signoff.core.approvals.events import What
-from visitor import forms_of
 
 PAGE = "http://127.0.0.1:9"
 USE = "/inbox/sign-in/link/use"

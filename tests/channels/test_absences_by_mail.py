@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import pytest
 
+from browser import SETTINGS
 from builders import MARA, present, proof_of
 from channels.conftest import Channels
 from channels.test_who_wrote_it import COMPANY, answer, intake_of, take
@@ -17,7 +18,6 @@ from signoff.core.approvals.events import Event, What
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import EmailProof
-from visitor import SETTINGS
 from zone import Zone, serving
 
 UNTIL = "9999-12-31"

@@ -10,8 +10,8 @@ import pytest
 
 from builders import MARA, NOON, asked_approval, people
 from channels.conftest import Sink, SinkFactory
+from channels.mattermost import Server, example, mattermost, serving
 from channels.slack.workspace import APP, BOT, Workspace
-from channels.town import Town, example, serving, town
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.pipeline.port import Channel, Delivered, Kind, Message, Refused, Retry
 from signoff.channels.pipeline.reply_tokens import new_token
@@ -111,7 +111,7 @@ class Slack:
 class Mattermost:
     """The example of a custom channel, with a server."""
 
-    def __init__(self, there: Town) -> None:
+    def __init__(self, there: Server) -> None:
         self.there = there
         self.channel = example().Mattermost("mattermost", there.settings)
 
@@ -161,7 +161,7 @@ async def harness(
                 yield Slack(workspace, web)
                 await web.close()
         case "mattermost":
-            async with town(MARA.email) as there:
+            async with mattermost(MARA.email) as there:
                 yield Mattermost(there)
         case _:
             yield Fake()

@@ -16,6 +16,7 @@ import pytest
 from pydantic import JsonValue, SecretStr
 from typer.testing import CliRunner
 
+from browser import ORIGIN, SETTINGS, Browser, forms_of
 from builders import CLEO, MARA, RILEY, paused
 from channels.slack.office import view_submission
 from channels.slack.workspace import TEAM
@@ -51,7 +52,6 @@ from signoff.worker.adk_api.bodies import Answer as Given
 from signoff.worker.adk_api.bodies import RunRequest
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem
-from visitor import ORIGIN, SETTINGS, Browser, forms_of
 
 STAFF = Directory(
     [

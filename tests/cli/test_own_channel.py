@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from builders import make_call, make_origin, present
-from channels.town import FILE, Town, town
+from channels.mattermost import FILE, Server, mattermost
 from deciding import over
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import RouteApproval
@@ -37,7 +37,7 @@ prefix = "{prefix}"
 
 [channels.mattermost]
 factory = "mattermost:Mattermost"
-url = "{town}"
+url = "{mattermost}"
 bot = "bot"
 command_token = "secret"
 
@@ -67,7 +67,7 @@ class Firm:
     """The parts of `signoff channels` and `signoff gateway`, with a custom channel."""
 
     parts: Parts
-    town: Town
+    mattermost: Server
     http: httpx.AsyncClient
 
     async def open(self, **args: Any) -> Approval:
@@ -111,7 +111,7 @@ class Firm:
 
     def shown(self) -> list[str]:
         """Return the texts of the posts, the oldest first."""
-        return [post["message"] for post in self.town.posts.values()]
+        return [post["message"] for post in self.mattermost.posts.values()]
 
 
 @pytest.fixture
@@ -121,9 +121,9 @@ async def firm(
     """Return a firm on a server with Mara and Cleo."""
     monkeypatch.syspath_prepend(FILE.parent)
     monkeypatch.setenv("SIGNOFF_CHANNELS__MATTERMOST__TOKEN", "right")
-    async with town("user-mara", "user-cleo") as there:
+    async with mattermost("user-mara", "user-cleo") as there:
         file = tmp_path / "signoff.toml"
-        file.write_text(SETTINGS.format(redis=redis_url, prefix=prefix, town=there.url))
+        file.write_text(SETTINGS.format(redis=redis_url, prefix=prefix, mattermost=there.url))
         parts = build(load_settings(file))
         app, _ = assemble(parts)
         transport = httpx.ASGITransport(app)
@@ -166,7 +166,7 @@ async def test_unclear_answer_gets_an_example_in_the_thread(firm: Firm) -> None:
     approval = await firm.open()
     await firm.say(f"{approval.id} banana")
     assert (await firm.parts.ledger.approval(approval.id)).state is State.PENDING
-    notice = list(firm.town.posts.values())[-1]
+    notice = list(firm.mattermost.posts.values())[-1]
     assert notice["root_id"] == "post1"
     assert "approve" in notice["message"]
 
@@ -196,7 +196,7 @@ async def test_an_agents_text_is_literal(firm: Firm) -> None:
 
 async def test_card_refused_by_the_channel_is_sent_by_mail(firm: Firm) -> None:
     """A card that the channel refuses goes to the same person by mail."""
-    firm.town.users.clear()
+    firm.mattermost.users.clear()
     approval = await firm.open()
     await firm.work()
     after = await firm.parts.ledger.approval(approval.id)
@@ -282,7 +282,7 @@ ODD = {
 def test_channels_and_addresses_fit_together(case: str, tmp_path: Path) -> None:
     """`signoff config check` names the policy or person with an unsuitable channel."""
     (old, new), key, said = ODD[case]
-    text = SETTINGS.format(redis="redis://127.0.0.1/0", prefix="x", town="http://127.0.0.1")
+    text = SETTINGS.format(redis="redis://127.0.0.1/0", prefix="x", mattermost="http://127.0.0.1")
     tom = '\n[[people]]\nid = "tom"\nemail = "tom@example.com"\n'
     file = tmp_path / "signoff.toml"
     file.write_text(text.replace(old, new) + tom)

@@ -15,7 +15,7 @@ from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.directory.people import Directory
-from worker.mortal import require_nothing_lost
+from worker.dying_worker import require_nothing_lost
 from worker.office import MARA
 from worker.shapes import write_folders
 

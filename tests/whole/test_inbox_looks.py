@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from builders import CLEO, MARA, RILEY
 from npm import packages
-from premises import OLGA, Premises, premises
+from running_inbox import OLGA, RunningInbox, running_inbox
 from signoff.core.approvals.approval import Approval, Decision, State
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -52,15 +52,15 @@ KEPT = (
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def place(
     redis_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Premises]:
+) -> AsyncIterator[RunningInbox]:
     """Return a gateway and a browser for all tests of this module."""
     folder = tmp_path_factory.mktemp("looks")
-    async with premises(redis_url, folder, f"{{looks-{secrets.token_hex(4)}}}:") as made:
+    async with running_inbox(redis_url, folder, f"{{looks-{secrets.token_hex(4)}}}:") as made:
         yield made
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def at(place: Premises) -> Premises:
+async def at(place: RunningInbox) -> RunningInbox:
     """Return them with an empty ledger and nobody signed in."""
     await place.sweep()
     return place
@@ -71,7 +71,7 @@ def ago(approval: Approval, hours: int) -> datetime:
     return approval.opened_at - timedelta(hours=hours)
 
 
-async def history(at: Premises) -> None:
+async def history(at: RunningInbox) -> None:
     """Let some requests end."""
     for hours in range(1, 10):
         approval = await at.ask(amount=100 * hours, purpose="taxi")
@@ -80,7 +80,7 @@ async def history(at: Premises) -> None:
         await answer(approval.id, CLEO if hours % 2 else MARA, channel="email", reason="as agreed")
 
 
-async def tour(at: Premises) -> AsyncIterator[str]:
+async def tour(at: RunningInbox) -> AsyncIterator[str]:
     """Open each page in turn, and yield its name."""
     tab, office = at.tab, at.office
     await at.enrol(MARA)
@@ -168,7 +168,7 @@ async def tour(at: Premises) -> AsyncIterator[str]:
 
 @pytest.mark.soak
 @pytest.mark.asyncio(loop_scope="module")
-async def test_every_page(at: Premises) -> None:
+async def test_every_page(at: RunningInbox) -> None:
     """No page breaks a rule of axe, is too small, overflows, or loads from elsewhere.
 
     SIGNOFF_WRITE_DOCS=1 also takes the pictures of the documentation.
@@ -198,7 +198,7 @@ async def test_every_page(at: Premises) -> None:
     assert fetched_elsewhere(at) == []
 
 
-def blocked(at: Premises) -> list[str]:
+def blocked(at: RunningInbox) -> list[str]:
     """Return the errors of the browser, except for the gateway's own error statuses."""
     entries = [one["entry"]["text"] for one in at.tab.news("Log.entryAdded")]
     thrown = [str(one) for one in at.tab.news("Runtime.exceptionThrown")]
@@ -206,7 +206,7 @@ def blocked(at: Premises) -> list[str]:
     return [one for one in entries if not any(status in one for status in ours)] + thrown
 
 
-def fetched_elsewhere(at: Premises) -> list[str]:
+def fetched_elsewhere(at: RunningInbox) -> list[str]:
     """Return the requested addresses of other hosts; Chromium's own icons are data URLs."""
     ours = (f"{at.inbox.url}/inbox", "about:", "data:image/svg+xml;base64,")
     asked = {one["request"]["url"] for one in at.tab.news("Network.requestWillBeSent")}

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from builders import CLEO, MARA
-from premises import NAMED, OLGA, Premises, premises
+from running_inbox import NAMED, OLGA, RunningInbox, running_inbox
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval
 
@@ -39,21 +39,21 @@ OURS = """
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def place(
     redis_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Premises]:
+) -> AsyncIterator[RunningInbox]:
     """Return a gateway and a browser for all tests of this module."""
     folder = tmp_path_factory.mktemp("safe")
-    async with premises(redis_url, folder, f"{{safe-{secrets.token_hex(4)}}}:") as made:
+    async with running_inbox(redis_url, folder, f"{{safe-{secrets.token_hex(4)}}}:") as made:
         yield made
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def at(place: Premises) -> Premises:
+async def at(place: RunningInbox) -> RunningInbox:
     """Return them with an empty ledger and nobody signed in."""
     await place.sweep()
     return place
 
 
-async def harmful(at: Premises) -> tuple[Approval, Approval]:
+async def harmful(at: RunningInbox) -> tuple[Approval, Approval]:
     """Return a pending and an ended request with hostile text in every free field."""
     parts = {"tool": HARM[:60], "hint": HARM, "user": "named", HARM: HARM, "amount": 1}
     waits = await at.ask(template={"note": HARM, HARM: HARM}, **parts)
@@ -66,7 +66,7 @@ async def harmful(at: Premises) -> tuple[Approval, Approval]:
 
 
 @pytest.mark.soak
-async def test_hostile_text_never_runs_as_a_script(at: Premises) -> None:
+async def test_hostile_text_never_runs_as_a_script(at: RunningInbox) -> None:
     """Each page shows hostile text as text, even without the Content-Security-Policy."""
     await at.tab.do("Page.setBypassCSP", enabled=True)
     await at.tab.do("Page.addScriptToEvaluateOnNewDocument", source=TRAP)
@@ -85,7 +85,7 @@ async def test_hostile_text_never_runs_as_a_script(at: Premises) -> None:
     assert at.tab.news("Page.javascriptDialogOpening") == []
 
 
-async def test_the_first_page_is_light_however_much_waits(at: Premises) -> None:
+async def test_the_first_page_is_light_however_much_waits(at: RunningInbox) -> None:
     """With 10,000 requests, the list is under 100 KB with its scripts and styles."""
     await at.heap(await at.ask(amount=2500, purpose="The conference"), MANY - 1)
     await at.come_in(MARA)

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from builders import CLEO, MARA, RILEY
-from premises import Premises, premises
+from running_inbox import RunningInbox, running_inbox
 from signoff.broker import stages
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.run import RunState
@@ -24,24 +24,24 @@ OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.cli
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def place(
     redis_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Premises]:
+) -> AsyncIterator[RunningInbox]:
     """Return a gateway and a browser for all tests of this module."""
     folder = tmp_path_factory.mktemp("way")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SIGNOFF_EXAMPLE_JOURNAL", str(folder / "journal.jsonl"))
         patch.delenv("GOOGLE_API_KEY", raising=False)
-        async with premises(redis_url, folder, f"{{way-{secrets.token_hex(4)}}}:") as made:
+        async with running_inbox(redis_url, folder, f"{{way-{secrets.token_hex(4)}}}:") as made:
             yield made
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def at(place: Premises) -> Premises:
+async def at(place: RunningInbox) -> RunningInbox:
     """Return them with an empty ledger and nobody signed in."""
     await place.sweep()
     return place
 
 
-async def begin(at: Premises, *, width: int, scripts: bool) -> None:
+async def begin(at: RunningInbox, *, width: int, scripts: bool) -> None:
     """Set the width of the screen, and turn scripts on or off."""
     await at.tab.shape(width, 740, dark=False)
     await at.tab.do("Emulation.setScriptExecutionDisabled", value=not scripts)
@@ -51,7 +51,7 @@ async def begin(at: Premises, *, width: int, scripts: bool) -> None:
     ("width", "scripts"), [(PHONE, False), pytest.param(DESK, True, marks=pytest.mark.soak)]
 )
 async def test_from_a_link_by_mail_to_the_end_of_the_run(
-    at: Premises, width: int, scripts: bool
+    at: RunningInbox, width: int, scripts: bool
 ) -> None:
     """By Tab and Enter alone: the link, the list, the request and its approval; the tool runs."""
     await begin(at, width=width, scripts=scripts)
@@ -93,7 +93,7 @@ async def test_from_a_link_by_mail_to_the_end_of_the_run(
     ("width", "scripts"), [(PHONE, True), pytest.param(DESK, False, marks=pytest.mark.soak)]
 )
 async def test_a_no_reaches_the_agent_with_its_reason(
-    at: Premises, width: int, scripts: bool
+    at: RunningInbox, width: int, scripts: bool
 ) -> None:
     """The agent reads the reason of the rejection, and nothing is paid."""
     await begin(at, width=width, scripts=scripts)
@@ -113,7 +113,7 @@ async def test_a_no_reaches_the_agent_with_its_reason(
 @pytest.mark.parametrize(
     ("width", "scripts"), [pytest.param(PHONE, False, marks=pytest.mark.soak), (DESK, True)]
 )
-async def test_a_form_is_filled_in(at: Premises, width: int, scripts: bool) -> None:
+async def test_a_form_is_filled_in(at: RunningInbox, width: int, scripts: bool) -> None:
     """An error appears at its field and loses no input; a correct value reaches the tool."""
     await begin(at, width=width, scripts=scripts)
     approval = await at.ask_by_agent("time_off", "I want 5 days off")
@@ -137,7 +137,7 @@ async def test_a_form_is_filled_in(at: Premises, width: int, scripts: bool) -> N
 @pytest.mark.parametrize(
     ("width", "scripts"), [pytest.param(PHONE, False, marks=pytest.mark.soak), (DESK, True)]
 )
-async def test_short_of_deciding(at: Premises, width: int, scripts: bool) -> None:
+async def test_short_of_deciding(at: RunningInbox, width: int, scripts: bool) -> None:
     """Claim, comment, ask back, get the answer and release, all by keyboard."""
     await begin(at, width=width, scripts=scripts)
     approval = await at.ask()
@@ -171,7 +171,7 @@ async def test_short_of_deciding(at: Premises, width: int, scripts: bool) -> Non
     ("width", "scripts"), [pytest.param(PHONE, False, marks=pytest.mark.soak), (DESK, True)]
 )
 async def test_several_requests_are_approved_together(
-    at: Premises, width: int, scripts: bool
+    at: RunningInbox, width: int, scripts: bool
 ) -> None:
     """Harmless requests are selected, shown in full and approved together; one is too late."""
     await begin(at, width=width, scripts=scripts)
@@ -200,7 +200,7 @@ async def test_several_requests_are_approved_together(
     ("width", "scripts"), [pytest.param(PHONE, False, marks=pytest.mark.soak), (DESK, True)]
 )
 async def test_confirmation_of_a_mail_approval_requires_the_code(
-    at: Premises, width: int, scripts: bool
+    at: RunningInbox, width: int, scripts: bool
 ) -> None:
     """An approval by mail waits for its confirmation here, which needs the right code."""
     await begin(at, width=width, scripts=scripts)
@@ -220,7 +220,7 @@ async def test_confirmation_of_a_mail_approval_requires_the_code(
     assert (await at.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_open_pages_update_after_a_decision_by_mail(at: Premises) -> None:
+async def test_open_pages_update_after_a_decision_by_mail(at: RunningInbox) -> None:
     """The list removes what a mail decided, and the request names the decider, without a reload."""
     await begin(at, width=DESK, scripts=True)
     first, second = await at.ask(), await at.ask(amount=30)

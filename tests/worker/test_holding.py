@@ -32,7 +32,7 @@ from signoff.worker.adk.guard.holding import Holding
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.executor import Executor
 from worker import shapes
-from worker.mortal import Life, work
+from worker.dying_worker import Life, work
 from worker.office import MARA, HandClock, Office
 from worker.shapes import Actor, Calls, Manner, actor, gated_pay, journal, note, noter
 

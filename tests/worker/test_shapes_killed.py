@@ -22,7 +22,7 @@ from signoff.worker.adk.composites import is_composite
 from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.executor import Executor
-from worker.mortal import Life, require_nothing_lost, work
+from worker.dying_worker import Life, require_nothing_lost, work
 from worker.office import MARA, HandClock, Office
 from worker.shapes import SHAPES, write_folders
 

@@ -8,12 +8,12 @@ import httpx
 import pyotp
 import pytest
 
+from browser import ORIGIN, SETTINGS, TWO_STEPS, Browser
 from builders import CLEO, MARA
 from channels.conftest import Channels
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.router import make_inbox_router
-from visitor import ORIGIN, SETTINGS, TWO_STEPS, Browser
 
 
 @pytest.fixture

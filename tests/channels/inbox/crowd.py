@@ -6,13 +6,13 @@ from typing import Any
 
 import pyotp
 
+from browser import SETTINGS, Browser, forms_of
 from builders import CLEO, MARA, RILEY
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import Approval
 from signoff.core.directory.people import Directory, Person, Role
 from signoff.core.policies.policy import Policy
-from visitor import SETTINGS, Browser, forms_of
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
 OLGA = Person(id="olga", name="Olga Hein", email="olga@example.com", roles=(Role.OPERATOR,))

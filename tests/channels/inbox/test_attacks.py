@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from browser import COOKIE, ORIGIN, Browser, forms_of
 from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.policies.policy import Policy
-from visitor import COOKIE, ORIGIN, Browser, forms_of
 
 HTML = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>"
 
@@ -383,8 +383,8 @@ async def test_removing_the_second_factor_ends_all_sessions(
     browser: Browser, office: Channels
 ) -> None:
     """All their sessions end, and a new factor does not restore them."""
+    from browser import SETTINGS
     from signoff.channels.inbox.auth.factors import Factors, enrolled, unenroll
-    from visitor import SETTINGS
 
     await browser.sign_in()
     assert await unenroll(office.ledger, "mara", by="test")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from browser import Browser, forms_of
 from builders import CLEO, MARA, paused, present
 from channels.conftest import Channels
 from signoff.broker.ledger import audit
@@ -12,7 +13,6 @@ from signoff.core.approvals.events import Event, What
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Person
 from signoff.testing import VirtualClock
-from visitor import Browser, forms_of
 
 PATH = "/inbox/away"
 UNTIL = "9999-12-31"

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pytest
 from pydantic import ValidationError
 
+from browser import Browser, forms_of
 from builders import CLEO, MARA, present
 from channels.conftest import Channels
 from signoff.broker.ledger.change import Change
@@ -18,7 +19,6 @@ from signoff.core.approvals.events import What
 from signoff.core.approvals.moves import Actor
 from signoff.core.policies.levels import Verdict
 from signoff.core.policies.policy import Fallback, Policy, Terms
-from visitor import Browser, forms_of
 
 SMALL = Policy(name="small", ask=("mara", "cleo"), within="4h", batch=True)
 PLAIN = Policy(name="plain", ask=("mara",), within="4h")

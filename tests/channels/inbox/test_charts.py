@@ -9,12 +9,12 @@ from xml.etree import ElementTree as ET
 import httpx
 import pytest
 
+from browser import Browser
 from builders import CLEO, MARA, RILEY, present
 from channels.conftest import Channels
 from signoff.core.directory.people import Directory, Role
 from signoff.core.directory.queues import Queue
 from signoff.core.policies.policy import Policy
-from visitor import Browser
 
 AUDITOR = CLEO.model_copy(update={"roles": (Role.AUDITOR,)})
 FINANCE = Policy(name="finance", ask=("queue:finance",), within="4d")

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from browser import totp_of
 from builders import CLEO, MARA, Snapshot, present
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.inbox.auth.factors import Factors, enrolled, unenroll
@@ -16,7 +17,6 @@ from signoff.core.approvals.events import What
 from signoff.core.base.errors import ConfigError
 from signoff.core.directory.people import Person
 from signoff.testing import VirtualClock
-from visitor import totp_of
 
 KEY = SecretStr("a key of thirty-two characters..")
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from browser import Browser, forms_of
 from builders import MARA, make_approval, make_call, present
 from channels.conftest import Channels
 from channels.inbox.crowd import CROWD, PLAIN, enter, send
@@ -24,7 +25,6 @@ from signoff.core.approvals.approval import Approval, Kind, State
 from signoff.core.approvals.parts import INPUT
 from signoff.core.directory.people import Directory
 from signoff.core.payloads.payload import missing_fields
-from visitor import Browser, forms_of
 
 _NAMES = st.text(
     st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), min_size=1, max_size=8

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from browser import Browser
 from builders import MARA
 from channels.conftest import Channels
 from deciding import Decider
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.moves import Actor, Approve
 from signoff.core.policies.policy import Policy
-from visitor import Browser
 
 IBAN = "DE89370400440532013000"
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from browser import Browser
 from builders import CLEO, MARA, NOON, RILEY, make_approval
 from channels.conftest import Channels
 from channels.inbox.crowd import ADA, CROWD, DAN, PLAIN, enter, hidden, send
@@ -22,7 +23,6 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import OnTimeout, Policy
 from signoff.core.simulation.timeline import foresee_rest
-from visitor import Browser
 
 HTML = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>"
 EVIL = Person(id="evil", name=HTML, email="evil@example.com")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from browser import totp_of
 from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
 from channels.inbox.crowd import CROWD, PLAIN
@@ -22,7 +23,6 @@ from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings, page_of
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.policy import GrantRules
-from visitor import totp_of
 
 TEMPLATE = {"days": 0, "note": "as asked", "sure": False, "from": "2026-11-21", "more": {"a": 1}}
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from browser import TWO_STEPS
 from builders import MARA, present
 from channels.conftest import Channels, SinkFactory
 from chromium import Tab, chromium
@@ -29,7 +30,6 @@ from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings, OidcSettings, page_of
 from signoff.core.approvals.approval import State
-from visitor import TWO_STEPS
 
 AXE = b'{"dependencies": {"axe-core": "4.14.1"}}'
 OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"

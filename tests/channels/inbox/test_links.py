@@ -9,6 +9,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from browser import ORIGIN, SETTINGS, Browser, forms_of
 from builders import CLEO, MARA, Snapshot, present
 from channels.conftest import Channels, Sink, SinkFactory
 from signoff.broker import stages
@@ -20,7 +21,6 @@ from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import State
 from signoff.core.policies.policy import Policy
-from visitor import ORIGIN, SETTINGS, Browser, forms_of
 
 FREE = Policy(name="free", ask=("mara",), within="4h")
 ASK, USE = "/inbox/sign-in/link", "/inbox/sign-in/link/use"

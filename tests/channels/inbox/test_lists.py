@@ -12,6 +12,7 @@ import httpx
 import pyotp
 import pytest
 
+from browser import SETTINGS, Browser
 from builders import CLEO, MARA, NOON, RILEY, ask, make_approval, present
 from channels.conftest import Channels
 from signoff.channels.inbox.auth.factors import Factors
@@ -24,7 +25,6 @@ from signoff.core.base.errors import LedgerUnavailable
 from signoff.core.directory.people import Directory, Role
 from signoff.core.directory.queues import Queue
 from signoff.core.policies.policy import OnTimeout, Policy
-from visitor import SETTINGS, Browser
 
 BOSS = CLEO.model_copy(update={"roles": (Role.OPERATOR,)})
 FINANCE = Policy(name="finance", ask=("queue:finance",), within="4h")

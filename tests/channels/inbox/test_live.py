@@ -12,6 +12,7 @@ import httpx
 import pytest
 import uvicorn
 
+from browser import COOKIE, SETTINGS, Browser, forms_of
 from builders import CLEO, MARA
 from channels.conftest import Channels
 from signoff.broker.ledger.follow import Entry, batches, latest
@@ -24,7 +25,6 @@ from signoff.cli.composition.http import Server
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import LedgerUnavailable
 from signoff.core.policies.policy import Policy
-from visitor import COOKIE, SETTINGS, Browser, forms_of
 
 FREE = Policy(name="free", ask=("mara",), within="4h")
 PATIENCE = 300

@@ -9,6 +9,7 @@ from random import Random
 import httpx
 import pytest
 
+from browser import ORIGIN, TWO_STEPS, Browser, forms_of
 from builders import CLEO, MARA, RILEY, present
 from channels.conftest import Channels
 from channels.inbox.crowd import CROWD, MOVES, OLGA, PLAIN, enter, hidden, send
@@ -19,7 +20,6 @@ from signoff.core.approvals.parts import Sort
 from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import Verdict
 from signoff.core.policies.policy import GrantRules
-from visitor import ORIGIN, TWO_STEPS, Browser, forms_of
 
 
 @pytest.fixture

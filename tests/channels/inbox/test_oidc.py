@@ -16,6 +16,7 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey
 from pydantic import JsonValue, SecretStr, ValidationError
 
+from browser import ORIGIN, SETTINGS, Browser
 from builders import CLEO, MARA, Snapshot
 from channels.conftest import Channels
 from openid import CLIENT, SECRET, Provider, provider
@@ -24,7 +25,6 @@ from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings, OidcSettings
 from signoff.testing import VirtualClock
-from visitor import ORIGIN, SETTINGS, Browser
 
 BEGIN, BACK = "/inbox/sign-in/oidc", "/inbox/sign-in/oidc/callback"
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from browser import Browser, forms_of
 from builders import CLEO, MARA, present
 from channels.conftest import Channels
 from signoff.broker.ledger.change import Change
@@ -21,7 +22,6 @@ from signoff.core.approvals.parts import mark_of
 from signoff.core.approvals.run import RunState
 from signoff.core.base.errors import AlreadyDecided
 from signoff.core.policies.policy import Policy
-from visitor import Browser, forms_of
 
 FREE = Policy(name="free", ask=("mara",), within="4h")
 

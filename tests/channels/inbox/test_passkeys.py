@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from authenticator import Authenticator
+from browser import ORIGIN, SETTINGS, Browser, forms_of
 from builders import CLEO, MARA
 from channels.conftest import Channels
 from signoff.broker.ledger.change import Change
@@ -20,7 +21,6 @@ from signoff.channels.inbox.settings import InboxSettings, page_of
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.directory.people import Person
-from visitor import ORIGIN, SETTINGS, Browser, forms_of
 
 PAGE, ADD = "/inbox/security", "/inbox/security/passkeys/add"
 OFFER, REMOVE = "/inbox/security/passkeys/offer", "/inbox/security/passkeys/remove"

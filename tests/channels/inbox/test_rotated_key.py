@@ -10,6 +10,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from authenticator import Authenticator
+from browser import ORIGIN, SETTINGS, Browser, forms_of
 from channels.conftest import Channels
 from signoff.broker.ledger.change import Change
 from signoff.channels.gateway import make_gateway
@@ -21,7 +22,6 @@ from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings, page_of
 from signoff.core.approvals.approval import State
 from signoff.core.policies.policy import Policy
-from visitor import ORIGIN, SETTINGS, Browser, forms_of
 
 NEW = SecretStr("the key that comes after the old one")
 ROTATING = SETTINGS.model_copy(

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from browser import SETTINGS, Browser
 from builders import CLEO, MARA, present
 from channels.conftest import Channels
 from signoff.broker.ledger import audit
@@ -19,7 +20,6 @@ from signoff.core.approvals.events import Event, What
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.policy import Policy
 from signoff.testing import VirtualClock
-from visitor import SETTINGS, Browser
 
 FREE = Policy(name="free", ask=("mara",), within="4h")
 

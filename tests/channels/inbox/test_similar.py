@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from browser import Browser, forms_of
 from builders import CLEO, MARA
 from channels.conftest import Channels
 from channels.inbox.crowd import CROWD, PLAIN, enter, send
@@ -16,7 +17,6 @@ from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.lists.similar import Similar
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import GrantRules
-from visitor import Browser, forms_of
 
 RULES = GrantRules(who=("mara",), longest=timedelta(hours=8), vary=("amount",))
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from browser import Browser
 from builders import CLEO, MARA, NOON, RILEY, make_approval, present
 from channels.conftest import Channels
 from channels.inbox.crowd import ADA, CROWD, DAN, MOVES, OLGA, PLAIN, enter, hidden, send
@@ -18,7 +19,6 @@ from signoff.core.directory.people import Directory, Person, Role
 from signoff.core.directory.queues import Pick, Queue
 from signoff.core.policies.levels import Level, Seat, Start
 from signoff.core.policies.policy import Policy, Terms
-from visitor import Browser
 
 HOUR = timedelta(hours=1)
 

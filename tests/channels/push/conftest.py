@@ -10,6 +10,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
+from browser import ORIGIN, SETTINGS, Browser, forms_of, totp_of
 from builders import MARA
 from channels.conftest import Channels
 from channels.push.device import Device, PushService
@@ -25,7 +26,6 @@ from signoff.channels.pipeline.bundles import BundleRule
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.push.sender import PushSender
 from signoff.core.directory.people import Person
-from visitor import ORIGIN, SETTINGS, Browser, forms_of, totp_of
 
 PUSH = PushSettings(
     private_key=SecretStr(base64.b64encode(b"\x07" * 32).decode()),

@@ -10,6 +10,7 @@ from email.utils import format_datetime
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from browser import forms_of
 from builders import MARA, RILEY
 from channels.push.conftest import OURS, PAGE, PUSH, Notified
 from channels.push.device import PushService, sender_of
@@ -33,7 +34,6 @@ from signoff.channels.push.sender import PushSender
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.moves import Remind
 from signoff.core.policies.policy import Policy
-from visitor import forms_of
 
 MONEY = Policy(
     name="expenses",

@@ -78,7 +78,7 @@ PUSH = PushSettings(private_key=SecretStr(f"{'B' * 43}="), contact="mailto:ops@e
 
 
 @dataclass
-class Premises:
+class RunningInbox:
     """A gateway with its ledger, agent, mail and browser."""
 
     office: Channels
@@ -187,8 +187,8 @@ class Premises:
 
 
 @asynccontextmanager
-async def premises(redis_url: str, folder: Path, prefix: str) -> AsyncIterator[Premises]:
-    """Yield premises; the finance agent writes ``journal.jsonl`` in the folder."""
+async def running_inbox(redis_url: str, folder: Path, prefix: str) -> AsyncIterator[RunningInbox]:
+    """Yield the page; the finance agent writes ``journal.jsonl`` in the folder."""
     port = free_port()
     inbox = InboxSettings(url=f"http://127.0.0.1:{port}", secret_key=SecretStr("k" * 32), push=PUSH)
     async with AsyncExitStack() as stack:
@@ -202,7 +202,7 @@ async def premises(redis_url: str, folder: Path, prefix: str) -> AsyncIterator[P
         stack.push_async_callback(apps.close)
         sink = await stack.enter_async_context(_mail_server())
         await stack.enter_async_context(_served(office, inbox, port))
-        yield Premises(
+        yield RunningInbox(
             office,
             inbox,
             Executor(ledger, AdkRuntime(apps, guard)),

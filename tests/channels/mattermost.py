@@ -29,7 +29,7 @@ def example() -> ModuleType:
 
 
 @dataclass
-class Town:
+class Server:
     """A server with its users, posts and temporary failures.
 
     `busy` are users for whom it returns a rate limit.
@@ -95,8 +95,8 @@ async def serving(app: web.Application) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def town(*users: str) -> AsyncIterator[Town]:
+async def mattermost(*users: str) -> AsyncIterator[Server]:
     """Start a server with these users."""
-    made = Town(set(users))
+    made = Server(set(users))
     async with serving(made.app()) as made.url:
         yield made
