@@ -73,7 +73,8 @@ async def test_only_the_hash_of_each_token_is_stored(channels: Channels) -> None
         client = channels.ledger.store.client
         left = timedelta(milliseconds=await client.pttl(key))
         assert item.body["token"] not in str(await client.get(key))
-        assert timedelta(days=30) < left <= timedelta(days=30, hours=1)
+        # The hour of the level, and three more by which answers may come later.
+        assert timedelta(days=30, hours=1) < left <= timedelta(days=30, hours=4)
 
 
 async def test_repeated_routing_asks_once(channels: Channels) -> None:
