@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from benchmarks.office import DIRECTORY, MARA, open_pause
 from signoff.broker.directory.roster import Roster
@@ -65,13 +66,8 @@ class LimitedSlack:
         """Serve it, and yield the URL of its Web API."""
         app = web.Application()
         app.router.add_route("*", "/api/{method}", self.answer)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        try:
-            yield f"http://127.0.0.1:{runner.addresses[0][1]}/api/"
-        finally:
-            await runner.cleanup()
+        async with TestServer(app) as server:
+            yield str(server.make_url("/api/"))
 
 
 class Bell:

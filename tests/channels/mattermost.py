@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 FILE = Path(__file__).resolve().parents[2] / "examples" / "channels" / "mattermost.py"
 
@@ -83,20 +84,9 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(app: web.Application) -> AsyncIterator[str]:
-    """Serve an application, and yield its URL."""
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
-
-
-@asynccontextmanager
 async def mattermost(*users: str) -> AsyncIterator[Server]:
     """Start a server with these users."""
     made = Server(set(users))
-    async with serving(made.app()) as made.url:
+    async with TestServer(made.app()) as server:
+        made.url = str(server.make_url("")).rstrip("/")
         yield made

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import pytest
+from aiohttp.test_utils import TestServer
 
 from builders import MARA, NOON, asked_approval, people
 from channels.conftest import Sink, SinkFactory
-from channels.mattermost import Server, example, mattermost, serving
+from channels.mattermost import Server, example, mattermost
 from channels.slack.workspace import APP, BOT, Workspace
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.pipeline.port import Channel, Delivered, Kind, Message, Refused, Retry
@@ -155,8 +156,9 @@ async def harness(
         case "slack":
             workspace = Workspace(now=NOON.timestamp)
             workspace.add("U0MARA", MARA.email)
-            async with serving(workspace.app()) as url:
-                settings = SlackSettings(bot_token=BOT, app_token=APP, base_url=f"{url}/api/")
+            async with TestServer(workspace.app()) as server:
+                url = str(server.make_url("/api/"))
+                settings = SlackSettings(bot_token=BOT, app_token=APP, base_url=url)
                 web = SlackWeb(settings)
                 yield Slack(workspace, web)
                 await web.close()

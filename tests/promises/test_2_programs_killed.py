@@ -11,6 +11,7 @@ from agentapprovalprotocol import Allow, AsyncClient, AsyncGate, Call, ConflictE
 from agentapprovalprotocol import Receiver as Webhooks
 from agentapprovalprotocol._wire import Request
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from ports import free_port
 from promises.plant import Plant, plant
@@ -53,7 +54,7 @@ async def test_the_gateway_is_killed_at_every_step(tmp_path: Path) -> None:
             woken.put_nowait(request.id)
 
         webhooks = Webhooks(resumers={"test": resume})
-        runner, url = await _served(webhooks)
+        receiver = await _served(webhooks)
         provisioner, _ = await create_token(
             here.parts.ledger,
             scopes=frozenset({Scope.INSTANCES_MANAGE}),
@@ -61,7 +62,9 @@ async def test_the_gateway_is_killed_at_every_step(tmp_path: Path) -> None:
             users=("riley",),
         )
         made = await webhooks.provision(
-            provider_url=f"{_url(here)}/aap", provisioner_token=provisioner, url=url
+            provider_url=f"{_url(here)}/aap",
+            provisioner_token=provisioner,
+            url=str(receiver.make_url("/events")),
         )
         client = client_of(here, made.token)
         if webhooks.client is not None:
@@ -97,10 +100,10 @@ async def test_the_gateway_is_killed_at_every_step(tmp_path: Path) -> None:
         await audit.verify(store)
         assert await store.keys("dead:", "string") == []
         await client.aclose()
-        await runner.cleanup()
+        await receiver.close()
 
 
-async def _served(webhooks: Webhooks) -> tuple[web.AppRunner, str]:
+async def _served(webhooks: Webhooks) -> TestServer:
     """Serve a receiver on this machine."""
 
     async def take(request: web.Request) -> web.Response:
@@ -109,7 +112,6 @@ async def _served(webhooks: Webhooks) -> tuple[web.AppRunner, str]:
 
     app = web.Application()
     app.router.add_post("/events", take)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    return runner, f"http://127.0.0.1:{runner.addresses[0][1]}/events"
+    server = TestServer(app)
+    await server.start_server()
+    return server

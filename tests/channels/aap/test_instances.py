@@ -14,6 +14,7 @@ import pytest
 from agentapprovalprotocol import Receiver, Request, WebhookVerificationFailed
 from agentapprovalprotocol.receiver import new_secret
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from builders import present
 from channels.aap.conftest import CALL, URL, Provider
@@ -75,14 +76,9 @@ async def serving() -> AsyncIterator[Harness]:
     """Serve a harness on loopback."""
     made, app = Harness(), web.Application()
     app.router.add_post("/events", made.take)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}/events"
-    try:
+    async with TestServer(app) as server:
+        made.url = str(server.make_url("/events"))
         yield made
-    finally:
-        await runner.cleanup()
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 import npm
 from ports import free_port
@@ -132,10 +133,5 @@ async def _shim(session: aiohttp.ClientSession, behind: str) -> AsyncIterator[st
 
     app = web.Application(client_max_size=1 << 22)
     app.router.add_route("*", "/{path:.*}", forward)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with TestServer(app) as server:
+        yield str(server.make_url("")).rstrip("/")

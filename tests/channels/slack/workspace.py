@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from aiohttp import WSMsgType, web
+from aiohttp.test_utils import TestServer
 
 from channels.slack.limits import faults_of
 
@@ -271,18 +272,14 @@ class Workspace:
 @asynccontextmanager
 async def serve(made: Workspace) -> AsyncIterator[Workspace]:
     """Serve a workspace over TCP."""
-    runner = web.AppRunner(made.app())
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
-        yield made
-    finally:
-        made.gate.set()
-        for socket in tuple(made.sockets):
-            await socket.close()
-        await runner.cleanup()
+    async with TestServer(made.app()) as server:
+        made.url = str(server.make_url("")).rstrip("/")
+        try:
+            yield made
+        finally:
+            made.gate.set()
+            for socket in tuple(made.sockets):
+                await socket.close()
 
 
 async def _arguments(request: web.Request) -> Json:

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 from pydantic import ValidationError
 from structlog.testing import LogCapture
 
@@ -64,12 +65,9 @@ async def receiver() -> AsyncIterator[Receiver]:
     """Return a server on this machine."""
     made, app = Receiver(), web.Application()
     app.router.add_post("/hook", made.take)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}/hook"
-    yield made
-    await runner.cleanup()
+    async with TestServer(app) as server:
+        made.url = str(server.make_url("/hook"))
+        yield made
 
 
 def hook(receiver: Receiver, **more: Any) -> Webhook:

@@ -35,7 +35,7 @@ def test_a_part_of_a_number_is_not_approved(text: str) -> None:
     ],
 )
 def test_a_clear_number_is_approved(text: str) -> None:
-    """A number with a currency, a mark, please or thanks after it is the value."""
+    """A number alone, or with a mark, please or thanks after it, is the value."""
     reply = read_reply(text, PAYMENT)
     assert isinstance(reply, Approve)
     assert reply.values == {"amount": 500.0}
