@@ -4,7 +4,7 @@ The same agent pauses, is approved and continues, on one Redis and with one scri
 
 - c stock: ADK's Runner on ADK's own SQLite store with its defaults;
 - c same: ADK's Runner on the store that Signoff uses, the ledger's Redis;
-- d 1, d 2: Signoff with one and with two worker processes, including the channels.
+- d 1, d 2, d 4: Signoff with this number of worker processes, including the channels.
 
 Rounds are interleaved, and each round of d is compared with its neighbours of c. The CPU is that of
 all processes of a side, including Redis and the benchmark.
@@ -34,7 +34,9 @@ from benchmarks.process import THREADS, quieten
 from benchmarks.runs import NakedRuns, WholeRuns
 from signoff.broker.server.embedded import EmbeddedRedis
 
-STOCK, SAME, ONE, TWO = "c stock", "c same", "d 1", "d 2"
+STOCK, SAME = "c stock", "c same"
+WORKERS = {"d 1": 1, "d 2": 2, "d 4": 4}
+"""The sides of Signoff, with the number of their workers."""
 
 
 class Side(Protocol):
@@ -62,7 +64,7 @@ class Plan:
     runs: int
     delay: float = 0
     at_once: int = THREADS
-    sides: Sequence[str] = (STOCK, SAME, ONE, TWO)
+    sides: Sequence[str] = (STOCK, SAME, *WORKERS)
 
     def most(self, side: str) -> int:
         """Return the maximum concurrent runs in a process of a side."""
@@ -76,12 +78,12 @@ PLANS = (
     Plan("a model that answers at once", rounds=5, runs=60),
     Plan("the same with the worker's default, 128 at once", rounds=5, runs=120, at_once=128),
     Plan(
-        "a model that takes 50 ms, and all 300 runs under way in one process",
+        "a model that takes 50 ms, and all 500 runs under way in one process",
         rounds=3,
-        runs=300,
+        runs=500,
         delay=0.05,
-        at_once=300,
-        sides=(STOCK, SAME, ONE),
+        at_once=500,
+        sides=(STOCK, SAME, "d 1"),
     ),
 )
 QUICK = tuple(replace(one, rounds=1, runs=4) for one in PLANS)
@@ -107,7 +109,7 @@ async def measure(plan: Plan, *, fsync: str, folder: Path, console: Console) -> 
             channels = await fleet.start("channels", url)
             workers = [
                 await fleet.start("agents", url, AGENTS, plan.at_once, plan.delay)
-                for _ in range(2 if name == TWO else 1)
+                for _ in range(WORKERS[name])
             ]
             for child in (channels, *workers):
                 await child.ready()
@@ -144,7 +146,7 @@ def show(plan: Plan, found: Mapping[str, Sequence[Round]], console: Console) -> 
             f"{median(one.cpu_ms for one in rounds):.1f}",
         )
     console.print(table)
-    for ours in (one for one in found if one.startswith("d")):
+    for ours in (one for one in found if one in WORKERS):
         for theirs in (STOCK, SAME):
             pairs = list(zip(found[ours], found[theirs], strict=True))
             rates = [one.rate / other.rate for one, other in pairs]

@@ -50,10 +50,10 @@ from signoff.core.replies.reply import Away, Back, Remind, Reply, Revoke, Unclea
 log = structlog.get_logger(__name__)
 
 ONCE_IN: Final = timedelta(days=1)
-"""The most often that a person gets the same notice about one approval."""
+"""In this time a person gets a notice about one approval once."""
 
-# Who answered unclearly and tries again has to hear that nothing is decided yet. Three notices end
-# a conversation with a program that answers mail without saying so.
+# Except this one: who answered unclearly and tries again has to hear that nothing is decided yet.
+# Three notices end a conversation with a program that answers mail without saying so.
 _MOST_QUESTIONS: Final = 3
 
 _UNCLEAR: Final = Unclear.__name__.lower()
