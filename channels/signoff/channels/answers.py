@@ -50,10 +50,10 @@ from signoff.core.replies.reply import Away, Back, Remind, Reply, Revoke, Unclea
 log = structlog.get_logger(__name__)
 
 ONCE_IN: Final = timedelta(days=1)
-"""In this time a person gets a notice about one approval once."""
+"""A person gets the same notice about one approval once in this time."""
 
-# Except this one: who answered unclearly and tries again has to hear that nothing is decided yet.
-# Three notices end a conversation with a program that answers mail without saying so.
+# A person who answers unclearly again must be told again that nothing is decided. The limit ends a
+# conversation with a program that answers mail without saying so.
 _MOST_QUESTIONS: Final = 3
 
 _UNCLEAR: Final = Unclear.__name__.lower()
@@ -407,11 +407,11 @@ class Answers:
         """Add a notice, unless it was sent often enough; the guard is part of the commit."""
         if not answer.to:
             guard = f"told:{notice.about}:{answer.holder.approval}:{notice.person}"
-            told = await self._ledger.raw(guard)
-            times = 0 if told is None else told[0]
-            if times >= (_MOST_QUESTIONS if notice.about is About.NOT_UNDERSTOOD else 1):
+            record = await self._ledger.raw(guard)
+            sent = 0 if record is None else record[0]
+            if sent >= (_MOST_QUESTIONS if notice.about is About.NOT_UNDERSTOOD else 1):
                 return
-            change.put_raw(guard, now.isoformat(), was=times, ttl=ONCE_IN)
+            change.put_raw(guard, now.isoformat(), was=sent, ttl=ONCE_IN)
         answer_back(change, answer, notice)
 
 

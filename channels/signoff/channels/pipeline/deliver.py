@@ -364,7 +364,7 @@ class Delivery:
             case CloseLevel(level_key=level_key) if level_key != asked.level_key:
                 # This person was asked again, and has the card of a later level.
                 return None
-            case CloseLevel() if _is_of_seat(work, approval):
+            case CloseLevel() if _has_lost_seat(work, approval):
                 # Channels that cannot rewrite a card have told the person already.
                 gone = self._rewrites and asked.person not in approval.approvers
                 return phrases.seat_gone(approval, self._directory, asked.person) if gone else None
@@ -430,7 +430,7 @@ class Delivery:
         told = is_reported(work, approval)
         if asked is not None and asked.bundle and isinstance(work, CloseCard | CloseLevel):
             return self._close_in_bundle(item, work, asked)
-        told = told or (_is_of_seat(work, approval) and not self._rewrites)
+        told = told or (_has_lost_seat(work, approval) and not self._rewrites)
         wait = isinstance(work, Closing) and asked is not None and not (asked.problem or told)
         if wait and item.attempts <= PATIENCE:
             # Its card may be under way; the recipient should get both.
@@ -566,7 +566,7 @@ def _asks_still(work: SendCard | UpdateCard, approval: Approval, asked: Asked) -
     return approval.state is State.PENDING and may and work.level_key == asked.level_key
 
 
-def _is_of_seat(work: DeliveryWork, approval: Approval) -> bool:
+def _has_lost_seat(work: DeliveryWork, approval: Approval) -> bool:
     """Return whether a card is closed because its reader has no seat any more at this level."""
     here = isinstance(work, CloseLevel) and work.level_key == approval.level_key
     return here and approval.state is State.PENDING

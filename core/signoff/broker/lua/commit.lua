@@ -82,7 +82,7 @@ local trace = p .. 'done:' .. change.mark
 if not leaves_record and redis.call('EXISTS', trace) == 1 then return done() end
 
 -- Return the version and the mark of a record; 0 and '' if there is none.
-local function standing(key)
+local function version_and_mark(key)
   -- Only the beginning, because Lua hashes every string that it gets.
   local version, mark = string.match(redis.call('GETRANGE', p .. key, 0, 63), '^(%d+) (%S+)')
   return tonumber(version or 0), mark or ''
@@ -90,13 +90,13 @@ end
 
 local conflict
 for _, w in ipairs(change.writes) do
-  local version, mark = standing(w.key)
+  local version, mark = version_and_mark(w.key)
   if mark == (w.mark or change.mark) then return done() end
   -- Not returned yet: a record that a repeated commit deleted is gone, and another one has its mark.
   if version ~= w.was or (w.by and w.by ~= mark) then conflict = conflict or w.key end
 end
 for _, r in ipairs(change.reads) do
-  if standing(r.key) ~= r.was then conflict = conflict or r.key end
+  if version_and_mark(r.key) ~= r.was then conflict = conflict or r.key end
 end
 if conflict then return {'conflict', conflict} end
 for stage, here in pairs(acks) do

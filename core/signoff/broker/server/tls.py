@@ -10,10 +10,10 @@ from typing import Any
 
 from signoff.broker.server.redis_py import Unreachable, redis
 
-_LATE = redis.exceptions.TimeoutError
+_Timeout = redis.exceptions.TimeoutError
 
 
-class _Plain(redis.asyncio.Connection):
+class _PlainConnection(redis.asyncio.Connection):
     async def on_connect_check_health(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 -- redis-py's
         """Log in.
 
@@ -30,7 +30,7 @@ class _Plain(redis.asyncio.Connection):
             raise Unreachable(f"{_sentence(error)} {why}") from error
 
 
-class _Secured(redis.asyncio.SSLConnection):
+class _TlsConnection(redis.asyncio.SSLConnection):
     async def connect_check_health(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 -- redis-py's
         """Connect with TLS, and log in.
 
@@ -39,17 +39,17 @@ class _Secured(redis.asyncio.SSLConnection):
         """
         try:
             await super().connect_check_health(*args, **options)
-        except _LATE as error:
+        except _Timeout as error:
             why = "If it does not use TLS, write redis://"
-            raise _LATE(f"{_sentence(error)} {why}") from error
+            raise _Timeout(f"{_sentence(error)} {why}") from error
 
 
 def name_tls(pool: redis.asyncio.ConnectionPool) -> None:
     """Make the new connections of a pool name TLS in their errors."""
     if pool.connection_class is redis.asyncio.Connection:
-        pool.connection_class = _Plain
+        pool.connection_class = _PlainConnection
     elif pool.connection_class is redis.asyncio.SSLConnection:
-        pool.connection_class = _Secured
+        pool.connection_class = _TlsConnection
 
 
 def _sentence(error: Exception) -> str:

@@ -436,7 +436,7 @@ class Reader:
 
     def _edges(self, at: int, state: State, step: _Step) -> Iterator[_Edge]:
         token = self.text.tokens[at]
-        harmless = not (self._is_hesitation(at) or self._is_blank(at) or self._is_open(at))
+        harmless = not (self._is_hesitation(at) or self._is_blank(at) or self._is_unclosed(at))
         if (token.text in MARKS and harmless) or token.text == NEWLINE:
             yield _Edge(at + 1, state)
         else:
@@ -472,7 +472,7 @@ class Reader:
             return closed and not (called and tokens[end].start == tokens[at - 1].end + 1)
         return mark == "_" and _has_gap(self.text.whole_line(at))
 
-    def _is_open(self, at: int) -> bool:
+    def _is_unclosed(self, at: int) -> bool:
         """Say whether a mark is a bracket that nothing closes, or the mouth of a face: "ok :("."""
         tokens, mark = self.text.tokens, self.text.tokens[at].text
         if mark == "(":
