@@ -132,7 +132,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def prefix() -> str:
     """Return a key prefix that no other test has."""
-    return f"{{test-{secrets.token_hex(4)}}}:"
+    return f"{{test-{secrets.token_hex(8)}}}:"
 
 
 @pytest.fixture
