@@ -132,7 +132,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def prefix() -> str:
     """Return a key prefix that no other test has."""
-    return f"{{test-{secrets.token_hex(4)}}}:"
+    return f"{{test-{secrets.token_hex(8)}}}:"
 
 
 @pytest.fixture
@@ -193,9 +193,9 @@ def snapshot(redis_url: str, prefix: str) -> Iterator[Snapshot]:
 def pytest_collection_finish() -> None:
     """Exclude all loaded objects from garbage collection, because they are many and stay.
 
-    Tests load more such objects and make little garbage, so it is collected seldom.
+    The little garbage among them stays too, because finding it takes each process a second. Tests
+    load more such objects and make little garbage, so it is collected seldom.
     """
     gc.enable()
-    gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)

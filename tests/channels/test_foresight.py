@@ -103,7 +103,7 @@ async def lived(
     The timers make the cards of later levels, or leave them to the stage `route`.
     """
     clock = VirtualClock(NOON)
-    prefix = f"{{test-{secrets.token_hex(4)}}}:"
+    prefix = f"{{test-{secrets.token_hex(8)}}}:"
     ledger = Ledger(Store.open(redis_url, prefix=prefix, clock=clock))
     try:
         decider = Decider(ledger, rules.everybody)

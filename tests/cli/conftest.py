@@ -63,12 +63,17 @@ def built_once() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Remove the user's own settings, and use a working directory for each test."""
+    """Remove the user's own settings, and use a working directory for each test.
+
+    The terminal is wide, because otherwise the length of a temporary path decides where the lines
+    of a message break.
+    """
     for name in list(os.environ):
         if name.upper().startswith("SIGNOFF_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "500")
     monkeypatch.chdir(tmp_path)
 
 

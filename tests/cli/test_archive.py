@@ -12,12 +12,12 @@ import pytest
 from typer.testing import Result
 
 from archiving import seeded
-from broker.test_erasure import text_in
 from builders import present
 from cli.conftest import Invoke
 from cli.test_commands import on_ledger
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from words import text_in, words_in
 
 __all__ = ["on_ledger"]
 
@@ -87,7 +87,7 @@ def test_archive_show_hides_the_hidden_values(
     assert invoke("archive", "run", "--after", "0s").exit_code == 0
     for more in ((), ("--json",)):
         shown = invoke("archive", "show", approval, *more).output
-        assert "2500" not in shown
+        assert words_in(shown, "2500") == []
         assert "sha256:" in shown
 
 
@@ -133,8 +133,7 @@ def test_erasure_covers_every_name_of_a_person_who_left(
     done = invoke("people", "erase", "mara", "--reason", "asked for it", "--yes")
     assert done.exit_code == 0, done.output
     printed = invoke("archive", "export").output + invoke("audit", "export").output
-    for name in ("mara", "Mara"):
-        assert name not in printed
+    assert words_in(printed, "mara", "Mara") == []
 
 
 def test_erasure_revokes_instance_tokens_of_the_person(
@@ -149,7 +148,7 @@ def test_erasure_revokes_instance_tokens_of_the_person(
     listed = json.loads(invoke("aap", "instance", "list", "--json").stdout)
     assert [one["name"] for one in listed] == ["other"]
     assert len(json.loads(invoke("tokens", "list", "--json").stdout)) == 1
-    assert "riley" not in str(on_ledger(text_in)).lower()
+    assert words_in(str(on_ledger(text_in)).lower(), "riley") == []
 
 
 def test_a_person_is_erased(
@@ -164,6 +163,5 @@ def test_a_person_is_erased(
         assert json.loads(done.output)["files"] >= 1
     printed = invoke("archive", "export").output + invoke("audit", "export").output
     assert len(printed.splitlines()) > 10
-    for name in ("mara", "Mara", "cleo", "Cleo"):
-        assert name not in printed
+    assert words_in(printed, "mara", "Mara", "cleo", "Cleo") == []
     assert invoke("audit", "verify").exit_code == 0

@@ -71,7 +71,7 @@ def test_no_secret_reaches_either_format(lines: io.StringIO) -> None:
     logging.getLogger("celery").warning("amqp://guest:hunter2@host iban=%s", IBAN)
     text = lines.getvalue()
     assert len(text.splitlines()) == 2
-    for secret in (TOKEN, "hunter2", "1203"):
+    for secret in (TOKEN, "hunter2", "1203 0000"):
         assert secret not in text
     assert HIDDEN in text
     assert "amount" in text

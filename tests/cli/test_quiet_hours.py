@@ -28,20 +28,19 @@ async def _asked(ledger: Ledger) -> Approval:
 
 
 @pytest.fixture
-def night(settings_file: Path) -> None:
-    """Mara works on one day of the week, three days from now."""
-    day = f"{datetime.now(UTC) + timedelta(days=3):%a}"
-    quiet = f'email = "mara@example.com"\nhours = ["{day} 09:00-17:00"]\nquiet_hours = true'
+def morning(settings_file: Path) -> str:
+    """Let Mara work on one day of the week, three days from now, and return her next morning."""
+    day = datetime.now(UTC) + timedelta(days=3)
+    quiet = f'email = "mara@example.com"\nhours = ["{day:%a} 09:00-17:00"]\nquiet_hours = true'
     text = settings_file.read_text()
     settings_file.write_text(text.replace('email = "mara@example.com"', quiet))
+    return f"Mara Lind's morning, {day:%a %d %b} 09:00 UTC"
 
 
-@pytest.mark.usefixtures("night")
-def test_lists_show_why_a_card_waits(invoke: Invoke, on_ledger: OnLedger) -> None:
+def test_lists_show_why_a_card_waits(invoke: Invoke, on_ledger: OnLedger, morning: str) -> None:
     """The approval and the lists show it; nobody else's card waits."""
     approval = on_ledger(_asked)
     assert isinstance(approval, Approval)
-    morning = f"Mara Lind's morning, {datetime.now(UTC) + timedelta(days=3):%a %d %b} 09:00 UTC"
     shown = invoke("approvals", "show", approval.id).output
     assert shown.count(f"waits for {morning}") == 1
     assert shown.count("under way") == 1

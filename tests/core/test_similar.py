@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -96,6 +96,9 @@ def test_a_bound_is_a_number(text: str) -> None:
         limit_of({"amount": text})
 
 
+@example([0.1 + 0.2])
+@example([100_000_000_000.00002, 999_999_999_999.9999])
+@example([2**53 + 1])
 @given(st.lists(st.floats(0, 1e12) | st.integers(0, 10**12), min_size=1, max_size=6))
 def test_grant_with_suggested_bounds_covers_the_earlier_calls_only(amounts: list[float]) -> None:
     """Each earlier call is within the bounds, and a larger one is not."""

@@ -51,18 +51,20 @@ async def test_from_the_page_to_the_device(office: Notified, service: PushServic
     assert (await office.turn_on(device)).status_code == 303
     assert "A browser" in (await office.browser.get("/inbox/notifications")).text
     office.channels.policies = (MONEY,)
-    approval = await office.channels.open(amount=2500, purpose="Bern", iban="CH93", note="private")
+    approval = await office.channels.open(
+        amount=2500, purpose="Bern, Friday", iban="CH93 0076", note="private"
+    )
     await office.deliver()
     ((headers, told),) = service.to(device)
     assert told == {
-        "title": "Reimburse Bern, asked by Riley Voss",
+        "title": "Reimburse Bern, Friday, asked by Riley Voss",
         "text": "amount: 2,500.00 EUR\nAnswer until Mon 2 Mar 2026, 16:00 UTC",
         "path": page_of(approval.id),
         "tag": approval.id,
         "again": False,
     }
     (_, _, body) = service.got[0]
-    assert not any(one in body for one in (b"Bern", b"2,500", b"CH93"))
+    assert not any(one in body for one in (b"Bern, Fri", b"2,500.00", b"CH93 0076"))
     key, claims = sender_of(headers)
     assert key == public_key(PUSH)
     now = (await office.channels.ledger.now()).timestamp()

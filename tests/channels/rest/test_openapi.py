@@ -10,15 +10,7 @@ from typing import Any, TypeVar
 
 import httpx
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from schemathesis.checks import not_a_server_error
-from schemathesis.core.result import Ok
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
 from builders import OF_PEOPLE, paused, present
 from channels import granting
@@ -29,12 +21,6 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.core.access.api_tokens import Scope
 
-CHECKS = [
-    not_a_server_error,
-    content_type_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-]
 EXAMPLES = 1
 
 ALL = OF_PEOPLE
@@ -86,6 +72,10 @@ def installation(redis_url: str, prefix: str) -> Iterator[Installation]:
 @functools.cache
 def operations(document: str) -> list[Any]:
     """Return every operation of a document; what a request needs is made once."""
+    # Each process of the tests collects this file, and one of them runs it.
+    import schemathesis
+    from schemathesis.core.result import Ok
+
     schema = schemathesis.openapi.from_dict(json.loads(document))
     made = []
     for one in schema.get_all_operations():
@@ -103,6 +93,15 @@ def operations(document: str) -> list[Any]:
 )
 def test_every_response_matches_the_openapi_document(installation: Installation, role: str) -> None:
     """No request of any role causes a server error, and none decides without permission."""
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi import checks as of_openapi
+
+    checks = [
+        not_a_server_error,
+        of_openapi.content_type_conformance,
+        of_openapi.response_schema_conformance,
+        of_openapi.status_code_conformance,
+    ]
     token = installation.token(**ROLES[role])
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     _, (approval,) = installation.do(paused)
@@ -118,7 +117,7 @@ def test_every_response_matches_the_openapi_document(installation: Installation,
 
     def look(case: Any) -> None:
         answer = case.call(base_url=f"{base}/api/v1", headers=headers)
-        case.validate_response(answer, checks=CHECKS)
+        case.validate_response(answer, checks=checks)
         if not token:
             # A path with a line feed does not match a route.
             assert answer.status_code in {401, 404, 429}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 
 from signoff.core.approvals.lifecycle import Handoff
@@ -12,7 +14,7 @@ from worker.office import MARA
 
 __all__ = ["here"]
 
-pytest.importorskip("agents", reason="openai-agents is not installed")
+pytestmark = pytest.mark.skipif(not find_spec("agents"), reason="openai-agents is not installed")
 
 APP = "openai_office"
 

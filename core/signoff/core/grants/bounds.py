@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Final, NamedTuple
 
 from pydantic import JsonValue
@@ -77,12 +78,18 @@ def _number(text: str) -> str:
         raise GrantRefused(f"{text[:40]!r} is not a number. {_NONE}") from error
     if not 0 <= value < float("inf"):
         raise GrantRefused(f"{text[:40]!r} bounds nothing. {_NONE}")
-    return number_text(value)
+    return _exact(int(text) if text.isdecimal() else value)
 
 
 def _largest(name: str, alike: Sequence[Approval]) -> str:
     values = [value for one in alike if _is_amount(value := one.call.args.get(name))]
-    return number_text(max(map(_float, values))) if values else ""
+    return _exact(max(map(_float, values))) if values else ""
+
+
+def _exact(value: float) -> str:
+    """Return a number with all digits, because a rounded bound may exclude its own call."""
+    text = number_text(value)
+    return text if float(text) == value else f"{Decimal(repr(value)):f}"
 
 
 def _float(value: JsonValue) -> float:

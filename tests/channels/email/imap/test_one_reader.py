@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from channels.email.imap.conftest import Box, Log, Reading
+from signoff.broker.ledger import lease
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.imap.cursor import lease_key
 from signoff.channels.email.imap.reader import MailboxReader
@@ -15,8 +16,9 @@ from signoff.channels.email.imap.reader import MailboxReader
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten heartbeats and attempts, so that leases can be long."""
-    sleep = asyncio.sleep
-    monkeypatch.setattr(asyncio, "sleep", lambda seconds: sleep(min(seconds, 0.05)))
+    sleep, pause = asyncio.sleep, 0.05
+    monkeypatch.setattr(asyncio, "sleep", lambda seconds: sleep(min(seconds, pause)))
+    monkeypatch.setattr(lease, "next_beat_in", lambda *_: pause)
 
 
 @pytest.mark.usefixtures("short_pauses")
