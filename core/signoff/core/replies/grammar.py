@@ -31,9 +31,11 @@ from signoff.core.base.dates import read_date
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.text import plain_line
 from signoff.core.lexicon.languages import (
+    GOING,
     TOPIC,
     Language,
     Role,
+    endings,
     language,
     languages,
     negations,
@@ -64,7 +66,8 @@ _LONGEST_NUMBER: Final = 4
 _LONGEST_HONOURED: Final = 6
 _BETWEEN: Final = MARKS | {NEWLINE}
 _DENIALS: Final = (Role.NO, Role.NO_ALONE, Role.TAKE_BACK, Role.UNSURE, Role.CONDITION)
-_COMMAS: Final = frozenset(",、")
+_DELETION: Final = f"{TOPIC}deletion"
+COMMAS: Final = frozenset(",、")
 _AROUND_VALUES: Final = frozenset(":*_\"'“”„«»‘’")
 _POINTS: Final = ".。・、"
 _INSIDE_WORDS: Final = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
@@ -139,9 +142,14 @@ class Reader:
         if code != "en":
             self.languages += (language(code),)
         self.text = _as_spelt(text, self.languages)
+        self._orders = {word for one in self.languages for word in one.file.orders}
         self._author = (context.author,)
         self._people = (*context.people, context.author)
         self._called = _words_of(tuple(context.called))
+        # "Approve the payment" may mean not to hold it, unless the text says "hold".
+        ending = _words_of(tuple(context.called[:1])) & endings()
+        said = (token.text for token in self.text.tokens)
+        self._ends_something = bool(ending) and ending.isdisjoint(said)
         self._found: dict[int, list[Match]] = {}
         self._slots: dict[tuple[str, int], tuple[int, ...]] = {}
         self._openings: tuple[int, ...] | None = None
@@ -204,7 +212,7 @@ class Reader:
             for found in one.nouns.at(tokens, at, _no_slots):
                 if found.role == Role.DETERMINER:
                     starts.add(found.end)
-                elif not found.role.startswith(TOPIC) or self._is_about(found.role):
+                elif not found.role.startswith(TOPIC) or self._is_topic(found):
                     yield found.end
         for start in starts:
             end = start
@@ -215,8 +223,47 @@ class Reader:
                     break
                 end += 1
                 named = tokens[end - 1].text in self._called and len(tokens[end - 1].text) > 1
+                named = named and not self._ends_something
                 if named and not self._names_a_denial(start, end):
                     yield end
+
+    def _is_topic(self, found: Match) -> bool:
+        """Say whether a noun for a topic means the request."""
+        clear = not self._ends_something or found.role == _DELETION
+        return clear and self._is_about(found.role)
+
+    def names_another_deed(self, yes: Piece) -> bool:
+        """Say whether a yes names another deed than the tool's: "pay it" about a deletion.
+
+        About a tool that ends or holds something, a yes must not say to go on either: "let it run".
+        """
+        if not self._called:
+            return False
+        slots = [range(slot.start, slot.end) for slot in yes.slots]
+        if any(self._names_the_deletion(slot) for slot in slots):
+            return False
+        inside = {at for slot in slots for at in slot}
+        return any(
+            self._is_another_deed(topics, word)
+            for at in range(yes.start, yes.end)
+            if at not in inside
+            for one in self.languages
+            for word, topics in one.deeds.items()
+            if tuple(token.text for token in self.text.tokens[at : at + len(word)]) == word
+        )
+
+    def _is_another_deed(self, topics: frozenset[str], word: tuple[str, ...]) -> bool:
+        if self._ends_something and "deletion" not in topics:
+            return True
+        known = GOING in topics or self._called.issuperset(word)
+        return not known and not any(map(self._is_about, topics))
+
+    def _names_the_deletion(self, slot: range) -> bool:
+        return any(
+            found.role == _DELETION and found.end == slot.stop
+            for one in self.languages
+            for found in one.nouns.at(self.text.tokens, slot.start, _no_slots)
+        )
 
     def _names_a_denial(self, start: int, end: int) -> bool:
         """Say whether words of the tool's name may deny: the "no" of ``charge_no_show_fee``.
@@ -557,8 +604,11 @@ class Reader:
                     yield _Edge(found.end, state, piece)
                 case Role.CLOSING if state is State.AFTER and self._stands_alone(at):
                     yield from self._closed(piece)
-        for end in self.ends("object", at):
-            yield _Edge(end, state, Piece(Role.OBJECT, at, end))
+        # "Correct it" is an order, although "correct" alone is harmless.
+        ordered = step.last in (Role.AFTER, Role.COURTESY) and not self._stands_alone(at)
+        if not (ordered and self.text.tokens[at - 1].text in self._orders):
+            for end in self.ends("object", at):
+                yield _Edge(end, state, Piece(Role.OBJECT, at, end))
         if state is State.AFTER and at and self.text.tokens[at - 1].text in MARKS | {NEWLINE}:
             yield from self._named(at)
 
@@ -568,11 +618,13 @@ class Reader:
         Another person's name on a separate line is a signature of that person's text.
         """
         own = self.own_name(at)
+        if own is not None and not self.text.begins_line(at) and self._denies(at, own, languages()):
+            own = None
         if own is not None and self._stands_alone(at) and self.text.is_boundary(own):
             yield _Edge(own, State.CLOSED, Piece(NAME, at, own))
         if self.text.begins_line(at):
             return
-        comma = self.text.tokens[at - 1].text in _COMMAS
+        comma = self.text.tokens[at - 1].text in COMMAS
         for end in self.addressed(at, greeted=False):
             # "Approved. Tom" may be signed by Tom.
             if not comma and self.text.is_last_of_line(end):

@@ -31,7 +31,15 @@ from signoff.core.lexicon.tokens import (
 from signoff.core.payloads.entries import assignment, entries_on_line, misspelt
 from signoff.core.payloads.payload import fields_of, parse_values
 from signoff.core.replies.commands import read_command
-from signoff.core.replies.grammar import LEFT_OVER, VALUE, Parse, Piece, Reader, readers_of
+from signoff.core.replies.grammar import (
+    COMMAS,
+    LEFT_OVER,
+    VALUE,
+    Parse,
+    Piece,
+    Reader,
+    readers_of,
+)
 from signoff.core.replies.reply import Approve, Grant, Part, Reject, Reply, Unclear
 from signoff.core.replies.text import ReplyContext, Text
 
@@ -150,7 +158,6 @@ def _decision(readers: Iterable[Reader]) -> tuple[Reply | None, _Near | None]:
 
 
 def _approval(reader: Reader, parse: Parse) -> Reply:
-    notes = [reader.text.words(one.start, one.end) for one in parse.pieces if one.role == Role.NOTE]
     grants = [one for one in parse.pieces if one.role == Role.GRANT]
     parts = _parts(reader, parse.pieces)
     if len(grants) > 1:
@@ -161,7 +168,7 @@ def _approval(reader: Reader, parse: Parse) -> Reply:
         return Unclear(problem=str(error), seems="approve", parts=parts)
     return Approve(
         values=values,
-        note=_kept("\n".join(notes)),
+        note=_kept("\n".join(_notes(reader, parse.pieces))),
         grant=_grant(reader, grants[0]) if grants else None,
         parts=parts,
     )
@@ -223,7 +230,43 @@ def _is_condition(reader: Reader, parse: Parse) -> bool:
     )
 
 
-_DOUBTS: Final = (_is_brush_off, _is_praise, _is_cited, _is_condition)
+def _is_request(reader: Reader, parse: Parse) -> bool:
+    """Say whether a clause asks for a yes: "please confirm", "Passt das"."""
+    asked = {phrase for one in reader.languages for phrase in one.requests}
+    said = [
+        ((one,), (other,), (one, other))
+        for one, other in pairwise((*parse.pieces, Piece("", len(reader.text), len(reader.text))))
+        if Role.YES in (one.role, other.role)
+    ]
+    return any(_joined_words(reader, *pieces) in asked for each in said for pieces in each)
+
+
+def _joined_words(reader: Reader, *pieces: Piece) -> tuple[str, ...]:
+    """Return the words of pieces with at most a comma between them, without marks."""
+    tokens = reader.text.tokens[pieces[0].start : pieces[-1].end]
+    between = reader.text.tokens[pieces[0].end : pieces[-1].start]
+    if any(token.text not in COMMAS for token in between):
+        return ()
+    return tuple(token.text for token in tokens if token.text not in MARKS | {NEWLINE})
+
+
+def _is_contradicted(reader: Reader, parse: Parse) -> bool:
+    """Say whether a note rejects: "OK. Opinion: disagree"."""
+    return any(
+        isinstance(_decision(readers_of(Text(note), ReplyContext()))[0], Reject)
+        for note in _notes(reader, parse.pieces)
+    )
+
+
+def _names_another_deed(reader: Reader, parse: Parse) -> bool:
+    """Say whether a yes names another deed than the tool's: "pay it" about a deletion."""
+    return any(reader.names_another_deed(one) for one in parse.pieces if one.role == Role.YES)
+
+
+_DOUBTS: Final = (
+    *(_is_brush_off, _is_praise, _is_cited, _is_condition),
+    *(_is_request, _is_contradicted, _names_another_deed),
+)
 
 
 def _folded(reader: Reader, piece: Piece) -> str:
@@ -303,9 +346,8 @@ def _rejection(refusal: _Refusal) -> Reply:
     reader, end = refusal.reader, refusal.end
     verdict = Piece(Role.NO, refusal.start, end)
     if (left := reader.harmless_from(end)) is not None:
-        notes = [reader.text.words(p.start, p.end) for p in left.pieces if p.role == Role.NOTE]
         parts = _parts(reader, (verdict, *left.pieces))
-        return Reject(reason=_kept("\n".join(notes)), parts=parts)
+        return Reject(reason=_kept("\n".join(_notes(reader, left.pieces))), parts=parts)
     stop = reader.signature_from(end)
     if (doubt := _taken_back(refusal, stop)) is not None:
         shown = brief(reader.text.words(doubt, min(stop, reader.text.line_end(doubt))))
@@ -474,6 +516,10 @@ def _parts(reader: Reader, pieces: Iterable[Piece]) -> tuple[Part, ...]:
                 continue
         parts.append((str(piece.role), piece.start, piece.end))
     return tuple(Part(text=reader.text.words(a, b), role=role) for role, a, b in parts)
+
+
+def _notes(reader: Reader, pieces: Iterable[Piece]) -> list[str]:
+    return [reader.text.words(one.start, one.end) for one in pieces if one.role == Role.NOTE]
 
 
 def _kept(text: str) -> str:

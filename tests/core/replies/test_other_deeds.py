@@ -1,0 +1,91 @@
+"""A yes that names something else than the request, or the opposite, is asked back."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.replies.test_phrases import kind_of
+from signoff.core.replies.text import Names, ReplyContext
+
+
+def reading(tool: str, text: str) -> str:
+    """Return how a reply to a call of a tool is read: as a yes, a no or neither."""
+    mara = Names(("Mara Lind",))
+    return kind_of(text, ReplyContext(called=(tool, "agent"), people=(mara,), author=mara))
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("delete_account", "pay it"), ("delete_account", "Bitte überweisen")),
+        *(("delete_account", "payez"), ("delete_account", "págalo"), ("delete_account", "paga pure")),
+        *(("delete_account", "pode pagar"), ("delete_account", "betaal maar")),
+        *(("delete_account", "支払ってください"), ("delete_account", "지급하세요")),
+        *(("delete_account", "请付款"), ("make_payment", "ok to deploy"), ("send_mail", "book it")),
+    ],
+)
+def test_a_yes_to_another_deed_is_asked_back(tool: str, text: str) -> None:
+    """A person who writes "pay it" about a deletion has another request in mind."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("hold_payment", "Please release the payment"), ("hold_payment", "pay it")),
+        *(("hold_payment", "let it through"), ("stop_server", "let it run")),
+        *(("cancel_order", "ship it"), ("stop_server", "carry on"), ("stop_server", "weitermachen")),
+        *(("block_payment", "continuez"), ("block_payment", "continúe"), ("stop_job", "continua")),
+        *(("stop_job", "pode continuar"), ("stop_job", "laat maar doorgaan"), ("stop_job", "继续")),
+        *(("stop_job", "続けてください"), ("stop_job", "계속하세요")),
+        *(("hold_payment", "Zahlung freigeben"), ("cancel_transfer", "Approve the transfer")),
+        *(("reject_invoice", "invoice approved"), ("block_card", "the card is ok")),
+        *(("delete_user", "approve the user"), ("storno_rechnung", "Rechnung genehmigt")),
+    ],
+)
+def test_a_yes_to_what_a_tool_ends_is_asked_back(tool: str, text: str) -> None:
+    """A yes to "the payment", or to going on, may mean that the payment is not to be held."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("hold_payment", "approve"), ("hold_payment", "go ahead"), ("hold_payment", "ok, do it")),
+        *(("hold_payment", "approve this request"), ("cancel_order", "approve the cancellation")),
+        *(("delete_account", "approve the deletion"), ("stop_server", "yes, stop the server")),
+        *(("cancel_order", "Please proceed with the cancellation"), ("make_payment", "pay it")),
+        *(("reimburse", "please release the payment"), ("send_mail", "ok, send it")),
+        *(("book_flight", "Bitte buchen"), ("deploy_app", "ok, continue"), ("make_payment", "请付款")),
+        *(("make_payment", "betaal maar"), ("make_payment", "let it go through")),
+    ],
+)
+def test_a_yes_to_the_deed_of_the_tool_approves(tool: str, text: str) -> None:
+    """The words of a yes may repeat what the tool does."""
+    assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize("word", ["ok", "OK,", "yes", "approved", "Fine,"])
+@pytest.mark.parametrize("noun", ["payment", "invoice", "pagamento", "amount"])
+def test_no_before_a_noun_is_not_a_preposition(word: str, noun: str) -> None:
+    """Portuguese "no" ("in the") does not turn "ok, no payment" into a yes."""
+    assert reading("make_payment", f"{word} no {noun}") == "neither"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("yes, correct the amount", "approved, correct it", "ok, correct this", "ok, perfect it"),
+        *("ok, correct la facture", "ok, cool it"),
+    ],
+)
+def test_praise_with_an_object_is_an_order(text: str) -> None:
+    """The words "correct it" ask for a change, although "correct" alone is harmless."""
+    assert reading("make_payment", text) == "neither"
+    assert reading("make_payment", "yes, correct. The amount is fine") == "yes"
+
+
+@pytest.mark.parametrize("text", ["sanction them", "Sanction", "werden das genehmigen"])
+def test_a_penalty_or_a_promise_is_not_an_approval(text: str) -> None:
+    """To sanction is also to punish, and an approval that will come is not one yet."""
+    assert reading("make_payment", text) == "neither"
