@@ -89,3 +89,55 @@ def test_praise_with_an_object_is_an_order(text: str) -> None:
 def test_a_penalty_or_a_promise_is_not_an_approval(text: str) -> None:
     """To sanction is also to punish, and an approval that will come is not one yet."""
     assert reading("make_payment", text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("deny_request", "approve the request"), ("reject_application", "application approved")),
+        *(("rollback_release", "release approved"), ("close_account", "approve the account")),
+        *(("fire_employee", "hire approved"), ("hide_post", "post ok"), ("waive_fee", "fee ok")),
+    ],
+)
+def test_a_yes_to_what_a_tool_refuses_is_asked_back(tool: str, text: str) -> None:
+    """A yes to "the application" may mean not to reject it."""
+    assert reading(tool, text) == "neither"
+    assert reading(tool, "approve it") == "yes"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("send_half_payment", "ok half"), ("set_max_limit", "approve max")),
+        *(("first_installment", "ok, first"), ("partial_refund", "approve partial")),
+        *(("change_price", "ok change it"), ("edit_invoice", "ok, edit it")),
+        *(("ask_manager", "manager approved"), ("pay", "ok, call"), ("pay", "approve my request")),
+    ],
+)
+def test_a_part_of_a_tools_name_may_be_a_limit_or_an_order(tool: str, text: str) -> None:
+    """The words "half" and "edit it" are no names of the request, although the tool has them."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize("text", ["ok, max", "ok, half"])
+def test_a_limit_in_lower_case_is_not_a_name(text: str) -> None:
+    """A person called Max is addressed as Max; "max" is a limit."""
+    people = ReplyContext(people=(Names(("Max Half",)),), author=Names(("Mara Lind",)))
+    assert kind_of(text, people) == "neither"
+    assert kind_of("Danke Max, genehmigt", people) == "yes"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        *(("approved", False, "ok\napproved: no"), ("confirm", True, "approve confirm=no")),
+        *(("reject", False, "ok\nreject: yes"), ("decision", "", "approve\ndecision: rejected")),
+    ],
+)
+def test_a_field_for_the_decision_that_says_no_contradicts_a_yes(
+    field: str, value: bool | str, text: str
+) -> None:
+    """A template may have a field that repeats the decision; two decisions are none."""
+    assert kind_of(text, ReplyContext(fields={field: value})) == "neither"
+    proposed = ReplyContext(fields={field: value}, proposes=True)
+    assert kind_of(text, proposed) == "yes"

@@ -161,7 +161,7 @@ class LexiconFile(_Table):
     ifs: tuple[str, ...] = ()
     repeated: tuple[str, ...] = ()
     praises: tuple[str, ...] = ()
-    requests: tuple[str, ...] = ()
+    misleading: tuple[str, ...] = ()
     orders: tuple[str, ...] = ()
     stops: tuple[str, ...] = ()
     endings: tuple[str, ...] = ()
@@ -226,9 +226,9 @@ class Language:
         return found
 
     @cached_property
-    def requests(self) -> frozenset[tuple[str, ...]]:
-        """Phrases, as tokens, that ask for a yes: "confirm please"."""
-        return frozenset(map(phrase_tokens, self.file.requests))
+    def misleading(self) -> frozenset[tuple[str, ...]]:
+        """Phrases, as tokens, that are no yes, although their parts are: "confirm please"."""
+        return frozenset(map(phrase_tokens, self.file.misleading))
 
     @cached_property
     def accents(self) -> dict[str, frozenset[int]]:

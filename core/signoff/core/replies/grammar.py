@@ -212,7 +212,7 @@ class Reader:
             for found in one.nouns.at(tokens, at, _no_slots):
                 if found.role == Role.DETERMINER:
                     starts.add(found.end)
-                elif not found.role.startswith(TOPIC) or self._is_topic(found):
+                elif self._means_the_request(found, at):
                     yield found.end
         for start in starts:
             end = start
@@ -227,8 +227,11 @@ class Reader:
                 if named and not self._names_a_denial(start, end):
                     yield end
 
-    def _is_topic(self, found: Match) -> bool:
-        """Say whether a noun for a topic means the request."""
+    def _means_the_request(self, found: Match, at: int) -> bool:
+        """Say whether a noun means the request, and not what the tool ends."""
+        if not found.role.startswith(TOPIC):
+            words = {token.text for token in self.text.tokens[at : found.end]}
+            return not self._ends_something or self._called.isdisjoint(words)
         clear = not self._ends_something or found.role == _DELETION
         return clear and self._is_about(found.role)
 
@@ -337,7 +340,11 @@ class Reader:
                 one, a name that is a no in any language is not a name: "No, OK".
             opens: Whether it begins a reply. Any name with an honorific may begin a reply.
         """
-        ends = {end for end in self.names(at) if greeted or not self._denies(at, end, languages())}
+        ends = {
+            end
+            for end in self.names(at)
+            if greeted or not (self._denies(at, end, languages()) or self._limits(at))
+        }
         ends |= {one.end for one in self.phrases(at) if one.role == Role.ADDRESS}
         for title in [one.end for one in self.phrases(at) if one.role == Role.TITLE]:
             abbreviated = title < len(self.text) and self.text.tokens[title].text == "."
@@ -352,6 +359,11 @@ class Reader:
             for after in (end, *(one.end for one in self.phrases(end) if one.role == Role.TITLE)):
                 if self.text.is_boundary(after):
                     yield after
+
+    def _limits(self, at: int) -> bool:
+        """Say whether a word in lower case may limit a yes, though it is a name: "ok, max"."""
+        token = self.text.tokens[at]
+        return (token.text,) in stops() and self.text.text[token.start].islower()
 
     def _capitalised(self, at: int) -> Iterator[int]:
         """Yield where an unknown name of one or two words may end: "Hi Anna,"."""
@@ -604,13 +616,20 @@ class Reader:
                     yield _Edge(found.end, state, piece)
                 case Role.CLOSING if state is State.AFTER and self._stands_alone(at):
                     yield from self._closed(piece)
-        # "Correct it" is an order, although "correct" alone is harmless.
-        ordered = step.last in (Role.AFTER, Role.COURTESY) and not self._stands_alone(at)
-        if not (ordered and self.text.tokens[at - 1].text in self._orders):
-            for end in self.ends("object", at):
-                yield _Edge(end, state, Piece(Role.OBJECT, at, end))
+        for end in self.ends("object", at) if not self._is_ordered(at, step) else ():
+            yield _Edge(end, state, Piece(Role.OBJECT, at, end))
         if state is State.AFTER and at and self.text.tokens[at - 1].text in MARKS | {NEWLINE}:
             yield from self._named(at)
+
+    def _is_ordered(self, at: int, step: _Step) -> bool:
+        """Say whether a word before an object is an order: "correct it", "change it"."""
+        if self._stands_alone(at):
+            return False
+        before, here = (token.text for token in self.text.tokens[at - 1 : at + 1])
+        if step.last in (Role.AFTER, Role.COURTESY):
+            return before in self._orders
+        pronoun = step.last == Role.OBJECT and here not in self._called
+        return pronoun and (before,) in stops() and at + 1 in self.ends("object", at)
 
     def _named(self, at: int) -> Iterator[_Edge]:
         """Yield the author's own name, which closes an answer, and addressed names.

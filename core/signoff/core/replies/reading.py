@@ -40,6 +40,7 @@ from signoff.core.replies.grammar import (
     Reader,
     readers_of,
 )
+from signoff.core.replies.refusals import contradicts_a_yes
 from signoff.core.replies.reply import Approve, Grant, Part, Reject, Reply, Unclear
 from signoff.core.replies.text import ReplyContext, Text
 
@@ -166,6 +167,9 @@ def _approval(reader: Reader, parse: Parse) -> Reply:
         values = _values(reader, parse.pieces)
     except PayloadError as error:
         return Unclear(problem=str(error), seems="approve", parts=parts)
+    # An argument of the call, such as "confirmed", is not the person's decision.
+    if values and not reader.context.proposes and contradicts_a_yes(values):
+        return _doubtful(reader)
     return Approve(
         values=values,
         note=_kept("\n".join(_notes(reader, parse.pieces))),
@@ -230,9 +234,9 @@ def _is_condition(reader: Reader, parse: Parse) -> bool:
     )
 
 
-def _is_request(reader: Reader, parse: Parse) -> bool:
-    """Say whether a clause asks for a yes: "please confirm", "Passt das"."""
-    asked = {phrase for one in reader.languages for phrase in one.requests}
+def _is_misleading(reader: Reader, parse: Parse) -> bool:
+    """Say whether a clause asks for a yes, or praises: "please confirm", "good deal"."""
+    asked = {phrase for one in reader.languages for phrase in one.misleading}
     said = [
         ((one,), (other,), (one, other))
         for one, other in pairwise((*parse.pieces, Piece("", len(reader.text), len(reader.text))))
@@ -265,7 +269,7 @@ def _names_another_deed(reader: Reader, parse: Parse) -> bool:
 
 _DOUBTS: Final = (
     *(_is_brush_off, _is_praise, _is_cited, _is_condition),
-    *(_is_request, _is_contradicted, _names_another_deed),
+    *(_is_misleading, _is_contradicted, _names_another_deed),
 )
 
 
