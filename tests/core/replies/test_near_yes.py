@@ -117,7 +117,13 @@ def test_headings_questions_and_praise_are_asked_back(text: str) -> None:
     [
         *("confirm please", "please confirm", "ok, please confirm", "Confirm it, please"),
         *("Freigabe bitte", "Genehmigung, bitte!", "Zustimmung bitte", "Grünes Licht bitte"),
-        *("bestätigen bitte", "green light please", "Passt das", "passt das so", "Passt das für Sie"),
+        *(
+            "bestätigen bitte",
+            "green light please",
+            "Passt das",
+            "passt das so",
+            "Passt das für Sie",
+        ),
         *("ist das für mich ok", "geht das für mich in Ordnung", "gaan we akkoord"),
     ],
 )
@@ -133,7 +139,12 @@ def test_a_request_for_a_yes_is_asked_back(text: str) -> None:
     [
         *("OK\nnote: rejected", "Ja.\nAnmerkung: abgelehnt", "oui\nremarque : refusé"),
         *("sí\ncomentario: no apruebo", "sì\nmotivo: rifiutato", "ok\nmotivo: não aprovo"),
-        *("ok\nopmerking: afgewezen", "はい\n所見: 却下", "네.\n의견: 반려", "好的。\n意见：不同意"),
+        *(
+            "ok\nopmerking: afgewezen",
+            "はい\n所見: 却下",
+            "네.\n의견: 반려",
+            "好的。\n意见：不同意",
+        ),
         "note: no, too expensive\nok",
     ],
 )

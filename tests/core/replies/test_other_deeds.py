@@ -18,7 +18,11 @@ def reading(tool: str, text: str) -> str:
     ("tool", "text"),
     [
         *(("delete_account", "pay it"), ("delete_account", "Bitte überweisen")),
-        *(("delete_account", "payez"), ("delete_account", "págalo"), ("delete_account", "paga pure")),
+        *(
+            ("delete_account", "payez"),
+            ("delete_account", "págalo"),
+            ("delete_account", "paga pure"),
+        ),
         *(("delete_account", "pode pagar"), ("delete_account", "betaal maar")),
         *(("delete_account", "支払ってください"), ("delete_account", "지급하세요")),
         *(("delete_account", "请付款"), ("make_payment", "ok to deploy"), ("send_mail", "book it")),
@@ -34,7 +38,11 @@ def test_a_yes_to_another_deed_is_asked_back(tool: str, text: str) -> None:
     [
         *(("hold_payment", "Please release the payment"), ("hold_payment", "pay it")),
         *(("hold_payment", "let it through"), ("stop_server", "let it run")),
-        *(("cancel_order", "ship it"), ("stop_server", "carry on"), ("stop_server", "weitermachen")),
+        *(
+            ("cancel_order", "ship it"),
+            ("stop_server", "carry on"),
+            ("stop_server", "weitermachen"),
+        ),
         *(("block_payment", "continuez"), ("block_payment", "continúe"), ("stop_job", "continua")),
         *(("stop_job", "pode continuar"), ("stop_job", "laat maar doorgaan"), ("stop_job", "继续")),
         *(("stop_job", "続けてください"), ("stop_job", "계속하세요")),
@@ -56,7 +64,11 @@ def test_a_yes_to_what_a_tool_ends_is_asked_back(tool: str, text: str) -> None:
         *(("delete_account", "approve the deletion"), ("stop_server", "yes, stop the server")),
         *(("cancel_order", "Please proceed with the cancellation"), ("make_payment", "pay it")),
         *(("reimburse", "please release the payment"), ("send_mail", "ok, send it")),
-        *(("book_flight", "Bitte buchen"), ("deploy_app", "ok, continue"), ("make_payment", "请付款")),
+        *(
+            ("book_flight", "Bitte buchen"),
+            ("deploy_app", "ok, continue"),
+            ("make_payment", "请付款"),
+        ),
         *(("make_payment", "betaal maar"), ("make_payment", "let it go through")),
     ],
 )
@@ -141,3 +153,28 @@ def test_a_field_for_the_decision_that_says_no_contradicts_a_yes(
     assert kind_of(text, ReplyContext(fields={field: value})) == "neither"
     proposed = ReplyContext(fields={field: value}, proposes=True)
     assert kind_of(text, proposed) == "yes"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(
+            ("make_payment", "Makes sense, approved"),
+            ("make_payment", "Looks right to me, approved"),
+        ),
+        *(("make_payment", "Apologies for late response, approved."), ("make_payment", "yes I do")),
+        *(("make_payment", "Cleared for payment"), ("make_payment", "Approved, the full amount")),
+        *(
+            ("make_payment", "Facture ok"),
+            ("make_payment", "factuur akkoord"),
+            ("deploy", "go live"),
+        ),
+        *(("make_payment", "Ist ok für mich"), ("make_payment", "Hab nichts dagegen")),
+        *(("make_payment", "Habs geprüft, passt"), ("make_payment", "In voller Höhe genehmigt")),
+        *(("make_payment", "Alles klar, passt"), ("make_payment", "Entendu, validé")),
+        *(("send_mail", "please send"), ("send_mail", "bitte senden"), ("deploy_app", "deploy it")),
+    ],
+)
+def test_everyday_answers_approve(tool: str, text: str) -> None:
+    """Plain answers that people write every day are not asked back."""
+    assert reading(tool, text) == "yes"

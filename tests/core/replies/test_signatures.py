@@ -181,6 +181,8 @@ def test_usual_disclaimers_keep_the_approval(head: str, disclaimer: str) -> None
         *("up to 100000", "ab 01.01.2027", "ab 2027", "am 24.12.2026", "by 31.12.2026"),
         *("le 24/12/2026", "al 31/12/2026", "op 24-12-2026", "no 1000000", "de 100000 a 200000"),
         *("Legal to support", "CFO to lead", "Legal to audit"),
+        *("> 100000", "~ 100000", "100000", "100.000", "100,000.00", "US 100000", "ex 100000"),
+        *("01.01.2027", "2027-01-01", "24/12/2026"),
     ],
 )
 def test_line_that_may_limit_a_yes_is_no_signature(limit: str) -> None:
@@ -205,7 +207,19 @@ def test_an_office_signs_for_somebody_else(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        *("Mara Lind, Executive Assistant", "Assistant to the CEO", "Assistant to Managing Director"),
+        *(
+            "Mara Lind, Executive Assistant",
+            "Assistant to the CEO",
+            "Assistant to Managing Director",
+        ),
+        *(
+            "+49 30 1234567",
+            "030 1234567",
+            "555 123 4567",
+            "Tel. 123456",
+            "T 123456",
+            "m 0171 123456",
+        ),
         *("T +49 30 1234567", "M: 0171 1234567", "p 0171 1234567", "Ph. 0171 1234567"),
         *("HRB DE123456789", "Office: +49 30 1234567", "CFO Mara Lind"),
     ],

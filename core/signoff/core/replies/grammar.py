@@ -645,11 +645,17 @@ class Reader:
             return
         comma = self.text.tokens[at - 1].text in COMMAS
         for end in self.addressed(at, greeted=False):
-            # "Approved. Tom" may be signed by Tom.
-            if not comma and self.text.is_last_of_line(end):
+            # "Approved. Tom" and "Approved, Tom Weber" may be signed by Tom.
+            if (not comma or self._is_full_name(at, end)) and self.text.is_last_of_line(end):
                 continue
             if all(one.role != Role.ADDRESS or one.end != end for one in self.phrases(at)):
                 yield _Edge(end, State.AFTER, Piece(NAME, at, end))
+
+    def _is_full_name(self, at: int, end: int) -> bool:
+        """Say whether a name from one token to another has several words, apart by spaces."""
+        words = self.text.tokens[at:end]
+        apart = end > at + 1 and all(one.text not in MARKS for one in words)
+        return apart and not is_spaceless(words[0].text[0]) and end in set(self.names(at))
 
     def _completes_a_word(self, at: int) -> bool:
         """Say whether a Chinese character directly follows another one.

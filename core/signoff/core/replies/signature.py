@@ -29,6 +29,7 @@ _LONGEST_NAME: Final = 24
 _SHORTEST_NAME: Final = 3
 _MOST_WORDS: Final = 14
 _PHONE_DIGITS: Final = 6
+_LONG_PHONE_DIGITS: Final = 9
 _LONGEST_SPACELESS: Final = 24
 _MARKS_OF_A_SENTENCE: Final = frozenset("?!？！")
 _MOST_WORDS_OF_A_FIRM: Final = 3
@@ -46,12 +47,16 @@ _SPACELESS_COMPANIES: Final = (
     *("有限公司", "有限責任公司", "有限责任公司", "股份公司"),
 )
 _SHORT_WORDS: Final = re.compile(r"(?<![^\W_])[^\W\d_]{1,2}(?![^\W_])[:.]?")
+_AMOUNT_OR_DAY: Final = re.compile(
+    r"\d{1,3}(?:[.,']\d{3})+(?:[.,]\d+)?|\d{1,4}([./-])\d{1,2}\1\d{2,4}"
+)
 _VOWELS: Final = frozenset("aeiouy")
 _NOBODY: Final = Names()
 _SHORTEST_DISCLAIMER: Final = 10
 """Every word of a disclaimer with fewer words must be known."""
 _SENTENCE_ENDS: Final = re.compile(r"[.!?](?=\s|$)|[。！？]")
 _LONGEST_COUNT: Final = 3
+_LONGEST_CODE: Final = 5
 
 
 def is_disclaimer(text: str, people: Iterable[Names] = ()) -> bool:
@@ -205,6 +210,12 @@ def _is_contact(bare: str, tokens: tuple[str, ...]) -> bool:
     known = _words()
     if not all(map(_may_label, _SHORT_WORDS.findall(bare))):
         return False
+    labels = [one for one in letters if len(one) == 1 or one in known]
+    if labels != letters or not letters:
+        # A number without a usual label may be an amount or a day.
+        phone = bare[:1] == "0" or "+" in bare or digits >= _LONG_PHONE_DIGITS
+        if digits and (not phone or _AMOUNT_OR_DAY.fullmatch(bare.lstrip("~<>")) is not None):
+            return False
     if digits >= _PHONE_DIGITS and all(len(one) < 3 or one in known for one in letters):
         return True
     places = [word for word in words if "@" in word or "://" in word or word.startswith("www.")]
@@ -253,6 +264,7 @@ def _is_limit(words: list[str]) -> bool:
         one in _limits() and after.islower() and _plain(after) not in _small()
         for one, after in zip(more, words[2:], strict=False)
     )
+    counted = counted or any(one.isdecimal() and len(one) > _LONGEST_CODE for one in more)
     # "Ab 2027" is "from 2027", although "AB" is also the legal form of a firm.
     begins = words[0].islower() and first in _COMPANIES and _is_said(first)
     return first in _limits() or counted or orders or begins
