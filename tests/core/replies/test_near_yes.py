@@ -159,3 +159,26 @@ def test_a_repeated_yes_may_be_impatience(text: str) -> None:
     """A yes that is repeated without a mark may mean "enough of that"."""
     assert not isinstance(read_reply(text), Approve)
     assert isinstance(read_reply("ok, sure"), Approve)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("오케이 안 승인", "아니 과장님, 승인합니다", "톰 반대 과장님, 승인합니다"),
+        *("보류 부장님, 승인", "👎 김과장님, 승인합니다", "nicht김민수 과장님, 승인합니다"),
+        *("하지만 김민수 과장님, 승인합니다", "1/2김민수 과장님, 승인합니다"),
+    ],
+)
+def test_a_no_is_not_a_part_of_a_name_or_of_a_word(text: str) -> None:
+    """Words before an honorific are a name only if they can be one; "오케이 안" has no "이 안"."""
+    assert not isinstance(read_reply(text), Approve)
+    assert isinstance(read_reply("김민수 과장님, 승인합니다"), Approve)
+    assert isinstance(read_reply("田中太郎様、承認します"), Approve)
+
+
+@pytest.mark.parametrize("text", ["All si good", "ok si", "Fine si"])
+def test_si_without_its_accent_inside_a_sentence_is_asked_back(text: str) -> None:
+    """Behind a yes and without a comma, "si" may begin a condition that was not finished."""
+    assert not isinstance(read_reply(text), Approve)
+    assert isinstance(read_reply("ok, si"), Approve)
+    assert isinstance(read_reply("Sí, aprobado"), Approve)

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from enum import IntEnum
 from functools import lru_cache
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
 from signoff.core.base.dates import read_date
@@ -48,6 +48,7 @@ from signoff.core.lexicon.tokens import (
     NEWLINE,
     accents_in,
     is_han,
+    is_hangul,
     is_hiragana,
     is_spaceless,
     phrase_tokens,
@@ -377,14 +378,15 @@ class Reader:
     def _honoured(self, at: int) -> Iterator[int]:
         """Yield where an unknown name with an honorific may end.
 
-        Words with hiragana do not count as names: "確認は田中さん" is a sentence.
+        Words with hiragana do not count as names: "確認は田中さん" is a sentence. Nor does a no.
         """
         for end in range(at + 1, min(at + _LONGEST_HONOURED, len(self.text)) + 1):
             token = self.text.tokens[end - 1]
-            if token.text in MARKS | {NEWLINE} or is_hiragana(token.text[0]):
+            parted = end - 1 > at and self.text.tokens[end - 2].end < token.start
+            if not is_spaceless(token.text[0]) or is_hiragana(token.text[0]) or parted:
                 return
-            if token.text[0] < "\u1100":
-                continue
+            if self._denies(at, end, self.languages):
+                return
             titles = (one.end for one in self.phrases(end) if one.role == Role.TITLE)
             yield from (title for title in titles if is_spaceless(self.text.tokens[end].text[0]))
 
@@ -576,7 +578,7 @@ class Reader:
     def _opening(self, at: int, *, first: bool) -> Iterator[_Edge]:
         """Yield the edges of greetings and of addressed names."""
         for found in self.phrases(at):
-            if found.role != Role.GREETING:
+            if found.role != Role.GREETING or self._begins_a_denial(at, found.end):
                 continue
             if self.text.is_boundary(found.end):
                 yield _Edge(found.end, State.BEFORE, Piece(Role.GREETING, at, found.end))
@@ -588,6 +590,10 @@ class Reader:
                 # "Tom: approved" quotes Tom.
                 if end == own or not self._attributes(end):
                     yield _Edge(end, State.BEFORE, Piece(NAME, at, end))
+
+    def _begins_a_denial(self, at: int, end: int) -> bool:
+        """Say whether a greeting is the beginning of a longer no: the "아" of "아니"."""
+        return any(one.role in _DENIALS and one.end > end for one in self.phrases(at))
 
     def _attributes(self, at: int) -> bool:
         """Say whether a token is a colon that words follow on the same line."""
@@ -602,6 +608,8 @@ class Reader:
         if self._is_unit(at):
             return
         for found in self.phrases(at):
+            if self._splits_a_word(at, found.end):
+                continue
             piece = Piece(found.role, at, found.end, found.slots)
             match found.role:
                 case Role.YES if not self._runs_on(at, found.end):
@@ -616,8 +624,9 @@ class Reader:
                     yield _Edge(found.end, state, piece)
                 case Role.CLOSING if state is State.AFTER and self._stands_alone(at):
                     yield from self._closed(piece)
-        for end in self.ends("object", at) if not self._is_ordered(at, step) else ():
-            yield _Edge(end, state, Piece(Role.OBJECT, at, end))
+        for end in self.ends("object", at):
+            if not self._is_ordered(at, step) and not self._splits_a_word(at, end):
+                yield _Edge(end, state, Piece(Role.OBJECT, at, end))
         if state is State.AFTER and at and self.text.tokens[at - 1].text in MARKS | {NEWLINE}:
             yield from self._named(at)
 
@@ -666,6 +675,19 @@ class Reader:
             return False
         before, here = self.text.tokens[at - 1 : at + 1]
         return before.end == here.start and is_han(before.text[0]) and is_han(here.text[0])
+
+    def _splits_a_word(self, at: int, end: int) -> bool:
+        """Say whether a phrase begins inside a Korean word and has more words.
+
+        "오케이 안 승인" does not have "이 안" (this plan) in it: it means "OK, not approved".
+        """
+        tokens = self.text.tokens
+        inside = at > 0 and is_hangul(tokens[at].text[0]) and is_hangul(tokens[at - 1].text[0])
+        return (
+            inside
+            and tokens[at - 1].end == tokens[at].start
+            and any(one.end < other.start for one, other in pairwise(tokens[at:end]))
+        )
 
     def _runs_on(self, at: int, end: int) -> bool:
         """Say whether a yes of one character is the beginning of a longer word.

@@ -8,7 +8,7 @@ text after a no is its reason, unless it takes the no back. A text that is neith
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -226,12 +226,23 @@ def _is_condition(reader: Reader, parse: Parse) -> bool:
     ifs = {word for one in reader.languages for word in one.file.ifs}
     said = [piece for piece in parse.pieces if piece.role == Role.YES]
     tokens = reader.text.tokens
-    return len(said) > 1 and any(
-        reader.text.words(one.start, one.start + 1).casefold() in ifs
-        and one.end > one.start + 1
-        and tokens[one.start + 1].text not in MARKS | {NEWLINE}
-        for one in said
+    return any(map(partial(_is_left_open, reader), said)) or (
+        len(said) > 1
+        and any(
+            reader.text.words(one.start, one.start + 1).casefold() in ifs
+            and one.end > one.start + 1
+            and tokens[one.start + 1].text not in MARKS | {NEWLINE}
+            for one in said
+        )
     )
+
+
+def _is_left_open(reader: Reader, yes: Piece) -> bool:
+    """Say whether a yes is a bare "if" behind other words: "ok si", which is not "ok, si"."""
+    ifs = {word for one in languages() for word in one.file.ifs}
+    before = reader.text.tokens[yes.start - 1].text if yes.start else NEWLINE
+    alone = yes.end == yes.start + 1 and _folded(reader, yes) in ifs
+    return alone and before not in MARKS | {NEWLINE}
 
 
 def _is_misleading(reader: Reader, parse: Parse) -> bool:
