@@ -290,6 +290,12 @@ def brush_offs() -> frozenset[str]:
 
 
 @lru_cache
+def ifs() -> frozenset[str]:
+    """Return the words for yes, case-folded, that mean "if" without their accent."""
+    return frozenset(word for one in languages() for word in one.file.ifs)
+
+
+@lru_cache
 def praises() -> frozenset[str]:
     """Return the phrases for going on, folded, that may also mean "keep it up"."""
     return frozenset(fold(phrase) for one in languages() for phrase in one.file.praises)

@@ -148,9 +148,9 @@ class Reader:
         self._people = (*context.people, context.author)
         self._called = _words_of(tuple(context.called))
         # "Approve the payment" may mean not to hold it, unless the text says "hold".
-        ending = _words_of(tuple(context.called[:1])) & endings()
+        tool = _words_of(tuple(context.called[:1]))
         said = (token.text for token in self.text.tokens)
-        self._ends_something = bool(ending) and ending.isdisjoint(said)
+        self._ends_something = bool(tool and (ends := tool & endings()) and ends.isdisjoint(said))
         self._found: dict[int, list[Match]] = {}
         self._slots: dict[tuple[str, int], tuple[int, ...]] = {}
         self._openings: tuple[int, ...] | None = None
@@ -607,9 +607,7 @@ class Reader:
             yield from self._values(at)
         if self._is_unit(at):
             return
-        for found in self.phrases(at):
-            if self._splits_a_word(at, found.end):
-                continue
+        for found in self._whole(self.phrases(at), at):
             piece = Piece(found.role, at, found.end, found.slots)
             match found.role:
                 case Role.YES if not self._runs_on(at, found.end):
@@ -624,8 +622,8 @@ class Reader:
                     yield _Edge(found.end, state, piece)
                 case Role.CLOSING if state is State.AFTER and self._stands_alone(at):
                     yield from self._closed(piece)
-        for end in self.ends("object", at):
-            if not self._is_ordered(at, step) and not self._splits_a_word(at, end):
+        for end in self.ends("object", at) if not self._is_ordered(at, step) else ():
+            if not self._splits_a_word(at, end):
                 yield _Edge(end, state, Piece(Role.OBJECT, at, end))
         if state is State.AFTER and at and self.text.tokens[at - 1].text in MARKS | {NEWLINE}:
             yield from self._named(at)
@@ -675,6 +673,9 @@ class Reader:
             return False
         before, here = self.text.tokens[at - 1 : at + 1]
         return before.end == here.start and is_han(before.text[0]) and is_han(here.text[0])
+
+    def _whole(self, found: Iterable[Match], at: int) -> Iterator[Match]:
+        return (one for one in found if not self._splits_a_word(at, one.end))
 
     def _splits_a_word(self, at: int, end: int) -> bool:
         """Say whether a phrase begins inside a Korean word and has more words.

@@ -19,6 +19,7 @@ from signoff.core.base.text import LONGEST_REASON, brief, clean_text, fold, plai
 from signoff.core.lexicon.languages import (
     Role,
     brush_offs,
+    ifs,
     is_true,
     languages,
     praises,
@@ -223,13 +224,13 @@ def _is_condition(reader: Reader, parse: Parse) -> bool:
     Without its accent, "sí" is also the word for "if". Alone, "si puede proceder" is a yes, because
     a condition needs a sentence beside it.
     """
-    ifs = {word for one in reader.languages for word in one.file.ifs}
+    own_ifs = {word for one in reader.languages for word in one.file.ifs}
     said = [piece for piece in parse.pieces if piece.role == Role.YES]
     tokens = reader.text.tokens
     return any(map(partial(_is_left_open, reader), said)) or (
         len(said) > 1
         and any(
-            reader.text.words(one.start, one.start + 1).casefold() in ifs
+            reader.text.words(one.start, one.start + 1).casefold() in own_ifs
             and one.end > one.start + 1
             and tokens[one.start + 1].text not in MARKS | {NEWLINE}
             for one in said
@@ -239,9 +240,8 @@ def _is_condition(reader: Reader, parse: Parse) -> bool:
 
 def _is_left_open(reader: Reader, yes: Piece) -> bool:
     """Say whether a yes is a bare "if" behind other words: "ok si", which is not "ok, si"."""
-    ifs = {word for one in languages() for word in one.file.ifs}
     before = reader.text.tokens[yes.start - 1].text if yes.start else NEWLINE
-    alone = yes.end == yes.start + 1 and _folded(reader, yes) in ifs
+    alone = yes.end == yes.start + 1 and _folded(reader, yes) in ifs()
     return alone and before not in MARKS | {NEWLINE}
 
 
