@@ -71,12 +71,17 @@ MARAS = [
     "cn=mara,ou=people",
     "Mara\u00a0\u3164Lind",
     "mara&#64;",
+    "mara_example.com#EXT#@tenant.onmicrosoft.com",
+    "oidc|m.lind_example.net#ext#@tenant.onmicrosoft.com",
+    "mara_example.com%23EXT%23@tenant.onmicrosoft.com",
+    "mara%2540example.com",
 ]
 OTHERS = [
     "cleo",
     "riley",
     "mara@example.org",
     "mara@evil.example",
+    "mara_example.org#EXT#@example.com",
     "mara.other@example.com",
     "maria",
     "amara",

@@ -110,3 +110,75 @@ def test_a_sad_face_or_an_open_bracket_is_asked_back(text: str) -> None:
 def test_headings_questions_and_praise_are_asked_back(text: str) -> None:
     """A question without its mark, a heading and praise are not answers."""
     assert not isinstance(read_reply(text), Approve)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("confirm please", "please confirm", "ok, please confirm", "Confirm it, please"),
+        *("Freigabe bitte", "Genehmigung, bitte!", "Zustimmung bitte", "Grünes Licht bitte"),
+        *(
+            "bestätigen bitte",
+            "green light please",
+            "Passt das",
+            "passt das so",
+            "Passt das für Sie",
+        ),
+        *("ist das für mich ok", "geht das für mich in Ordnung", "gaan we akkoord"),
+    ],
+)
+def test_a_request_for_a_yes_is_asked_back(text: str) -> None:
+    """A person who asks for an approval, or asks a question without its mark, gives none."""
+    assert not isinstance(read_reply(text), Approve)
+    assert isinstance(read_reply("approve please"), Approve)
+    assert isinstance(read_reply("für mich passt das"), Approve)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("OK\nnote: rejected", "Ja.\nAnmerkung: abgelehnt", "oui\nremarque : refusé"),
+        *("sí\ncomentario: no apruebo", "sì\nmotivo: rifiutato", "ok\nmotivo: não aprovo"),
+        *(
+            "ok\nopmerking: afgewezen",
+            "はい\n所見: 却下",
+            "네.\n의견: 반려",
+            "好的。\n意见：不同意",
+        ),
+        "note: no, too expensive\nok",
+    ],
+)
+def test_a_note_that_says_no_contradicts_a_yes(text: str) -> None:
+    """A remark decides nothing, but a yes above a remark that rejects is not clear."""
+    assert not isinstance(read_reply(text), Approve)
+    assert isinstance(read_reply("ok\nnote: no receipt was needed"), Approve)
+
+
+@pytest.mark.parametrize("text", ["sure sure", "fine fine fine", "okay okay", "alright alright"])
+def test_a_repeated_yes_may_be_impatience(text: str) -> None:
+    """A yes that is repeated without a mark may mean "enough of that"."""
+    assert not isinstance(read_reply(text), Approve)
+    assert isinstance(read_reply("ok, sure"), Approve)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("오케이 안 승인", "아니 과장님, 승인합니다", "톰 반대 과장님, 승인합니다"),
+        *("보류 부장님, 승인", "👎 김과장님, 승인합니다", "nicht김민수 과장님, 승인합니다"),
+        *("하지만 김민수 과장님, 승인합니다", "1/2김민수 과장님, 승인합니다"),
+    ],
+)
+def test_a_no_is_not_a_part_of_a_name_or_of_a_word(text: str) -> None:
+    """Words before an honorific are a name only if they can be one; "오케이 안" has no "이 안"."""
+    assert not isinstance(read_reply(text), Approve)
+    assert isinstance(read_reply("김민수 과장님, 승인합니다"), Approve)
+    assert isinstance(read_reply("田中太郎様、承認します"), Approve)
+
+
+@pytest.mark.parametrize("text", ["All si good", "ok si", "Fine si"])
+def test_si_without_its_accent_inside_a_sentence_is_asked_back(text: str) -> None:
+    """Behind a yes and without a comma, "si" may begin a condition that was not finished."""
+    assert not isinstance(read_reply(text), Approve)
+    assert isinstance(read_reply("ok, si"), Approve)
+    assert isinstance(read_reply("Sí, aprobado"), Approve)

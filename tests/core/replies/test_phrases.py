@@ -265,7 +265,13 @@ def test_praise_alone_is_asked_back(text: str) -> None:
     assert kind_of("Genehmigt, weiter so!") == "yes"
 
 
-@pytest.mark.parametrize("text", ["Approved. Tom", "Hi Mara, approved. Tom", "Approved - Tom"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Approved. Tom", "Hi Mara, approved. Tom", "Approved - Tom", "Approved, Tom Weber"),
+        "Genehmigt, Anna Berg",
+    ],
+)
 def test_another_persons_name_after_a_sentence_is_a_signature(text: str) -> None:
     """A yes that another person may have signed is asked back; an addressed person is not."""
     assert kind_of(text) == "neither"

@@ -90,6 +90,12 @@ def test_the_author_may_sign_in_short(name: str) -> None:
         ("Sent from my desk, which is quieter", False),
         ("Sent from my cell, only half of it", False),
         ("从我的部门看，不同意", False),
+        ("Sent by Outlook for Android", True),
+        ("Sent by Tom from my phone", False),
+        ("Sent from Tom's iPad", False),
+        ("Envoyé par Tom via mobile", False),
+        ("Gesendet von Tom mit dem Handy", False),
+        ("Get Tom's mail", False),
     ],
 )
 def test_phone_signature_is_matched_word_by_word(line: str, *, sent: bool) -> None:
@@ -170,9 +176,54 @@ def test_usual_disclaimers_keep_the_approval(head: str, disclaimer: str) -> None
 
 @pytest.mark.parametrize(
     "limit",
-    ["for Sales", "for 1 unit", "1 unit", "für Vertrieb", "pour le Marketing", "to Finance"],
+    [
+        *("for Sales", "for 1 unit", "1 unit", "für Vertrieb", "pour le Marketing", "to Finance"),
+        *("up to 100000", "ab 01.01.2027", "ab 2027", "am 24.12.2026", "by 31.12.2026"),
+        *("le 24/12/2026", "al 31/12/2026", "op 24-12-2026", "no 1000000", "de 100000 a 200000"),
+        *("Legal to support", "CFO to lead", "Legal to audit"),
+        *("> 100000", "~ 100000", "100000", "100.000", "100,000.00", "US 100000", "ex 100000"),
+        *("01.01.2027", "2027-01-01", "24/12/2026"),
+    ],
 )
 def test_line_that_may_limit_a_yes_is_no_signature(limit: str) -> None:
     """A line such as "for Sales" below a closing may say what is approved."""
     read = [read_reply(head.format(limit), CONTEXT) for head in HEADS]
     assert not any(isinstance(one, Approve) for one in read)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("Assistant to Mara Lind", "Office of Mara Lind", "Büro Mara Lind", "Mara's Assistant"),
+        *("Assistenz von Mara Lind", "Asistente de Mara Lind", "Kantoor Mara Lind"),
+    ],
+)
+def test_an_office_signs_for_somebody_else(line: str) -> None:
+    """A yes that is signed by the office of a person may not be that person's."""
+    read = [read_reply(head.format(line), CONTEXT) for head in HEADS]
+    assert not any(isinstance(one, Approve) for one in read)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(
+            "Mara Lind, Executive Assistant",
+            "Assistant to the CEO",
+            "Assistant to Managing Director",
+        ),
+        *(
+            "+49 30 1234567",
+            "030 1234567",
+            "555 123 4567",
+            "Tel. 123456",
+            "T 123456",
+            "m 0171 123456",
+        ),
+        *("T +49 30 1234567", "M: 0171 1234567", "p 0171 1234567", "Ph. 0171 1234567"),
+        *("HRB DE123456789", "Office: +49 30 1234567", "CFO Mara Lind"),
+    ],
+)
+def test_lines_of_contacts_and_offices_sign(line: str) -> None:
+    """A title after the name, and short labels before numbers, belong to a signature."""
+    assert isinstance(read_reply(f"Approved.\n\nBest regards\nMara Lind\n{line}", CONTEXT), Approve)

@@ -22,6 +22,8 @@ _BLANK: Final = frozenset(
 )
 _BETWEEN_PARTS: Final = re.compile(r"[|:/\\<>()\[\]{}\"',;=!?&#*]+")
 """The separators between the parts of an identity: a provider, a tenant, a name, an address."""
+_GUEST: Final = "#ext#"
+"""The mark in a guest's user name in Microsoft Entra, after the address with "_" for "@"."""
 _IN_NAMES: Final = re.compile(r"[\W_]+")
 _WITHOUT_DOTS: Final = {"gmail.com": "gmail.com", "googlemail.com": "gmail.com"}
 """Domains that ignore dots in mailboxes, and their canonical names."""
@@ -45,9 +47,12 @@ def mailbox(address: str) -> str:
     """Return the mailbox of an address, "" if the text is not an address.
 
     The mailbox is the folded address without a plus-suffix (a detail in RFC 5233), with the domain
-    in ASCII.
+    in ASCII. For a guest in Microsoft Entra, it is the mailbox in the user name.
     """
     local, at, domain = folded(address).rpartition("@")
+    if at and local.endswith(_GUEST):
+        local, _, domain = local.removesuffix(_GUEST).rpartition("_")
+        local = _BETWEEN_PARTS.split(local)[-1]
     local = local.partition("+")[0]
     if not at or not local or not domain:
         return ""
@@ -89,7 +94,8 @@ def may_be_same(one: str, other: str) -> bool:
 
 
 def _forms(identity: str) -> Iterator[str]:
-    for text in dict.fromkeys((folded(identity), folded(unquote(identity)))):
+    once = unquote(identity)
+    for text in dict.fromkeys(map(folded, (identity, once, unquote(once)))):
         segments = [text, *(part.strip() for part in _BETWEEN_PARTS.split(text))]
         for segment in segments:
             yield from (segment, segment.lstrip("@"), _words(segment), _joined(segment))

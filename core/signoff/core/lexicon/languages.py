@@ -31,6 +31,9 @@ _ACCENTED: Final = re.compile(r"(?:\w+['’])*\w*[^\W\d_\x00-\x7f]\w*(?:['’]\w
 TOPIC: Final = "topic:"
 """The prefix of the roles of nouns for topics."""
 
+GOING: Final = "going"
+"""The key of the words in `LexiconFile.deeds` that fit every topic, but mean to go on."""
+
 
 class Role(StrEnum):
     """The role of a phrase in an answer."""
@@ -143,6 +146,7 @@ class SignatureTable(_Table):
     words: tuple[str, ...] = Field(min_length=1)
     small: tuple[str, ...]
     limits: tuple[str, ...] = ()
+    offices: tuple[str, ...] = ()
     disclaimer: tuple[str, ...] = Field(min_length=1)
     disclaimer_topics: tuple[str, ...] = Field(min_length=1)
     disclaimer_small: tuple[str, ...]
@@ -157,7 +161,11 @@ class LexiconFile(_Table):
     ifs: tuple[str, ...] = ()
     repeated: tuple[str, ...] = ()
     praises: tuple[str, ...] = ()
+    misleading: tuple[str, ...] = ()
+    orders: tuple[str, ...] = ()
     stops: tuple[str, ...] = ()
+    endings: tuple[str, ...] = ()
+    deeds: dict[str, tuple[str, ...]] = {}
     umlauts: bool = False
     parts: dict[str, str]
     answers: _Answers
@@ -207,6 +215,20 @@ class Language:
             *((values.days, 1_440), (values.weeks, 10_080)),
         )
         return {phrase_tokens(word): size for words, size in sizes for word in words}
+
+    @cached_property
+    def deeds(self) -> dict[tuple[str, ...], frozenset[str]]:
+        """The words of a yes that say what is done, as tokens, with the topics that they fit."""
+        found: dict[tuple[str, ...], frozenset[str]] = {}
+        for topic, words in self.file.deeds.items():
+            for word in map(phrase_tokens, words):
+                found[word] = found.get(word, frozenset()) | {topic}
+        return found
+
+    @cached_property
+    def misleading(self) -> frozenset[tuple[str, ...]]:
+        """Phrases, as tokens, that are no yes, although their parts are: "confirm please"."""
+        return frozenset(map(phrase_tokens, self.file.misleading))
 
     @cached_property
     def accents(self) -> dict[str, frozenset[int]]:
@@ -268,9 +290,23 @@ def brush_offs() -> frozenset[str]:
 
 
 @lru_cache
+def ifs() -> frozenset[str]:
+    """Return the words for yes, case-folded, that mean "if" without their accent."""
+    return frozenset(word for one in languages() for word in one.file.ifs)
+
+
+@lru_cache
 def praises() -> frozenset[str]:
     """Return the phrases for going on, folded, that may also mean "keep it up"."""
     return frozenset(fold(phrase) for one in languages() for phrase in one.file.praises)
+
+
+@lru_cache
+def endings() -> frozenset[str]:
+    """Return the words in the names of tools that end or hold something: "cancel"."""
+    return frozenset(
+        token for one in languages() for word in one.file.endings for token in phrase_tokens(word)
+    )
 
 
 @lru_cache

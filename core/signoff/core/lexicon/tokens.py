@@ -158,6 +158,11 @@ def is_han(mark: str) -> bool:
     return "\u3400" <= mark <= "\u9fff"
 
 
+def is_hangul(mark: str) -> bool:
+    """Say whether a character is a syllable of Hangul."""
+    return "\uac00" <= mark <= "\ud7a3"
+
+
 def _is_unseen(mark: str) -> bool:
     # Variation selectors and skin tones are ignored, so that all thumbs are equal.
     return mark in _UNSEEN or "\ufe00" <= mark <= "\ufe0f" or "\U0001f3fb" <= mark <= "\U0001f3ff"

@@ -26,6 +26,7 @@ class _Words(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     openings: tuple[str, ...]
+    by: tuple[str, ...]
     endings: tuple[str, ...]
     words: frozenset[str]
     fillers: frozenset[str]
@@ -52,9 +53,25 @@ def is_device_line(line: str) -> bool:
     if not plain.startswith(known.openings) and not plain.endswith(known.endings):
         return False
     unknown = [word for word in _words(line) if not _is_known(fold(word))]
+    if any(map(_is_possessive, unknown)) or _says_who(plain):
+        return False
     names = all(word[0].isupper() or any(map(str.isdigit, word)) for word in unknown)
     whole = named or (plain.startswith("sent ") and not any(mark in line for mark in _PAUSES))
     return whole and names and len(unknown) <= _MOST_UNKNOWN
+
+
+def _is_possessive(word: str) -> bool:
+    """Say whether a word is somebody's: the "Tom's" of "Sent from Tom's iPad"."""
+    return fold(word).replace("’", "'").endswith("'s")
+
+
+def _says_who(plain: str) -> bool:
+    """Say whether a line names a person after "sent by", rather than a program."""
+    for opening in _known().by:
+        if plain.startswith(f"{opening} "):
+            first = next(iter(_words(plain.removeprefix(opening))), "")
+            return not _is_known(first)
+    return False
 
 
 def _words(line: str) -> list[str]:

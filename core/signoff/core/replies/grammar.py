@@ -24,16 +24,18 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from enum import IntEnum
 from functools import lru_cache
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
 from signoff.core.base.dates import read_date
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.text import plain_line
 from signoff.core.lexicon.languages import (
+    GOING,
     TOPIC,
     Language,
     Role,
+    endings,
     language,
     languages,
     negations,
@@ -46,6 +48,7 @@ from signoff.core.lexicon.tokens import (
     NEWLINE,
     accents_in,
     is_han,
+    is_hangul,
     is_hiragana,
     is_spaceless,
     phrase_tokens,
@@ -64,7 +67,8 @@ _LONGEST_NUMBER: Final = 4
 _LONGEST_HONOURED: Final = 6
 _BETWEEN: Final = MARKS | {NEWLINE}
 _DENIALS: Final = (Role.NO, Role.NO_ALONE, Role.TAKE_BACK, Role.UNSURE, Role.CONDITION)
-_COMMAS: Final = frozenset(",、")
+_DELETION: Final = f"{TOPIC}deletion"
+COMMAS: Final = frozenset(",、")
 _AROUND_VALUES: Final = frozenset(":*_\"'“”„«»‘’")
 _POINTS: Final = ".。・、"
 _INSIDE_WORDS: Final = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
@@ -139,9 +143,14 @@ class Reader:
         if code != "en":
             self.languages += (language(code),)
         self.text = _as_spelt(text, self.languages)
+        self._orders = {word for one in self.languages for word in one.file.orders}
         self._author = (context.author,)
         self._people = (*context.people, context.author)
         self._called = _words_of(tuple(context.called))
+        # "Approve the payment" may mean not to hold it, unless the text says "hold".
+        tool = _words_of(tuple(context.called[:1]))
+        said = (token.text for token in self.text.tokens)
+        self._ends_something = bool(tool and (ends := tool & endings()) and ends.isdisjoint(said))
         self._found: dict[int, list[Match]] = {}
         self._slots: dict[tuple[str, int], tuple[int, ...]] = {}
         self._openings: tuple[int, ...] | None = None
@@ -204,7 +213,7 @@ class Reader:
             for found in one.nouns.at(tokens, at, _no_slots):
                 if found.role == Role.DETERMINER:
                     starts.add(found.end)
-                elif not found.role.startswith(TOPIC) or self._is_about(found.role):
+                elif self._means_the_request(found, at):
                     yield found.end
         for start in starts:
             end = start
@@ -215,8 +224,50 @@ class Reader:
                     break
                 end += 1
                 named = tokens[end - 1].text in self._called and len(tokens[end - 1].text) > 1
+                named = named and not self._ends_something
                 if named and not self._names_a_denial(start, end):
                     yield end
+
+    def _means_the_request(self, found: Match, at: int) -> bool:
+        """Say whether a noun means the request, and not what the tool ends."""
+        if not found.role.startswith(TOPIC):
+            words = {token.text for token in self.text.tokens[at : found.end]}
+            return not self._ends_something or self._called.isdisjoint(words)
+        clear = not self._ends_something or found.role == _DELETION
+        return clear and self._is_about(found.role)
+
+    def names_another_deed(self, yes: Piece) -> bool:
+        """Say whether a yes names another deed than the tool's: "pay it" about a deletion.
+
+        About a tool that ends or holds something, a yes must not say to go on either: "let it run".
+        """
+        if not self._called:
+            return False
+        slots = [range(slot.start, slot.end) for slot in yes.slots]
+        if any(self._names_the_deletion(slot) for slot in slots):
+            return False
+        inside = {at for slot in slots for at in slot}
+        return any(
+            self._is_another_deed(topics, word)
+            for at in range(yes.start, yes.end)
+            if at not in inside
+            for one in self.languages
+            for word, topics in one.deeds.items()
+            if tuple(token.text for token in self.text.tokens[at : at + len(word)]) == word
+        )
+
+    def _is_another_deed(self, topics: frozenset[str], word: tuple[str, ...]) -> bool:
+        if self._ends_something and "deletion" not in topics:
+            return True
+        known = GOING in topics or self._called.issuperset(word)
+        return not known and not any(map(self._is_about, topics))
+
+    def _names_the_deletion(self, slot: range) -> bool:
+        return any(
+            found.role == _DELETION and found.end == slot.stop
+            for one in self.languages
+            for found in one.nouns.at(self.text.tokens, slot.start, _no_slots)
+        )
 
     def _names_a_denial(self, start: int, end: int) -> bool:
         """Say whether words of the tool's name may deny: the "no" of ``charge_no_show_fee``.
@@ -290,7 +341,11 @@ class Reader:
                 one, a name that is a no in any language is not a name: "No, OK".
             opens: Whether it begins a reply. Any name with an honorific may begin a reply.
         """
-        ends = {end for end in self.names(at) if greeted or not self._denies(at, end, languages())}
+        ends = {
+            end
+            for end in self.names(at)
+            if greeted or not (self._denies(at, end, languages()) or self._limits(at))
+        }
         ends |= {one.end for one in self.phrases(at) if one.role == Role.ADDRESS}
         for title in [one.end for one in self.phrases(at) if one.role == Role.TITLE]:
             abbreviated = title < len(self.text) and self.text.tokens[title].text == "."
@@ -306,6 +361,11 @@ class Reader:
                 if self.text.is_boundary(after):
                     yield after
 
+    def _limits(self, at: int) -> bool:
+        """Say whether a word in lower case may limit a yes, though it is a name: "ok, max"."""
+        token = self.text.tokens[at]
+        return (token.text,) in stops() and self.text.text[token.start].islower()
+
     def _capitalised(self, at: int) -> Iterator[int]:
         """Yield where an unknown name of one or two words may end: "Hi Anna,"."""
         for end in range(at + 1, min(at + 2, len(self.text)) + 1):
@@ -318,14 +378,15 @@ class Reader:
     def _honoured(self, at: int) -> Iterator[int]:
         """Yield where an unknown name with an honorific may end.
 
-        Words with hiragana do not count as names: "確認は田中さん" is a sentence.
+        Words with hiragana do not count as names: "確認は田中さん" is a sentence. Nor does a no.
         """
         for end in range(at + 1, min(at + _LONGEST_HONOURED, len(self.text)) + 1):
             token = self.text.tokens[end - 1]
-            if token.text in MARKS | {NEWLINE} or is_hiragana(token.text[0]):
+            parted = end - 1 > at and self.text.tokens[end - 2].end < token.start
+            if not is_spaceless(token.text[0]) or is_hiragana(token.text[0]) or parted:
                 return
-            if token.text[0] < "\u1100":
-                continue
+            if self._denies(at, end, self.languages):
+                return
             titles = (one.end for one in self.phrases(end) if one.role == Role.TITLE)
             yield from (title for title in titles if is_spaceless(self.text.tokens[end].text[0]))
 
@@ -517,7 +578,7 @@ class Reader:
     def _opening(self, at: int, *, first: bool) -> Iterator[_Edge]:
         """Yield the edges of greetings and of addressed names."""
         for found in self.phrases(at):
-            if found.role != Role.GREETING:
+            if found.role != Role.GREETING or self._begins_a_denial(at, found.end):
                 continue
             if self.text.is_boundary(found.end):
                 yield _Edge(found.end, State.BEFORE, Piece(Role.GREETING, at, found.end))
@@ -529,6 +590,10 @@ class Reader:
                 # "Tom: approved" quotes Tom.
                 if end == own or not self._attributes(end):
                     yield _Edge(end, State.BEFORE, Piece(NAME, at, end))
+
+    def _begins_a_denial(self, at: int, end: int) -> bool:
+        """Say whether a greeting is the beginning of a longer no: the "아" of "아니"."""
+        return any(one.role in _DENIALS and one.end > end for one in self.phrases(at))
 
     def _attributes(self, at: int) -> bool:
         """Say whether a token is a colon that words follow on the same line."""
@@ -542,7 +607,7 @@ class Reader:
             yield from self._values(at)
         if self._is_unit(at):
             return
-        for found in self.phrases(at):
+        for found in self._whole(self.phrases(at), at):
             piece = Piece(found.role, at, found.end, found.slots)
             match found.role:
                 case Role.YES if not self._runs_on(at, found.end):
@@ -557,10 +622,21 @@ class Reader:
                     yield _Edge(found.end, state, piece)
                 case Role.CLOSING if state is State.AFTER and self._stands_alone(at):
                     yield from self._closed(piece)
-        for end in self.ends("object", at):
-            yield _Edge(end, state, Piece(Role.OBJECT, at, end))
+        for end in self.ends("object", at) if not self._is_ordered(at, step) else ():
+            if not self._splits_a_word(at, end):
+                yield _Edge(end, state, Piece(Role.OBJECT, at, end))
         if state is State.AFTER and at and self.text.tokens[at - 1].text in MARKS | {NEWLINE}:
             yield from self._named(at)
+
+    def _is_ordered(self, at: int, step: _Step) -> bool:
+        """Say whether a word before an object is an order: "correct it", "change it"."""
+        if self._stands_alone(at):
+            return False
+        before, here = (token.text for token in self.text.tokens[at - 1 : at + 1])
+        if step.last in (Role.AFTER, Role.COURTESY):
+            return before in self._orders
+        pronoun = step.last == Role.OBJECT and here not in self._called
+        return pronoun and (before,) in stops() and at + 1 in self.ends("object", at)
 
     def _named(self, at: int) -> Iterator[_Edge]:
         """Yield the author's own name, which closes an answer, and addressed names.
@@ -568,17 +644,25 @@ class Reader:
         Another person's name on a separate line is a signature of that person's text.
         """
         own = self.own_name(at)
+        if own is not None and not self.text.begins_line(at) and self._denies(at, own, languages()):
+            own = None
         if own is not None and self._stands_alone(at) and self.text.is_boundary(own):
             yield _Edge(own, State.CLOSED, Piece(NAME, at, own))
         if self.text.begins_line(at):
             return
-        comma = self.text.tokens[at - 1].text in _COMMAS
+        comma = self.text.tokens[at - 1].text in COMMAS
         for end in self.addressed(at, greeted=False):
-            # "Approved. Tom" may be signed by Tom.
-            if not comma and self.text.is_last_of_line(end):
+            # "Approved. Tom" and "Approved, Tom Weber" may be signed by Tom.
+            if (not comma or self._is_full_name(at, end)) and self.text.is_last_of_line(end):
                 continue
             if all(one.role != Role.ADDRESS or one.end != end for one in self.phrases(at)):
                 yield _Edge(end, State.AFTER, Piece(NAME, at, end))
+
+    def _is_full_name(self, at: int, end: int) -> bool:
+        """Say whether a name from one token to another has several words, apart by spaces."""
+        words = self.text.tokens[at:end]
+        apart = end > at + 1 and all(one.text not in MARKS for one in words)
+        return apart and not is_spaceless(words[0].text[0]) and end in set(self.names(at))
 
     def _completes_a_word(self, at: int) -> bool:
         """Say whether a Chinese character directly follows another one.
@@ -589,6 +673,22 @@ class Reader:
             return False
         before, here = self.text.tokens[at - 1 : at + 1]
         return before.end == here.start and is_han(before.text[0]) and is_han(here.text[0])
+
+    def _whole(self, found: Iterable[Match], at: int) -> Iterator[Match]:
+        return (one for one in found if not self._splits_a_word(at, one.end))
+
+    def _splits_a_word(self, at: int, end: int) -> bool:
+        """Say whether a phrase begins inside a Korean word and has more words.
+
+        "오케이 안 승인" does not have "이 안" (this plan) in it: it means "OK, not approved".
+        """
+        tokens = self.text.tokens
+        inside = at > 0 and is_hangul(tokens[at].text[0]) and is_hangul(tokens[at - 1].text[0])
+        return (
+            inside
+            and tokens[at - 1].end == tokens[at].start
+            and any(one.end < other.start for one, other in pairwise(tokens[at:end]))
+        )
 
     def _runs_on(self, at: int, end: int) -> bool:
         """Say whether a yes of one character is the beginning of a longer word.

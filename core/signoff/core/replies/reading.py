@@ -8,7 +8,7 @@ text after a no is its reason, unless it takes the no back. A text that is neith
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -19,6 +19,7 @@ from signoff.core.base.text import LONGEST_REASON, brief, clean_text, fold, plai
 from signoff.core.lexicon.languages import (
     Role,
     brush_offs,
+    ifs,
     is_true,
     languages,
     praises,
@@ -31,7 +32,16 @@ from signoff.core.lexicon.tokens import (
 from signoff.core.payloads.entries import assignment, entries_on_line, misspelt
 from signoff.core.payloads.payload import fields_of, parse_values
 from signoff.core.replies.commands import read_command
-from signoff.core.replies.grammar import LEFT_OVER, VALUE, Parse, Piece, Reader, readers_of
+from signoff.core.replies.grammar import (
+    COMMAS,
+    LEFT_OVER,
+    VALUE,
+    Parse,
+    Piece,
+    Reader,
+    readers_of,
+)
+from signoff.core.replies.refusals import contradicts_a_yes
 from signoff.core.replies.reply import Approve, Grant, Part, Reject, Reply, Unclear
 from signoff.core.replies.text import ReplyContext, Text
 
@@ -150,7 +160,6 @@ def _decision(readers: Iterable[Reader]) -> tuple[Reply | None, _Near | None]:
 
 
 def _approval(reader: Reader, parse: Parse) -> Reply:
-    notes = [reader.text.words(one.start, one.end) for one in parse.pieces if one.role == Role.NOTE]
     grants = [one for one in parse.pieces if one.role == Role.GRANT]
     parts = _parts(reader, parse.pieces)
     if len(grants) > 1:
@@ -159,9 +168,12 @@ def _approval(reader: Reader, parse: Parse) -> Reply:
         values = _values(reader, parse.pieces)
     except PayloadError as error:
         return Unclear(problem=str(error), seems="approve", parts=parts)
+    # An argument of the call, such as "confirmed", is not the person's decision.
+    if values and not reader.context.proposes and contradicts_a_yes(values):
+        return _doubtful(reader)
     return Approve(
         values=values,
-        note=_kept("\n".join(notes)),
+        note=_kept("\n".join(_notes(reader, parse.pieces))),
         grant=_grant(reader, grants[0]) if grants else None,
         parts=parts,
     )
@@ -212,18 +224,64 @@ def _is_condition(reader: Reader, parse: Parse) -> bool:
     Without its accent, "sí" is also the word for "if". Alone, "si puede proceder" is a yes, because
     a condition needs a sentence beside it.
     """
-    ifs = {word for one in reader.languages for word in one.file.ifs}
+    own_ifs = {word for one in reader.languages for word in one.file.ifs}
     said = [piece for piece in parse.pieces if piece.role == Role.YES]
     tokens = reader.text.tokens
-    return len(said) > 1 and any(
-        reader.text.words(one.start, one.start + 1).casefold() in ifs
-        and one.end > one.start + 1
-        and tokens[one.start + 1].text not in MARKS | {NEWLINE}
-        for one in said
+    return any(map(partial(_is_left_open, reader), said)) or (
+        len(said) > 1
+        and any(
+            reader.text.words(one.start, one.start + 1).casefold() in own_ifs
+            and one.end > one.start + 1
+            and tokens[one.start + 1].text not in MARKS | {NEWLINE}
+            for one in said
+        )
     )
 
 
-_DOUBTS: Final = (_is_brush_off, _is_praise, _is_cited, _is_condition)
+def _is_left_open(reader: Reader, yes: Piece) -> bool:
+    """Say whether a yes is a bare "if" behind other words: "ok si", which is not "ok, si"."""
+    before = reader.text.tokens[yes.start - 1].text if yes.start else NEWLINE
+    alone = yes.end == yes.start + 1 and _folded(reader, yes) in ifs()
+    return alone and before not in MARKS | {NEWLINE}
+
+
+def _is_misleading(reader: Reader, parse: Parse) -> bool:
+    """Say whether a clause asks for a yes, or praises: "please confirm", "good deal"."""
+    asked = {phrase for one in reader.languages for phrase in one.misleading}
+    said = [
+        ((one,), (other,), (one, other))
+        for one, other in pairwise((*parse.pieces, Piece("", len(reader.text), len(reader.text))))
+        if Role.YES in (one.role, other.role)
+    ]
+    return any(_joined_words(reader, *pieces) in asked for each in said for pieces in each)
+
+
+def _joined_words(reader: Reader, *pieces: Piece) -> tuple[str, ...]:
+    """Return the words of pieces with at most a comma between them, without marks."""
+    tokens = reader.text.tokens[pieces[0].start : pieces[-1].end]
+    between = reader.text.tokens[pieces[0].end : pieces[-1].start]
+    if any(token.text not in COMMAS for token in between):
+        return ()
+    return tuple(token.text for token in tokens if token.text not in MARKS | {NEWLINE})
+
+
+def _is_contradicted(reader: Reader, parse: Parse) -> bool:
+    """Say whether a note rejects: "OK. Opinion: disagree"."""
+    return any(
+        isinstance(_decision(readers_of(Text(note), ReplyContext()))[0], Reject)
+        for note in _notes(reader, parse.pieces)
+    )
+
+
+def _names_another_deed(reader: Reader, parse: Parse) -> bool:
+    """Say whether a yes names another deed than the tool's: "pay it" about a deletion."""
+    return any(reader.names_another_deed(one) for one in parse.pieces if one.role == Role.YES)
+
+
+_DOUBTS: Final = (
+    *(_is_brush_off, _is_praise, _is_cited, _is_condition),
+    *(_is_misleading, _is_contradicted, _names_another_deed),
+)
 
 
 def _folded(reader: Reader, piece: Piece) -> str:
@@ -303,9 +361,8 @@ def _rejection(refusal: _Refusal) -> Reply:
     reader, end = refusal.reader, refusal.end
     verdict = Piece(Role.NO, refusal.start, end)
     if (left := reader.harmless_from(end)) is not None:
-        notes = [reader.text.words(p.start, p.end) for p in left.pieces if p.role == Role.NOTE]
         parts = _parts(reader, (verdict, *left.pieces))
-        return Reject(reason=_kept("\n".join(notes)), parts=parts)
+        return Reject(reason=_kept("\n".join(_notes(reader, left.pieces))), parts=parts)
     stop = reader.signature_from(end)
     if (doubt := _taken_back(refusal, stop)) is not None:
         shown = brief(reader.text.words(doubt, min(stop, reader.text.line_end(doubt))))
@@ -474,6 +531,10 @@ def _parts(reader: Reader, pieces: Iterable[Piece]) -> tuple[Part, ...]:
                 continue
         parts.append((str(piece.role), piece.start, piece.end))
     return tuple(Part(text=reader.text.words(a, b), role=role) for role, a, b in parts)
+
+
+def _notes(reader: Reader, pieces: Iterable[Piece]) -> list[str]:
+    return [reader.text.words(one.start, one.end) for one in pieces if one.role == Role.NOTE]
 
 
 def _kept(text: str) -> str:

@@ -14,6 +14,7 @@ VERDICT_NAMES: Final = frozenset(
 _REFUSAL_NAMES: Final = frozenset(
     {"reject", "rejected", "deny", "denied", "decline", "declined", "refuse", "refused"}
 )
+_OWN_DECISION_NAMES: Final = frozenset({"decision", "verdict"})
 _DECISION_NAMES: Final = frozenset(
     {"answer", "choice", "decision", "outcome", "response", "result", "status", "verdict"}
 )
@@ -35,6 +36,15 @@ def says_no(value: JsonValue) -> bool:
     from signoff.core.replies.reply import Reject  # noqa: PLC0415
 
     return value.strip().casefold() == "false" or isinstance(read_reply(value), Reject)
+
+
+def contradicts_a_yes(values: dict[str, JsonValue]) -> bool:
+    """Return whether a field for the decision says no: ``{"approved": false}``."""
+    return any(
+        _field_says_no(name.casefold(), value)
+        for name, value in values.items()
+        if name.casefold() in VERDICT_NAMES | _REFUSAL_NAMES | _OWN_DECISION_NAMES
+    )
 
 
 def _field_says_no(name: str, value: JsonValue) -> bool:

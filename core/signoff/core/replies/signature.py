@@ -29,6 +29,7 @@ _LONGEST_NAME: Final = 24
 _SHORTEST_NAME: Final = 3
 _MOST_WORDS: Final = 14
 _PHONE_DIGITS: Final = 6
+_LONG_PHONE_DIGITS: Final = 9
 _LONGEST_SPACELESS: Final = 24
 _MARKS_OF_A_SENTENCE: Final = frozenset("?!？！")
 _MOST_WORDS_OF_A_FIRM: Final = 3
@@ -45,11 +46,17 @@ _SPACELESS_COMPANIES: Final = (
     *("株式会社", "有限会社", "合同会社", "株)", "有)", "주식회사", "유한회사", "주)", "유)"),
     *("有限公司", "有限責任公司", "有限责任公司", "股份公司"),
 )
+_SHORT_WORDS: Final = re.compile(r"(?<![^\W_])[^\W\d_]{1,2}(?![^\W_])[:.]?")
+_AMOUNT_OR_DAY: Final = re.compile(
+    r"\d{1,3}(?:[.,']\d{3})+(?:[.,]\d+)?|\d{1,4}([./-])\d{1,2}\1\d{2,4}"
+)
+_VOWELS: Final = frozenset("aeiouy")
 _NOBODY: Final = Names()
 _SHORTEST_DISCLAIMER: Final = 10
 """Every word of a disclaimer with fewer words must be known."""
 _SENTENCE_ENDS: Final = re.compile(r"[.!?](?=\s|$)|[。！？]")
 _LONGEST_COUNT: Final = 3
+_LONGEST_CODE: Final = 5
 
 
 def is_disclaimer(text: str, people: Iterable[Names] = ()) -> bool:
@@ -201,6 +208,14 @@ def _is_contact(bare: str, tokens: tuple[str, ...]) -> bool:
     letters = [token for token in tokens if token.isalpha() and not is_spaceless(token[0])]
     digits = sum(len(token) for token in tokens if token.isdecimal())
     known = _words()
+    if not all(map(_may_label, _SHORT_WORDS.findall(bare))):
+        return False
+    labels = [one for one in letters if len(one) == 1 or one in known]
+    if labels != letters or not letters:
+        # A number without a usual label may be an amount or a day.
+        phone = bare[:1] == "0" or "+" in bare or digits >= _LONG_PHONE_DIGITS
+        if digits and (not phone or _AMOUNT_OR_DAY.fullmatch(bare.lstrip("~<>")) is not None):
+            return False
     if digits >= _PHONE_DIGITS and all(len(one) < 3 or one in known for one in letters):
         return True
     places = [word for word in words if "@" in word or "://" in word or word.startswith("www.")]
@@ -209,6 +224,17 @@ def _is_contact(bare: str, tokens: tuple[str, ...]) -> bool:
     return bool(places) and all(
         all(one in known or not one.isalpha() or len(one) < 3 for one in word) for word in named
     )
+
+
+def _may_label(short: str) -> bool:
+    """Say whether one or two letters may label a number: "T", "Ph", but not the words "up to".
+
+    Consonants are no words, and a colon or a point marks any letter as a label.
+    """
+    letters = short.rstrip(":.")
+    if len(letters) == 1:
+        return letters != short or letters.isupper() or _plain(letters) not in _VOWELS
+    return not (_is_said(_plain(letters)) or _plain(letters) in _small())
 
 
 def _is_titled(bare: str, names: Names, *, first: bool) -> bool:
@@ -230,10 +256,18 @@ def _is_titled(bare: str, names: Names, *, first: bool) -> bool:
 
 
 def _is_limit(words: list[str]) -> bool:
-    """Say whether a part may limit a yes: "for Sales", "1 unit"."""
-    first = _plain(words[0])
-    counted = len(words) > 1 and first.isdecimal() and len(first) <= _LONGEST_COUNT
-    return first in _limits() or counted
+    """Say whether a part may limit a yes: "for Sales", "1 unit", "Legal to audit"."""
+    first, *more = map(_plain, words)
+    counted = bool(more) and first.isdecimal() and len(first) <= _LONGEST_COUNT
+    # "Legal to support" is a condition, "Assistant to the CEO" a title.
+    orders = any(
+        one in _limits() and after.islower() and _plain(after) not in _small()
+        for one, after in zip(more, words[2:], strict=False)
+    )
+    counted = counted or any(one.isdecimal() and len(one) > _LONGEST_CODE for one in more)
+    # "Ab 2027" is "from 2027", although "AB" is also the legal form of a firm.
+    begins = words[0].islower() and first in _COMPANIES and _is_said(first)
+    return first in _limits() or counted or orders or begins
 
 
 def _is_street(words: list[str]) -> bool:
@@ -259,6 +293,10 @@ def _is_known_part(words: list[str], names: Names) -> bool:
     """
     own = {"".join(name) for name in names}
     folded = [_plain(word) for word in words]
+    named = next((at for at, one in enumerate(folded) if one in own), 0)
+    if any(one in _offices() or one in _small() for one in folded[:named]):
+        # "Assistant to Mara Lind"
+        return False
     if any(one in own for one in folded):
         # "M. Lind"
         own |= {one for one in folded if len(one) == 1}
@@ -266,8 +304,8 @@ def _is_known_part(words: list[str], names: Names) -> bool:
     if not unknown:
         return any(one not in _small() and not one.isdecimal() for one in folded)
     together = unknown[-1] - unknown[0] < _MOST_WORDS_OF_A_FIRM
-    named = all(words[at][0].isupper() and not _is_said(folded[at]) for at in unknown)
-    return together and named and any(one in _COMPANIES for one in folded)
+    proper = all(words[at][0].isupper() and not _is_said(folded[at]) for at in unknown)
+    return together and proper and any(one in _COMPANIES for one in folded)
 
 
 def _plain(word: str) -> str:
@@ -367,3 +405,10 @@ def _limits() -> frozenset[str]:
     """Return the words that begin a limit of a yes rather than a signature: "for Sales"."""
     tables = [language.file.signature for language in languages()]
     return frozenset(_plain(word) for table in tables for word in table.limits)
+
+
+@lru_cache(maxsize=1)
+def _offices() -> frozenset[str]:
+    """Return the words for people who sign for somebody else: "assistant"."""
+    tables = [language.file.signature for language in languages()]
+    return frozenset(_plain(word) for table in tables for word in table.offices)

@@ -1,0 +1,180 @@
+"""A yes that names something else than the request, or the opposite, is asked back."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.replies.test_phrases import kind_of
+from signoff.core.replies.text import Names, ReplyContext
+
+
+def reading(tool: str, text: str) -> str:
+    """Return how a reply to a call of a tool is read: as a yes, a no or neither."""
+    mara = Names(("Mara Lind",))
+    return kind_of(text, ReplyContext(called=(tool, "agent"), people=(mara,), author=mara))
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("delete_account", "pay it"), ("delete_account", "Bitte überweisen")),
+        *(
+            ("delete_account", "payez"),
+            ("delete_account", "págalo"),
+            ("delete_account", "paga pure"),
+        ),
+        *(("delete_account", "pode pagar"), ("delete_account", "betaal maar")),
+        *(("delete_account", "支払ってください"), ("delete_account", "지급하세요")),
+        *(("delete_account", "请付款"), ("make_payment", "ok to deploy"), ("send_mail", "book it")),
+    ],
+)
+def test_a_yes_to_another_deed_is_asked_back(tool: str, text: str) -> None:
+    """A person who writes "pay it" about a deletion has another request in mind."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("hold_payment", "Please release the payment"), ("hold_payment", "pay it")),
+        *(("hold_payment", "let it through"), ("stop_server", "let it run")),
+        *(
+            ("cancel_order", "ship it"),
+            ("stop_server", "carry on"),
+            ("stop_server", "weitermachen"),
+        ),
+        *(("block_payment", "continuez"), ("block_payment", "continúe"), ("stop_job", "continua")),
+        *(("stop_job", "pode continuar"), ("stop_job", "laat maar doorgaan"), ("stop_job", "继续")),
+        *(("stop_job", "続けてください"), ("stop_job", "계속하세요")),
+        *(("hold_payment", "Zahlung freigeben"), ("cancel_transfer", "Approve the transfer")),
+        *(("reject_invoice", "invoice approved"), ("block_card", "the card is ok")),
+        *(("delete_user", "approve the user"), ("storno_rechnung", "Rechnung genehmigt")),
+    ],
+)
+def test_a_yes_to_what_a_tool_ends_is_asked_back(tool: str, text: str) -> None:
+    """A yes to "the payment", or to going on, may mean that the payment is not to be held."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("hold_payment", "approve"), ("hold_payment", "go ahead"), ("hold_payment", "ok, do it")),
+        *(("hold_payment", "approve this request"), ("cancel_order", "approve the cancellation")),
+        *(("delete_account", "approve the deletion"), ("stop_server", "yes, stop the server")),
+        *(("cancel_order", "Please proceed with the cancellation"), ("make_payment", "pay it")),
+        *(("reimburse", "please release the payment"), ("send_mail", "ok, send it")),
+        *(
+            ("book_flight", "Bitte buchen"),
+            ("deploy_app", "ok, continue"),
+            ("make_payment", "请付款"),
+        ),
+        *(("make_payment", "betaal maar"), ("make_payment", "let it go through")),
+    ],
+)
+def test_a_yes_to_the_deed_of_the_tool_approves(tool: str, text: str) -> None:
+    """The words of a yes may repeat what the tool does."""
+    assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize("word", ["ok", "OK,", "yes", "approved", "Fine,"])
+@pytest.mark.parametrize("noun", ["payment", "invoice", "pagamento", "amount"])
+def test_no_before_a_noun_is_not_a_preposition(word: str, noun: str) -> None:
+    """Portuguese "no" ("in the") does not turn "ok, no payment" into a yes."""
+    assert reading("make_payment", f"{word} no {noun}") == "neither"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("yes, correct the amount", "approved, correct it", "ok, correct this", "ok, perfect it"),
+        *("ok, correct la facture", "ok, cool it"),
+    ],
+)
+def test_praise_with_an_object_is_an_order(text: str) -> None:
+    """The words "correct it" ask for a change, although "correct" alone is harmless."""
+    assert reading("make_payment", text) == "neither"
+    assert reading("make_payment", "yes, correct. The amount is fine") == "yes"
+
+
+@pytest.mark.parametrize("text", ["sanction them", "Sanction", "werden das genehmigen"])
+def test_a_penalty_or_a_promise_is_not_an_approval(text: str) -> None:
+    """To sanction is also to punish, and an approval that will come is not one yet."""
+    assert reading("make_payment", text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("deny_request", "approve the request"), ("reject_application", "application approved")),
+        *(("rollback_release", "release approved"), ("close_account", "approve the account")),
+        *(("fire_employee", "hire approved"), ("hide_post", "post ok"), ("waive_fee", "fee ok")),
+    ],
+)
+def test_a_yes_to_what_a_tool_refuses_is_asked_back(tool: str, text: str) -> None:
+    """A yes to "the application" may mean not to reject it."""
+    assert reading(tool, text) == "neither"
+    assert reading(tool, "approve it") == "yes"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("send_half_payment", "ok half"), ("set_max_limit", "approve max")),
+        *(("first_installment", "ok, first"), ("partial_refund", "approve partial")),
+        *(("change_price", "ok change it"), ("edit_invoice", "ok, edit it")),
+        *(("ask_manager", "manager approved"), ("pay", "ok, call"), ("pay", "approve my request")),
+    ],
+)
+def test_a_part_of_a_tools_name_may_be_a_limit_or_an_order(tool: str, text: str) -> None:
+    """The words "half" and "edit it" are no names of the request, although the tool has them."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize("text", ["ok, max", "ok, half"])
+def test_a_limit_in_lower_case_is_not_a_name(text: str) -> None:
+    """A person called Max is addressed as Max; "max" is a limit."""
+    people = ReplyContext(people=(Names(("Max Half",)),), author=Names(("Mara Lind",)))
+    assert kind_of(text, people) == "neither"
+    assert kind_of("Danke Max, genehmigt", people) == "yes"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        *(("approved", False, "ok\napproved: no"), ("confirm", True, "approve confirm=no")),
+        *(("reject", False, "ok\nreject: yes"), ("decision", "", "approve\ndecision: rejected")),
+    ],
+)
+def test_a_field_for_the_decision_that_says_no_contradicts_a_yes(
+    field: str, value: bool | str, text: str
+) -> None:
+    """A template may have a field that repeats the decision; two decisions are none."""
+    assert kind_of(text, ReplyContext(fields={field: value})) == "neither"
+    proposed = ReplyContext(fields={field: value}, proposes=True)
+    assert kind_of(text, proposed) == "yes"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(
+            ("make_payment", "Makes sense, approved"),
+            ("make_payment", "Looks right to me, approved"),
+        ),
+        *(("make_payment", "Apologies for late response, approved."), ("make_payment", "yes I do")),
+        *(("make_payment", "Cleared for payment"), ("make_payment", "Approved, the full amount")),
+        *(
+            ("make_payment", "Facture ok"),
+            ("make_payment", "factuur akkoord"),
+            ("deploy", "go live"),
+        ),
+        *(("make_payment", "Ist ok für mich"), ("make_payment", "Hab nichts dagegen")),
+        *(("make_payment", "Habs geprüft, passt"), ("make_payment", "In voller Höhe genehmigt")),
+        *(("make_payment", "Alles klar, passt"), ("make_payment", "Entendu, validé")),
+        *(("send_mail", "please send"), ("send_mail", "bitte senden"), ("deploy_app", "deploy it")),
+    ],
+)
+def test_everyday_answers_approve(tool: str, text: str) -> None:
+    """Plain answers that people write every day are not asked back."""
+    assert reading(tool, text) == "yes"
