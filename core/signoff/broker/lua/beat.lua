@@ -24,7 +24,7 @@ local function move(back)
   for _, id in ipairs(claimed) do redis.call('ZADD', p .. 'waiting', now, id) end
   redis.call('DEL', p .. 'bells', p .. 'processes')
   -- Requests are indexed in the order of their times, so later ones would be missing.
-  redis.call('DEL', p .. 'search:head')
+  redis.call('DEL', p .. 'search:index')
   local cursor = '0'
   repeat
     local page = redis.call('SCAN', cursor, 'MATCH', ARGV[5], 'COUNT', 1000)

@@ -3,8 +3,8 @@
 -- ARGV[3] segment   ARGV[4] the ids of the rows   ARGV[5], ... the rows' bits, one text for each slice
 -- Returns 1, or 0 if the head has changed.
 local p, segment = KEYS[1], KEYS[1] .. 'search:' .. ARGV[3] .. ':'
-if (redis.call('GET', p .. 'search:head') or '') ~= ARGV[1] then return 0 end
+if (redis.call('GET', p .. 'search:index') or '') ~= ARGV[1] then return 0 end
 redis.call('APPEND', segment .. 'ids', ARGV[4])
 for i = 5, #ARGV do redis.call('APPEND', segment .. (i - 5), ARGV[i]) end
-redis.call('SET', p .. 'search:head', ARGV[2])
+redis.call('SET', p .. 'search:index', ARGV[2])
 return 1

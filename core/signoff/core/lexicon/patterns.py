@@ -13,8 +13,9 @@ for any number of patterns.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from sys import intern
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 from signoff.core.lexicon.tokens import (
@@ -26,6 +27,8 @@ from signoff.core.lexicon.tokens import (
 _OPEN: Final = {"(": ")", "[": "]"}
 _DEEPEST: Final = 8
 _UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
+_SINGLE: Final = 1 << 31
+"""Added to the number of a node, it is the number of a list with only this node."""
 
 Ends = Callable[[str, int], Iterable[int]]
 """Returns where the content of a slot may end, given the slot and its first token."""
@@ -53,63 +56,104 @@ class Match(NamedTuple):
     slots: tuple[Bound, ...] = ()
 
 
-class _Node:
-    """One word or slot of a pattern, and what may follow it."""
+class _Kind(IntEnum):
+    """What a node of the graph stands for."""
 
-    __slots__ = ("after", "role", "slot", "word")
+    WORD = 0
+    SLOT = 1
+    END = 2
 
-    def __init__(self, word: str, *, slot: bool, after: list[_Node], role: str = "") -> None:
-        self.word = word
-        self.slot = slot
-        self.after = after
-        self.role = role
+
+class _Graph:
+    """The nodes of all patterns: the words and slots, and what may follow each of them.
+
+    Nodes and lists of nodes are numbers. As objects, those of all languages take 8 MiB more.
+    """
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._kinds = bytearray()
+        self._after = array("I")
+        self._lists = array("I")
+        self._starts = array("I", [0])
+
+    def add(self, name: str, kind: _Kind, after: int) -> int:
+        """Return a new node.
+
+        Args:
+            name: The word, the name of the slot, or the role of the pattern that ends here.
+            kind: What it stands for.
+            after: The list of nodes that may follow.
+        """
+        self._names.append(name)
+        self._kinds.append(kind)
+        self._after.append(after)
+        return len(self._names) - 1
+
+    def add_list(self, nodes: Iterable[int]) -> int:
+        """Return a new list of nodes."""
+        self._lists.extend(nodes)
+        self._starts.append(len(self._lists))
+        return len(self._starts) - 2
+
+    def listed(self, one: int) -> array[int]:
+        """Return the nodes of a list."""
+        if one & _SINGLE:
+            return array("I", [one ^ _SINGLE])
+        return self._lists[self._starts[one] : self._starts[one + 1]]
+
+    def state(self, nodes: Iterable[int]) -> _State:
+        """Return the state of a text that has reached these nodes."""
+        kinds: tuple[dict[str, array[int]], ...] = ({}, {}, {})
+        for node in nodes:
+            kinds[self._kinds[node]].setdefault(self._names[node], array("I")).append(node)
+        words, slots, ends = kinds
+        return _State(self, words, slots, tuple(ends))
+
+    def state_after(self, nodes: Iterable[int]) -> _State:
+        """Return the state of a text after one of these nodes."""
+        lists = dict.fromkeys(self._after[node] for node in nodes)
+        return self.state(dict.fromkeys(node for one in lists for node in self.listed(one)))
 
 
 class _State:
     """The nodes that a text has reached, and the possible next words; created on demand."""
 
-    __slots__ = ("_moves", "_nodes", "_open", "_slots", "roles")
+    __slots__ = ("_graph", "_moves", "_open", "_slots", "_words", "roles")
 
-    def __init__(self, nodes: Iterable[_Node]) -> None:
-        self._nodes: dict[str, list[_Node]] = {}
-        self._moves: dict[str, _State] = {}
-        roles: dict[str, None] = {}
-        slots: dict[str, list[_Node]] = {}
-        for node in nodes:
-            if node.role:
-                roles[node.role] = None
-            else:
-                kind = slots if node.slot else self._nodes
-                kind.setdefault(node.word, []).append(node)
-        self.roles = tuple(roles)
+    def __init__(
+        self,
+        graph: _Graph,
+        words: dict[str, array[int]],
+        slots: dict[str, array[int]],
+        roles: tuple[str, ...],
+    ) -> None:
+        self._graph = graph
+        self._words = words
         self._slots = slots
+        self._moves: dict[str, _State] = {}
         self._open: tuple[tuple[str, _State], ...] | None = None
+        self.roles = roles
 
     def __contains__(self, word: str) -> bool:
         """Say whether a word may follow."""
-        return word in self._nodes
-
-    def words(self) -> Iterable[str]:
-        """Return the words that may follow."""
-        return self._nodes
+        return word in self._words
 
     def move(self, word: str) -> _State | None:
         """Return the state after a word, None if the word cannot follow."""
-        if word not in self._nodes:
+        if word not in self._words:
             return None
         if word not in self._moves:
-            self._moves[word] = _behind(self._nodes[word])
+            self._moves[word] = self._graph.state_after(self._words[word])
         return self._moves[word]
 
     def slots(self) -> tuple[tuple[str, _State], ...]:
         """Return the slots that may follow, and the state after each."""
         if self._open is None:
-            self._open = tuple((slot, _behind(after)) for slot, after in self._slots.items())
+            self._open = tuple(
+                (slot, self._graph.state_after(nodes)) for slot, nodes in self._slots.items()
+            )
         return self._open
-
-
-def _behind(nodes: Iterable[_Node]) -> _State:
-    return _State({id(after): after for node in nodes for after in node.after}.values())
 
 
 class Phrases:
@@ -131,15 +175,15 @@ class Phrases:
         *,
         umlauts: bool = False,
     ) -> None:
-        self._vocabulary: set[str] = set()
-        reader = _Reader(parts or {}, self._vocabulary, umlauts=umlauts)
-        nodes: list[_Node] = []
+        self._vocabulary: dict[str, str] = {}
+        graph = _Graph()
+        reader = _Reader(graph, parts or {}, self._vocabulary, umlauts=umlauts)
+        nodes = array("I")
         for role, lines in patterns.items():
-            accept = [_Node("", slot=False, after=[], role=role)]
             for line in lines:
-                nodes += reader.compiled(line, accept)
+                nodes += reader.compiled(line, role)
             reader.forget_nodes()
-        self._start = _State(nodes)
+        self._start = graph.state(nodes)
 
     def __contains__(self, word: str) -> bool:
         """Say whether a phrase begins with this word."""
@@ -190,24 +234,28 @@ class _Reader:
     Patterns with the same ending share its nodes, which are most of all nodes.
     """
 
-    def __init__(self, parts: Mapping[str, str], vocabulary: set[str], *, umlauts: bool) -> None:
+    def __init__(
+        self, graph: _Graph, parts: Mapping[str, str], vocabulary: dict[str, str], *, umlauts: bool
+    ) -> None:
+        self._graph = graph
         self._vocabulary = vocabulary
         self._parts = parts
         self._umlauts = umlauts
         self._read: dict[str, _Choice] = {}
-        self._nodes: dict[tuple[str, bool, int], _Node] = {}
-        self._lists: dict[tuple[int, ...], list[_Node]] = {}
+        self._nodes: dict[tuple[str, _Kind, int], int] = {}
+        self._lists: dict[tuple[int, ...], int] = {}
         self._line = ""
 
-    def compiled(self, line: str, accept: list[_Node]) -> list[_Node]:
+    def compiled(self, line: str, role: str) -> array[int]:
         """Return the first nodes of a pattern.
 
         Raises:
             ValueError: It cannot be read.
         """
         self._line = line
-        nodes = self._compile(self._tree(line, 0), accept)
-        if any(node.role for node in nodes):
+        end = self._node(role, _Kind.END, self._listed(array("I")))
+        nodes = self._graph.listed(self._compile(self._tree(line, 0), end))
+        if end ^ _SINGLE in nodes:
             raise ValueError(f"The pattern {line!r} matches nothing at all.")
         return nodes
 
@@ -216,24 +264,35 @@ class _Reader:
         self._nodes.clear()
         self._lists.clear()
 
-    def _compile(self, part: _Part, after: list[_Node]) -> list[_Node]:
+    def _compile(self, part: _Part, after: int) -> int:
+        """Return the list of the first nodes of a part before others."""
         if isinstance(part, _Word):
-            key = (part.word, part.slot, id(after))
-            node = self._nodes.get(key)
-            if node is None:
-                node = self._nodes[key] = _Node(part.word, slot=part.slot, after=after)
-            return self._listed([node])
-        entries: list[_Node] = []
+            return self._node(part.word, _Kind.SLOT if part.slot else _Kind.WORD, after)
+        entries = array("I")
         for option in part.options:
             nodes = after
             for one in reversed(option):
                 nodes = self._compile(one, nodes)
-            entries += nodes
-        return self._listed([*entries, *after] if part.optional else entries)
+            entries += self._graph.listed(nodes)
+        if part.optional:
+            entries += self._graph.listed(after)
+        return self._listed(entries)
 
-    def _listed(self, nodes: list[_Node]) -> list[_Node]:
-        """Return the unique list of these nodes. All lists are kept, so their ids stay unique."""
-        return self._lists.setdefault(tuple(map(id, nodes)), nodes)
+    def _node(self, name: str, kind: _Kind, after: int) -> int:
+        """Return the list with only this node."""
+        key = (name, kind, after)
+        if key not in self._nodes:
+            self._nodes[key] = self._graph.add(name, kind, after)
+        return self._nodes[key] | _SINGLE
+
+    def _listed(self, nodes: array[int]) -> int:
+        """Return the unique list of these nodes."""
+        if len(nodes) == 1:
+            return nodes[0] | _SINGLE
+        key = tuple(nodes)
+        if key not in self._lists:
+            self._lists[key] = self._graph.add_list(nodes)
+        return self._lists[key]
 
     def _tree(self, text: str, depth: int) -> _Choice:
         if depth > _DEEPEST:
@@ -270,13 +329,14 @@ class _Reader:
             at = end + 1
 
     def _words(self, text: str) -> Iterator[_Part]:
-        plain = [*map(intern, phrase_tokens(text))]
-        spelt = plain
-        if self._umlauts:
-            spelt = [*map(intern, phrase_tokens(text.translate(_UMLAUTS)))]
-        self._vocabulary.update(plain, spelt)
+        plain = self._known(phrase_tokens(text))
+        spelt = self._known(phrase_tokens(text.translate(_UMLAUTS))) if self._umlauts else plain
         for word, other in zip(plain, spelt, strict=True):
             yield _Word(word) if word == other else _Choice(((_Word(word),), (_Word(other),)))
+
+    def _known(self, words: Iterable[str]) -> list[str]:
+        """Return words, each of which is in memory once."""
+        return [self._vocabulary.setdefault(word, word) for word in words]
 
     def _end_of(self, text: str, at: int, mark: str) -> int:
         end = text.find(mark, at)
