@@ -1,7 +1,5 @@
 """The settings of the email channel: the table `[email]` and its subtables."""
 
-from __future__ import annotations
-
 from email.utils import parseaddr
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self

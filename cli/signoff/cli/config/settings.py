@@ -1,13 +1,11 @@
 """The settings: environment over signoff.toml over defaults."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, ValidationError
@@ -285,13 +283,13 @@ class Settings(BaseSettings):
         text = self.model_dump_json(include=set(RULES))
         return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
-    def renewed(self, fresh: Settings) -> Settings:
+    def renewed(self, fresh: "Settings") -> Self:
         """Return these settings with the people and policies of other settings."""
         after = self.model_copy(update={name: getattr(fresh, name) for name in RULES})
         after._places = fresh._places  # noqa: SLF001 -- of the same class
         return after
 
-    def fixed_differences(self, other: Settings) -> list[str]:
+    def fixed_differences(self, other: "Settings") -> list[str]:
         """Return the sections that differ from other settings and are read only at the start."""
         names = [name for name in type(self).model_fields if name not in RULES]
         return [name for name in names if getattr(self, name) != getattr(other, name)]

@@ -1,7 +1,5 @@
 """What sandboxed code may do: the section ``[ces]`` of the settings."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Mapping
