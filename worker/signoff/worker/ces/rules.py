@@ -154,7 +154,7 @@ def _part(text: str) -> str:
     return text.lower() if text.isascii() else lead + canonical(text.strip("."))
 
 
-_current: list[Rules] = [Rules()]
+_current: list[Rules] = [Rules.model_construct()]
 _brought: set[bytes] = set()
 
 
