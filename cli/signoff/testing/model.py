@@ -4,8 +4,6 @@ A run may start and resume in different processes, so the model keeps no state b
 uses only the request that ADK gives it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

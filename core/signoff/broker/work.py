@@ -4,8 +4,6 @@ The id of an item is derived from its cause, so that the same cause adds the sam
 message that is delivered twice has the same id both times.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from datetime import datetime

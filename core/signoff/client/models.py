@@ -6,8 +6,6 @@ gateway may add members, which the client ignores. The bodies of requests are in
 `signoff.channels.rest.bodies`.
 """
 
-from __future__ import annotations
-
 from datetime import date, datetime
 from typing import Generic, TypeVar
 

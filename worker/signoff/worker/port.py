@@ -1,7 +1,5 @@
 """The interface of agent runtimes: each starts and resumes runs, to their next pause."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 

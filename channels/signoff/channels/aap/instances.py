@@ -1,7 +1,5 @@
 """Instances: agents with a credential, and perhaps a receiver of notifications."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """The settings of the Agent Approval Protocol: [aap]."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Final
 

@@ -4,8 +4,6 @@ The objects refuse unknown fields and nulls. The arguments of a tool and the con
 their text is stored and returned as it was sent.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Explains how the intake reads a mail, without deciding anything."""
 
-from __future__ import annotations
-
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from signoff.channels.email.authentication.proof import Proof

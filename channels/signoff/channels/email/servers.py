@@ -1,7 +1,5 @@
 """The settings that all mail servers share: the address, and the security of the connection."""
 
-from __future__ import annotations
-
 import ssl
 from pathlib import Path
 from typing import ClassVar, Literal, Self

@@ -1,7 +1,5 @@
 """The settings of the email channel: the table `[email]` and its subtables."""
 
-from __future__ import annotations
-
 from email.utils import parseaddr
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
@@ -190,12 +188,14 @@ class EmailSettings(Table):
     mailbox: Mailbox = "approvals@signoff.localhost"
     bounces: bool = True
     message_id_domains: tuple[DomainName, ...] = ("amazonses.com",)
-    smtp: SmtpSettings = Field(default_factory=SmtpSettings)
-    dkim: DkimSettings = Field(default_factory=DkimSettings)
-    inbound: InboundSettings = Field(default_factory=InboundSettings)
-    webhook: WebhookSettings = Field(default_factory=WebhookSettings)
-    limits: LimitSettings = Field(default_factory=LimitSettings)
-    authentication: AuthenticationSettings = Field(default_factory=AuthenticationSettings)
+    smtp: SmtpSettings = Field(default_factory=SmtpSettings.model_construct)
+    dkim: DkimSettings = Field(default_factory=DkimSettings.model_construct)
+    inbound: InboundSettings = Field(default_factory=InboundSettings.model_construct)
+    webhook: WebhookSettings = Field(default_factory=WebhookSettings.model_construct)
+    limits: LimitSettings = Field(default_factory=LimitSettings.model_construct)
+    authentication: AuthenticationSettings = Field(
+        default_factory=AuthenticationSettings.model_construct
+    )
     imap: ImapSettings | None = None
 
     @property

@@ -1,7 +1,5 @@
 """The settings of the inbox page: the table `[inbox]`."""
 
-from __future__ import annotations
-
 import base64
 import ipaddress
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The record of a call, which is kept beside its approvals until the client has the answer."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass

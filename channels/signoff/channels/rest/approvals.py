@@ -1,7 +1,5 @@
 """The routes of approvals: lists, single approvals, and answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial

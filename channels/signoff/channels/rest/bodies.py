@@ -1,7 +1,5 @@
 """The request bodies of the REST API, which may have exactly these members."""
 
-from __future__ import annotations
-
 from datetime import date
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue

@@ -1,7 +1,5 @@
 """The routes of grants: give, list and revoke them."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Pagination: a cursor is a position in an index, so new items do not shift the pages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 

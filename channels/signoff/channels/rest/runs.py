@@ -1,7 +1,5 @@
 """The routes of runs: submit a message to an agent, and read the result."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable
 from functools import partial

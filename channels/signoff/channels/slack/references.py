@@ -1,7 +1,5 @@
 """The references in Slack's buttons, modals and messages that identify an approval."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError

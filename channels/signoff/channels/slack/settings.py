@@ -1,7 +1,5 @@
 """The settings of the Slack channel: the table `[slack]`."""
 
-from __future__ import annotations
-
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator

@@ -1,7 +1,5 @@
 """The parts that the settings of several channels share."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr

@@ -1,7 +1,5 @@
 """The settings of webhooks: the tables `[[webhooks]]`."""
 
-from __future__ import annotations
-
 from typing import Final, Self
 
 from pydantic import Field, model_validator

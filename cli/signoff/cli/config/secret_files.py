@@ -13,6 +13,7 @@ from typing import Final
 from signoff.cli.config.faults import Fault
 
 PREFIX: Final = "SIGNOFF_"
+NESTED: Final = "__"
 FILE: Final = "_FILE"
 PATHS: Final = frozenset({"ca_file"})
 """Settings that are paths themselves: ``_FILE`` is a part of their names."""
@@ -35,10 +36,10 @@ def with_files(
     names = {name.upper() for name in environment}
     for name, path in environment.items():
         base = name.upper().removesuffix(FILE)
-        section, nested, _ = base.removeprefix(PREFIX).lower().partition("__")
+        section, nested, _ = base.removeprefix(PREFIX).lower().partition(NESTED)
         if base == name.upper() or not base.startswith(PREFIX):
             continue
-        own = name.lower().rpartition("__")[2] in PATHS
+        own = name.lower().rpartition(NESTED)[2] in PATHS
         if own or (not nested and section not in sections):
             continue
         del found[name]

@@ -1,7 +1,5 @@
 """The settings that do not belong to a channel: ledger, broker, agents, gateway, log."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -207,7 +205,7 @@ class NotificationSettings(Value):
         "The client that starts a run chooses its user id, so name only domains of your own.",
     )
 
-    def as_told(self) -> Notifications:
+    def as_told(self) -> "Notifications":
         """Return these settings in the form that the stages use."""
         from signoff.channels.pipeline.informing import (  # noqa: PLC0415 -- the ledger
             Notifications,

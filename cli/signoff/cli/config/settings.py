@@ -1,24 +1,13 @@
 """The settings: environment over signoff.toml over defaults."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, PrivateAttr, ValidationError
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    SettingsError,
-)
+from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
 from signoff.channels.aap.settings import AapSettings
 from signoff.channels.custom import AddedChannels
@@ -38,7 +27,7 @@ from signoff.cli.config.faults import (
     read_text,
     suggest,
 )
-from signoff.cli.config.secret_files import FILE, with_files
+from signoff.cli.config.secret_files import FILE, NESTED, PREFIX, with_files
 from signoff.cli.config.sections import (
     AgentSettings,
     BrokerSettings,
@@ -65,6 +54,7 @@ from signoff.cli.config.toml_lines import line_of
 from signoff.core.approvals.input.long_running import LongRunning
 from signoff.core.approvals.input.rules import InputRule
 from signoff.core.base.hiding import Hidden
+from signoff.core.base.model import Value
 from signoff.core.base.networks import is_loopback
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Queue
@@ -88,25 +78,13 @@ RULES = frozenset({"people", "directory", "queues", "schedules", "policies", "po
 Stamps = tuple[tuple[int, int, int] | None, ...]
 """For each file its time of change, size and inode; None if it cannot be read."""
 
-_PREFIX, _NESTED = "SIGNOFF_", "__"
 _SQLITE = "sqlite:///"
-_file: ContextVar[dict[str, Any] | None] = ContextVar("signoff_settings_file", default=None)
 
 
-class Settings(BaseSettings):
-    """All settings.
+class Settings(Value):
+    """All settings. `load_settings` reads them."""
 
-    If it is created directly, arguments override the environment, which overrides the defaults.
-    `load_settings` also reads the file, which overrides only the defaults.
-    """
-
-    model_config = SettingsConfigDict(
-        env_prefix=_PREFIX,
-        env_nested_delimiter=_NESTED,
-        extra="forbid",
-        frozen=True,
-        title="Settings of Signoff (signoff.toml)",
-    )
+    model_config = ConfigDict(title="Settings of Signoff (signoff.toml)")
 
     # Defaults are not validated: that would build the validator of each section.
     redis: RedisSettings = RedisSettings.model_construct()
@@ -285,38 +263,16 @@ class Settings(BaseSettings):
         text = self.model_dump_json(include=set(RULES))
         return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
-    def renewed(self, fresh: Settings) -> Settings:
+    def renewed(self, fresh: "Settings") -> Self:
         """Return these settings with the people and policies of other settings."""
         after = self.model_copy(update={name: getattr(fresh, name) for name in RULES})
         after._places = fresh._places  # noqa: SLF001 -- of the same class
         return after
 
-    def fixed_differences(self, other: Settings) -> list[str]:
+    def fixed_differences(self, other: "Settings") -> list[str]:
         """Return the sections that differ from other settings and are read only at the start."""
         names = [name for name in type(self).model_fields if name not in RULES]
         return [name for name in names if getattr(self, name) != getattr(other, name)]
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read the file after arguments and environment; do not read dotenv and secret files."""
-        del env_settings, dotenv_settings, file_secret_settings
-        content = InitSettingsSource(settings_cls, init_kwargs=_file.get() or {})
-        return init_settings, _Environment(settings_cls), content
-
-
-class _Environment(EnvSettingsSource):
-    """The environment variables, including the files that they name."""
-
-    def _load_env_vars(self) -> Mapping[str, str | None]:
-        variables, _ = with_files(os.environ, Settings.model_fields)
-        return {name.lower(): value for name, value in variables.items()}
 
 
 def find_file(path: Path | None = None) -> Path | None:
@@ -368,25 +324,53 @@ def load_settings(path: Path | None = None, kind: str = "") -> Settings:
     own = () if file is None else (_stamp(file),)
     text = read_text(file) if file is not None else ""
     content = own_content(kind, parse_toml(text, file))
-    faults = [*_unknown_variables(), *with_files(os.environ, Settings.model_fields)[1]]
-    token = _file.set(content)
+    variables, unreadable = with_files(os.environ, Settings.model_fields)
+    faults = [*_unknown_variables(), *unreadable]
+    home = file.parent if file is not None else Path.cwd()
     try:
-        home = file.parent if file is not None else Path.cwd()
-        settings = Settings(**own_content(kind, provided(home / STATE_FOLDER)))
+        settings = Settings.model_validate(
+            _merged(
+                content,
+                _from_environment(variables),
+                own_content(kind, provided(home / STATE_FOLDER)),
+            )
+        )
     except ValidationError as error:
         found = faults_of(error, Settings)
         raise ConfigErrors(
             faults + [_located(fault, loc, content, text, file) for loc, fault in found]
         ) from error
-    except SettingsError as error:
-        raise ConfigErrors([*faults, _unreadable_variable(error)]) from error
-    finally:
-        _file.reset(token)
+    except ConfigErrors as error:
+        raise ConfigErrors([*faults, *error.faults]) from error
     if faults:
         raise ConfigErrors(faults)
     settings._file = file  # noqa: SLF001 -- only this module has the new object so far
     settings._stamps = (*own, *stamps(settings)[len(own) :])  # noqa: SLF001 -- as above
     return _completed(settings)
+
+
+def _from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
+    own = [
+        name.upper().removeprefix(PREFIX) for name in variables if name.upper().startswith(PREFIX)
+    ]
+    if not any(name.partition(NESTED)[0].lower() in Settings.model_fields for name in own):
+        return {}
+    from signoff.cli.config.environment import read_environment  # noqa: PLC0415 -- see there
+
+    return read_environment(Settings, variables)
+
+
+def _merged(*sources: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables of several sources; a value overrides that of an earlier source."""
+    found: dict[str, Any] = {}
+    for source in sources:
+        for name, value in source.items():
+            before = found.get(name)
+            if isinstance(before, dict) and isinstance(value, dict):
+                found[name] = _merged(before, value)
+            else:
+                found[name] = value
+    return found
 
 
 def stamps(settings: Settings) -> Stamps:
@@ -455,7 +439,7 @@ def _source(loc: Loc, text: str, file: Path | None) -> str:
     names = [str(part).upper() for part in loc]
     present = {name.upper(): name for name in os.environ}
     for end in range(len(names), 0, -1):
-        variable = _PREFIX + _NESTED.join(names[:end])
+        variable = PREFIX + NESTED.join(names[:end])
         for name in (variable, variable + FILE):
             if name in present:
                 return present[name]
@@ -469,18 +453,11 @@ def _unknown_variables() -> list[Fault]:
     """Find variables that look like settings but do not belong to a section."""
     faults = []
     for variable in sorted(os.environ):
-        section, nested, _ = variable.upper().removeprefix(_PREFIX).partition(_NESTED)
-        if not variable.upper().startswith(_PREFIX) or not nested:
+        section, nested, _ = variable.upper().removeprefix(PREFIX).partition(NESTED)
+        if not variable.upper().startswith(PREFIX) or not nested:
             continue
         if section.lower() not in Settings.model_fields:
             remedy = suggest(section.lower(), Settings.model_fields)
             message = f"there is no section [{section.lower()}]"
             faults.append(Fault(section.lower(), message, remedy, variable))
     return faults
-
-
-def _unreadable_variable(error: SettingsError) -> Fault:
-    name = str(error).partition('"')[2].partition('"')[0]
-    message = "the value of the variable is not JSON"
-    remedy = "Lists and tables in the environment are written as JSON."
-    return Fault(name, message, remedy, f"{_PREFIX}{name.upper()}")

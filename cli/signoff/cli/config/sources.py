@@ -1,7 +1,5 @@
 """Reads people from CSV files and code, and policies from code."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

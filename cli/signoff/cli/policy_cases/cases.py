@@ -1,7 +1,5 @@
 """Test cases of users for their policies: a call, a time, and the expected result."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, time

@@ -1,7 +1,5 @@
 """Compares the frozen terms of pending approvals with other settings; nothing is changed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime

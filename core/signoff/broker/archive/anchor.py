@@ -1,7 +1,5 @@
 """The anchor: the record in the ledger that says where the archive ends."""
 
-from __future__ import annotations
-
 from pydantic import Field, ValidationError
 
 from signoff.broker.archive.files import Part
@@ -54,7 +52,7 @@ class Anchor(Value):
         """The temporary name and the checksum of the last file."""
         return Part(self.part, self.sha256)
 
-    def put(self, change: Change, after: Anchor) -> Change:
+    def put(self, change: Change, after: "Anchor") -> Change:
         """Add the replacement of this anchor by another one to a change."""
         return change.put_raw(KEY, after.model_dump_json(exclude_defaults=True), was=self.version)
 

@@ -5,8 +5,6 @@ begins. Then follow audit entries, as `signoff audit export` writes them, and re
 approvals and grants. The last line has the SHA-256 of all bytes before it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -6,8 +6,6 @@ token submits for the ADK users that it names, sees their requests, and decides 
 can make a request and answer it with the same token.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Final, Self
 

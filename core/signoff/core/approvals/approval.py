@@ -6,13 +6,11 @@ in the documentation are rendered from both. Each legal move is a method that re
 what happens to the cards, and `collaboration` has claims, comments and handovers.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 from pydantic import JsonValue
 
@@ -114,6 +112,12 @@ _HANDOFF_EVENTS: Final = {
     Handoff.VOID: What.VOIDED,
     Handoff.FAILED: What.NOT_RESUMED,
 }
+
+Moved: TypeAlias = "tuple[Approval, tuple[Event, ...]]"
+"""What a move returns: the next approval, and the events to record."""
+
+AskedAgain: TypeAlias = "tuple[Approval, Approval, tuple[Event, ...]]"
+"""An approval that no longer counts, the one that replaces it, and the events of both."""
 
 
 class Approval(Value):
@@ -1243,9 +1247,7 @@ class Approval(Value):
             now=now,
         )
 
-    def expire(
-        self, *, now: datetime, valid_for: timedelta
-    ) -> tuple[Approval, Approval, tuple[Event, ...]]:
+    def expire(self, *, now: datetime, valid_for: timedelta) -> AskedAgain:
         """Expire an approval that is too old to start its call, and ask about the call again.
 
         Returns:
@@ -1269,7 +1271,7 @@ class Approval(Value):
         )
         return after, question, (*noted, *opened)
 
-    def void(self, *, why: str, now: datetime) -> tuple[Approval, Approval, tuple[Event, ...]]:
+    def void(self, *, why: str, now: datetime) -> AskedAgain:
         """Void a decision that is not proven, and ask about the call again.
 
         Args:
@@ -1298,7 +1300,7 @@ class Approval(Value):
         declared: str,
         why: str,
         now: datetime,
-    ) -> tuple[Approval, Approval, tuple[Event, ...]]:
+    ) -> AskedAgain:
         """Void the approval of a call that has changed since, and ask about the changed call.
 
         Args:
@@ -1463,7 +1465,7 @@ class Approval(Value):
             more["informed"] = list[JsonValue](fresh)
         return more
 
-    def _begin(self, start: Start, earlier: Sequence[Seat], *, now: datetime) -> Approval:
+    def _begin(self, start: Start, earlier: Sequence[Seat], *, now: datetime) -> Self:
         """Start a level, and keep each seat of earlier levels once."""
         fresh = {(one.person, one.instead_of) for one in start.seats}
         kept = {
@@ -1664,10 +1666,6 @@ class Approval(Value):
         if decision.grant:
             more["grant"] = decision.grant
         return more
-
-
-Moved = tuple[Approval, tuple[Event, ...]]
-"""What a move returns: the next approval, and the events to record."""
 
 
 def _wide_digest(tool: str, args: Mapping[str, JsonValue], origin: Origin, declared: str) -> str:

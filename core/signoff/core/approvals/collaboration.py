@@ -4,8 +4,6 @@ These moves do not decide anything. Each move returns the next `Approval` and it
 `may_…` raises an error if the move is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime, timedelta, tzinfo
 from typing import Final

@@ -1,7 +1,5 @@
 """The events of approvals and runs: the entries of the audit and of the timeline."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum

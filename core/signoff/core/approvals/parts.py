@@ -1,13 +1,11 @@
 """The parts of an approval: the call, its origin, the approvers, and people's moves."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, Self
 
 from pydantic import Field, JsonValue
 
@@ -190,7 +188,7 @@ class Program(Value):
     consumed_at: datetime | None = None
     report: Report | None = None
 
-    def not_started(self, until: datetime) -> Program:
+    def not_started(self, until: datetime) -> Self:
         """Return the request without the start of its call, with another end of its window."""
         update = {"consumed_by": "", "consumed_at": None, "report": None, "until": until}
         return self.model_copy(update=update)

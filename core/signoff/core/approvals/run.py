@@ -1,7 +1,5 @@
 """One run of an agent, from the user's message to the agent's last message, with its pauses."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterable, Mapping
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Voting: the votes, the number of approvals that a level needs, and the awaited approvers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Freezes: tools and apps that operators have stopped. Even approved calls do not start."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 

@@ -6,8 +6,6 @@ are pairs that only look alike in some fonts, such as the Cyrillic "г" and "r":
 must not read like an attack.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence

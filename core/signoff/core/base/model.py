@@ -4,8 +4,6 @@ Input from outside may only have known keys. Stored records may have others: a p
 version may have written them. Unknown fields of a record are kept when it is written again.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -35,7 +33,9 @@ change them.
 class Value(BaseModel):
     """A frozen pydantic model that refuses unknown keys.
 
-    Its validator is built on first use, because a command uses few of the hundred models.
+    Its validator is built on first use, because a command uses few of the hundred models. Modules
+    of models do not postpone their annotations (PEP 563): pydantic would compile the text of each
+    one, again for each subclass.
 
     Values that depend only on the fields may be a `cached_property`; a copy computes them again.
     """

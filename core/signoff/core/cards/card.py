@@ -1,9 +1,8 @@
 """The card of an approval: its content, which each channel renders in its own form."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Self
 
 from pydantic import JsonValue
 
@@ -222,7 +221,7 @@ class Card(Value):
         return " · ".join(filter(None, (self.policy, agent, self.approval, digest)))
 
     @property
-    def bare(self) -> Card:
+    def bare(self) -> Self:
         """The same card, which shows only the tool of the call."""
         update = {"rows": (), "hint": "", "said": "", "request": "", "warnings": ()}
         plain = {"title": self.call, "titled": False, "hides": False}

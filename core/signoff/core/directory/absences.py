@@ -1,9 +1,8 @@
 """Absences that people set at run time, and their effect on the directory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import date, timedelta
+from typing import Self
 
 from signoff.core.base.model import Value
 from signoff.core.directory.hours import Absence
@@ -24,20 +23,20 @@ class Presence(Value):
     away: tuple[Absence, ...] = ()
     back: date | None = None
 
-    def leave(self, absence: Absence) -> Presence:
+    def leave(self, absence: Absence) -> Self:
         """Return it with a further absence, which overrides earlier ones on its days."""
         return self.model_copy(update={"away": (*_until(self.away, absence), absence)})
 
-    def returned(self, day: date) -> Presence:
+    def returned(self, day: date) -> Self:
         """Return it with the return of the person on a day, which ends absences begun by then."""
         return self.model_copy(update={"away": _ended(self.away, day), "back": day})
 
-    def without_past(self, day: date) -> Presence:
+    def without_past(self, day: date) -> Self:
         """Return it without absences that ended before this day."""
         left = tuple(one for one in self.away if one.end >= day)
         return self.model_copy(update={"away": left})
 
-    def with_second_factor(self) -> Presence:
+    def with_second_factor(self) -> Self:
         """Return it with only the absences that were set with a second factor."""
         return self.model_copy(
             update={"away": tuple(one for one in self.away if one.second_factor)}

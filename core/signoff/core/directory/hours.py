@@ -1,7 +1,5 @@
 """Calendars of people: time zones, working hours, public holidays and absences."""
 
-from __future__ import annotations
-
 import difflib
 import functools
 import re

@@ -1,7 +1,5 @@
 """The people of the organisation, and their identities in all channels."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
@@ -217,7 +215,7 @@ class Directory:
     def __iter__(self) -> Iterator[Person]:
         return iter(self._by_id.values())
 
-    def become(self, other: Directory) -> None:
+    def become(self, other: "Directory") -> None:
         """Replace the content by that of another directory, for all holders of this one.
 
         Directories that were derived from this one do not change. Their `generation` shows that

@@ -1,7 +1,5 @@
 """Queues: groups of people, and the order in which their members are asked."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum

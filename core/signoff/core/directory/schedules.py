@@ -1,7 +1,5 @@
 """Schedules: the people on call at a moment, from a rotation or an iCalendar file."""
 
-from __future__ import annotations
-
 import functools
 from datetime import datetime, time, timedelta
 from typing import TYPE_CHECKING, Final, Self
@@ -89,7 +87,7 @@ class Schedule(Value):
 
 
 @functools.lru_cache(maxsize=64)
-def read_calendar(text: str) -> CalendarQuery:
+def read_calendar(text: str) -> "CalendarQuery":
     """Read an iCalendar file.
 
     Raises:
@@ -116,7 +114,7 @@ def _attending(text: str, moment: datetime) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _named(event: Event) -> list[str]:
+def _named(event: "Event") -> list[str]:
     listed = event.get("ATTENDEE", [])
     attendees = [
         str(one)

@@ -5,8 +5,6 @@ decide. It never replaces a second step or an answer to a request for input, and
 than the policy allows at the time of each call. People are asked about all other calls as usual.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta

@@ -3,8 +3,6 @@
 docs/how-to/add-a-language.md explains the tables of a file and how to add a language.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 import unicodedata

@@ -1,7 +1,5 @@
 """The number of calls that a policy allows without asking anybody: ``"20/h"``."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The versions of policies: when each became effective, and what it changed."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime

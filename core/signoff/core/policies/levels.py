@@ -1,7 +1,5 @@
 """The levels of a policy: the approvers, in order, and how many of them must approve."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -261,7 +259,7 @@ class Level(Asking):
         # A person in several groups counts in each of them.
         return max(one if isinstance(one, int) else 1 for one in quorums)
 
-    def over(self, base: Asking) -> Level:
+    def over(self, base: Asking) -> Self:
         """Return the level with unset keys inherited from its policy."""
         unset = Asking.model_fields.keys() - self.model_fields_set
         return self.model_copy(update={name: getattr(base, name) for name in unset})
@@ -342,11 +340,11 @@ class Start:
         """See `level_key_of`."""
         return level_key_of(self.level, self.round)
 
-    def without(self, people: Collection[str]) -> Start:
+    def without(self, people: Collection[str]) -> Self:
         """Return the same level without the seats of some people."""
         return replace(self, seats=tuple(one for one in self.seats if one.person not in people))
 
-    def in_round(self, round_: int) -> Start:
+    def in_round(self, round_: int) -> Self:
         """Return the same level in another round."""
         seats = tuple(one.model_copy(update={"round": round_}) for one in self.seats)
         return replace(self, round=round_, seats=seats)

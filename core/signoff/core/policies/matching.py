@@ -1,7 +1,5 @@
 """Finds the policy that matches a call, and explains why others do not."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime

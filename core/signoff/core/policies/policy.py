@@ -1,7 +1,5 @@
 """Policies: the approvers of a call, the deadlines, and what happens if nobody answers."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -317,10 +315,10 @@ class Routing(Rules):
         return self.model_dump(mode="json", exclude_defaults=True)
 
     @cached_property
-    def _snapshots(self) -> dict[tuple[bool, bool], Terms]:
+    def _snapshots(self) -> "dict[tuple[bool, bool], Terms]":
         return {}
 
-    def _terms(self, policy: str, facts: Facts, *, batch: bool = False) -> Terms:
+    def _terms(self, policy: str, facts: Facts, *, batch: bool = False) -> "Terms":
         """Return the terms of a call. Calls with the same values of all expressions share them."""
         under, second_step = (
             _under(self.ceiling, facts),
@@ -373,19 +371,19 @@ class Terms(Rules):
     batch: bool = False
     at_least: int = 1
 
-    def shown_like(self, before: Terms) -> Terms:
+    def shown_like(self, before: "Terms") -> Self:
         """Return these terms with the hidden names, the title and the money of earlier terms."""
         money = {**before.money, **self.money}
         update = {"title": self.title or before.title, "money": money}
         return self.model_copy(update=update).hiding(before.hide)
 
-    def hiding(self, names: Hidden) -> Terms:
+    def hiding(self, names: Hidden) -> Self:
         """Return these terms with further hidden names."""
         hide = tuple(dict.fromkeys((*self.hide, *names)))
         # Most hide nothing more, and all calls under a policy share its terms.
         return self if hide == self.hide else self.model_copy(update={"hide": hide})
 
-    def no_weaker_than(self, before: Terms) -> Terms:
+    def no_weaker_than(self, before: "Terms") -> Self:
         """Return these terms without what is weaker than in the terms that they replace.
 
         So the grants, the silence and the `break_glass` of the default do not decide a call that
@@ -430,7 +428,7 @@ class Terms(Rules):
         # Its fields have been validated as those of the terms.
         return (Level.model_construct(ask=self.ask, all_of=self.all_of, **asking),)
 
-    def asking(self, level: int) -> Level | Terms:
+    def asking(self, level: int) -> "Level | Terms":
         """Return the settings of a level."""
         return self.levels[level] if level < len(self.levels) else self
 
@@ -445,7 +443,7 @@ class Terms(Rules):
         name = self.levels[level].name if level < len(self.levels) else ""
         return name or f"level {level + 1}"
 
-    def telling_as(self, other: Terms) -> Terms:
+    def telling_as(self, other: "Terms") -> Self:
         """Return these terms with the notifications of others, and the people to inform of both."""
         update: dict[str, object] = {
             "inform": tuple(dict.fromkeys((*other.inform, *self.inform))),

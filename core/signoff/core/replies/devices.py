@@ -1,7 +1,5 @@
 """Recognises the line that phones and mail programs add to a mail: "Sent from my iPhone"."""
 
-from __future__ import annotations
-
 import tomllib
 from functools import lru_cache
 from importlib import resources

@@ -1,7 +1,5 @@
 """The meanings of replies, one class for each kind."""
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 from typing import Literal
 

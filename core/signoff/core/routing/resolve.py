@@ -1,7 +1,5 @@
 """Finds the approvers of a level: resolves references, absences, and people who never decide."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field

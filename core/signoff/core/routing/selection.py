@@ -1,7 +1,5 @@
 """Chooses the policy for a call, and the approvers of the level at which it starts."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Vacancies: references in policies for which nobody can be asked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final

@@ -1,7 +1,5 @@
 """The result of a simulation: the levels that are asked, the steps at each, and the end."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from enum import StrEnum
 from typing import Final

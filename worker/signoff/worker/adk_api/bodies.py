@@ -1,7 +1,5 @@
 """Reads the bodies of requests; what cannot be used is refused, not ignored."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import dataclass

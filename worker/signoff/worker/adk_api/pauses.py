@@ -1,7 +1,5 @@
 """Pauses of remote agents, as `signoff.worker.plugin` publishes them."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence

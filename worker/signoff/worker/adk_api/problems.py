@@ -1,7 +1,5 @@
 """The errors of requests as problem documents (RFC 9457)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The sessions API: lets callers see and change ADK's sessions."""
 
-from __future__ import annotations
-
 import json
 import re
 import secrets

@@ -1,7 +1,5 @@
 """The tokens of the API: the tables `[[gateway.tokens]]`."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from pydantic import Field

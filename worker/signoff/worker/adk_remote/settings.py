@@ -1,7 +1,5 @@
 """The settings of agents behind an ADK API server: the tables `[agents.remote.<app>]`."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit

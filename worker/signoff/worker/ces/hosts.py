@@ -11,8 +11,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import idna
-
 if TYPE_CHECKING:
     import httpx
 
@@ -93,6 +91,8 @@ def canonical(host: str) -> str:
             raise ValueError(f"{host!r} has a zone")
         address = ipaddress.IPv6Address(text)
         return str(address.ipv4_mapped or address)
+    import idna  # noqa: PLC0415 -- slow, and most commands read no hosts
+
     try:
         name = text if text.isascii() else idna.uts46_remap(text, std3_rules=False)
         name = name.lower().removesuffix(".")

@@ -1,7 +1,5 @@
 """What sandboxed code may do: the section ``[ces]`` of the settings."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Mapping
@@ -156,7 +154,7 @@ def _part(text: str) -> str:
     return text.lower() if text.isascii() else lead + canonical(text.strip("."))
 
 
-_current: list[Rules] = [Rules()]
+_current: list[Rules] = [Rules.model_construct()]
 _brought: set[bytes] = set()
 
 

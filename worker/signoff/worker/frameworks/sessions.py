@@ -5,8 +5,6 @@ that every reader of sessions can read these too. The state that a framework nee
 value in the session's state, which is replaced with each event.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Sequence

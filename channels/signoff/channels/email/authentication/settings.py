@@ -1,7 +1,5 @@
 """The table `[email.authentication]`."""
 
-from __future__ import annotations
-
 import ipaddress
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """The settings of the mailbox from which replies are read: `[email.imap]`."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 

@@ -1,7 +1,5 @@
 """The table `[email.dkim]`: Signoff's own signature."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Self
 

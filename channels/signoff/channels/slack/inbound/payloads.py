@@ -3,8 +3,6 @@
 https://docs.slack.dev/reference/interaction-payloads
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 

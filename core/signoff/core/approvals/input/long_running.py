@@ -5,8 +5,6 @@ its result comes later, as a function response with the id of the call. ADK does
 sends the result. For a tool in ``[[long_running]]``, an approver gives it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from pydantic import Field, JsonValue

@@ -1,7 +1,5 @@
 """What a plain yes or no means to an agent that asks for input without a schema."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from pydantic import Field, JsonValue

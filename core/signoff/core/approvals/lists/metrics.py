@@ -1,7 +1,5 @@
 """Metrics of approvals: what is pending and for whom, how long decisions take, and results."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta

@@ -4,8 +4,6 @@ A worker reads a session once in a turn. After that it knows the session's conte
 session's lease, and the store accepts each of its events only if nobody else has written meanwhile.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import uuid
