@@ -69,7 +69,6 @@ from signoff.channels.pipeline.quiet_hours import (
     pause,
 )
 from signoff.channels.pipeline.results import deliver_each, refuse, tried_again
-from signoff.channels.pipeline.targets import address_of
 from signoff.channels.words import phrases
 from signoff.channels.words.messages import Words, is_shown_to
 from signoff.core.approvals import deliveries
@@ -77,6 +76,7 @@ from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.approvals.milestones import Milestone, is_over
 from signoff.core.cards.card import Card, Row, card
 from signoff.core.directory.people import Directory
+from signoff.core.routing.targets import address_of
 
 log = structlog.get_logger(__name__)
 
