@@ -341,6 +341,10 @@ class Change:
         """The keys of the records that must not exist before the commit."""
         return [str(one["key"]) for one in self.writes if one["was"] == 0]
 
+    def writes_approval(self, approval_id: str) -> bool:
+        """Say whether this change writes an approval."""
+        return f"approval:{approval_id}" in self._latest
+
     def index(self, key: str, member: str, score: int) -> Self:
         """Add an index entry to the last record that this change writes.
 
