@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from signoff.broker.announcements import Announcer, Reach
+from signoff.broker.announcements import Announcer
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Bell, Ledger
 from signoff.broker.ledger.store import Store
@@ -20,6 +20,7 @@ from signoff.core.base.durations import Span
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.routing.targets import Reach
 
 APP = "finance_strict"
 AGENTS = Path(__file__).parents[1] / "examples" / "agents"

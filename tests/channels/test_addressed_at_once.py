@@ -10,11 +10,12 @@ import pytest
 from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
 from channels.test_informing import ANN, Firm, told, usual
-from signoff.broker.announcements import Announcer, Reach
+from signoff.broker.announcements import Announcer
 from signoff.broker.heartbeat import TTL, exchange
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.directory.people import Directory
+from signoff.core.routing.targets import Reach
 from signoff.testing import VirtualClock
 
 MAIL = Reach(["email"])

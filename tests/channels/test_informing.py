@@ -15,7 +15,7 @@ from builders import CLEO, MARA, RILEY
 from channels.conftest import MAILBOX, Channels, Sink, SinkFactory
 from channels.writing import Post
 from deciding import Decider
-from signoff.broker.announcements import Announcer, Reach
+from signoff.broker.announcements import Announcer
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import CloseCard, Purpose, SendCard, SendStatus, purpose_of
@@ -38,6 +38,7 @@ from signoff.core.directory.notifications import NotifyOn
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Queue
 from signoff.core.policies.policy import Policy
+from signoff.core.routing.targets import Reach
 from signoff.testing import FakeChannel, VirtualClock
 from signoff.worker import turn_results
 from signoff.worker.port import Turn

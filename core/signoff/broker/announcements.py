@@ -9,9 +9,7 @@ delivered without a detour through `route`.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Iterable
 
 import structlog
 
@@ -20,38 +18,9 @@ from signoff.broker.work import AnnounceMilestone, SendStatus
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.milestones import is_over, recipients
 from signoff.core.directory.people import Directory
-from signoff.core.routing.targets import EMAIL, channels_of
+from signoff.core.routing.targets import EMAIL, Reach, channels_of
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """Where people who do not decide can be reached.
-
-    Attributes:
-        channels: The names of the channels that are set up.
-        requester_domains: The mail domains of requesters who get messages without being in the
-            directory.
-    """
-
-    channels: Collection[str]
-    requester_domains: Collection[str] = ()
-
-    @property
-    def text(self) -> str:
-        """The form in which heartbeats publish it; equal for equal content."""
-        return json.dumps([sorted(self.channels), sorted(self.requester_domains)])
-
-    @classmethod
-    def read(cls, text: str) -> Self:
-        """Return what a heartbeat has published.
-
-        Raises:
-            ValueError: A later version has published it in another form.
-        """
-        channels, domains = json.loads(text)
-        return cls(frozenset(channels), tuple(domains))
 
 
 class Announcer:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import structlog
 
 from signoff.broker import stages
-from signoff.broker.announcements import Reach, statuses
+from signoff.broker.announcements import statuses
 from signoff.broker.decisions import Decisions, Extras
 from signoff.broker.effects import follow
 from signoff.broker.grants import Grants
@@ -62,7 +62,7 @@ from signoff.core.routing.selection import (
     owners_of,
     restart,
 )
-from signoff.core.routing.targets import EMAIL, other_targets, targets_of
+from signoff.core.routing.targets import EMAIL, Reach, other_targets, targets_of
 
 log = structlog.get_logger(__name__)
 

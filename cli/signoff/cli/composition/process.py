@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from signoff.broker.announcements import Announcer
 from signoff.broker.heartbeat import TTL, exchange
 from signoff.broker.timers.ticks import tick
 from signoff.cli import log as logs
@@ -18,6 +17,9 @@ from signoff.cli.composition.reload import Apply, Reloader
 from signoff.cli.config.check import require
 from signoff.cli.config.settings import Settings
 from signoff.core.base.errors import LedgerUnavailable
+
+if TYPE_CHECKING:
+    from signoff.broker.announcements import Announcer
 
 log = structlog.get_logger(__name__)
 
@@ -71,6 +73,8 @@ def announcing(parts: Parts) -> Announcer:
 
     Call this before the first refresh of absences, like `renewing`.
     """
+    from signoff.broker.announcements import Announcer  # noqa: PLC0415 -- commands do not need it
+
     parts.ledger.announcer = announcer = Announcer(parts.decisions.directory)
     return announcer
 

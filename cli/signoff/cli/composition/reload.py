@@ -10,13 +10,13 @@ from typing import Final
 
 import structlog
 
-from signoff.broker.announcements import Reach
 from signoff.broker.timers.ticks import until_tick
 from signoff.cli import log as logs
 from signoff.cli.config.check import require
 from signoff.cli.config.faults import ConfigErrors
 from signoff.cli.config.settings import Settings, load_settings, stamps
 from signoff.core.base.errors import SignoffError
+from signoff.core.routing.targets import Reach
 
 log = structlog.get_logger(__name__)
 
