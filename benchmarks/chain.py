@@ -11,12 +11,11 @@ from typing import Any
 import psutil
 
 from benchmarks.fleet import Child
-from benchmarks.office import DIRECTORY, MARA, open_pause
+from benchmarks.office import DIRECTORY, MARA, open_ledger, open_pause
 from benchmarks.process import LINKS
 from signoff.broker.decisions import Decisions
 from signoff.broker.doorbells.celery import CeleryBell, make_celery
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.ledger.store import Store
 from signoff.core.approvals.moves import Actor, Approve
 
 AT_ONCE = 32
@@ -137,7 +136,7 @@ class Client:
 
     def __post_init__(self) -> None:
         self.bell = TimedBell(make_celery(self.url))
-        self.ledger = Ledger(Store.open(self.url), self.bell)
+        self.ledger = open_ledger(self.url, self.bell)
         self.decisions = Decisions(self.ledger, DIRECTORY)
         self.channels.hear = lambda words: self.cards.put_nowait(words[1])
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from signoff.broker.announcements import Announcer
 from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Bell, Ledger
+from signoff.broker.ledger.store import Store
 from signoff.broker.work import RouteApproval
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.parts import Kind, Origin, ToolCall
@@ -16,6 +20,7 @@ from signoff.core.base.durations import Span
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.routing.targets import Reach
 
 APP = "finance_strict"
 AGENTS = Path(__file__).parents[1] / "examples" / "agents"
@@ -46,6 +51,14 @@ class Opened:
     run: Run
     approval: Approval
     change: Change
+
+
+def open_ledger(url: str, bell: Bell) -> Ledger:
+    """Return the ledger of a process that has heard the heartbeats of the channels processes."""
+    ledger = Ledger(Store.open(url), bell)
+    ledger.announcer = announcer = Announcer(DIRECTORY)
+    announcer.listen([json.dumps({"rules": "", "reach": Reach(["email"]).text})], "")
+    return ledger
 
 
 def open_pause(now: datetime, *, route: bool = True) -> Opened:

@@ -20,11 +20,11 @@ from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.outbox import drain
 from signoff.channels.pipeline.reply_tokens import Holder, issue_token
 from signoff.channels.pipeline.route import Router
-from signoff.channels.pipeline.targets import EMAIL
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.moves import Actor, Approve
 from signoff.core.approvals.parts import Asked
 from signoff.core.routing.selection import choose
+from signoff.core.routing.targets import EMAIL
 from signoff.testing import FakeChannel
 
 PARTS = ("approval", "run", "token", "audit", "trails", "index", "outbox", "other")

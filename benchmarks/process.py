@@ -19,14 +19,13 @@ import structlog
 from celery import Celery
 from celery.apps.worker import Worker
 
-from benchmarks.office import APP, DEFAULT, DIRECTORY, ESCALATING, POLICIES
+from benchmarks.office import APP, DEFAULT, DIRECTORY, ESCALATING, POLICIES, open_ledger
 from signoff.broker import stages
 from signoff.broker.directory.roster import Roster
 from signoff.broker.doorbells.celery import CeleryBell, make_celery, queues
 from signoff.broker.doorbells.loop import LoopThread
 from signoff.broker.ledger.change import Item
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.ledger.store import Store
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.broker.work import SendCard
 from signoff.channels import tasks as channel_tasks
@@ -207,7 +206,7 @@ def naked(sessions: str, folder: str, delay: str) -> None:
 
 def _parts(url: str) -> tuple[Celery, Ledger]:
     app = make_celery(url)
-    return app, Ledger(Store.open(url), CeleryBell(app))
+    return app, open_ledger(url, CeleryBell(app))
 
 
 def _work(

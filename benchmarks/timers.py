@@ -37,8 +37,8 @@ from signoff.broker.timers.due_approvals import LEASE
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.outbox import drain
 from signoff.channels.pipeline.route import Router
-from signoff.channels.pipeline.targets import EMAIL
 from signoff.core.approvals.events import Event, What
+from signoff.core.routing.targets import EMAIL
 from signoff.testing import FakeChannel
 
 MANY = 100_000

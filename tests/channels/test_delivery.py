@@ -19,6 +19,7 @@ from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Re
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
+from signoff.core.base.errors import LedgerError
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import OnTimeout, Policy
 from signoff.testing import FakeChannel, VirtualClock
@@ -308,6 +309,28 @@ async def test_concurrent_deliveries_of_one_approval_are_all_recorded(
 
     after = await channels.ledger.approval(approval.id)
     assert all(one.receipt for one in after.asked)
+
+
+async def test_deliveries_that_change_no_approval_are_committed_at_once(
+    channels: Channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two outcomes of one approval take one commit; its two cards are recorded one by one."""
+    together, sizes = channels.ledger.commit_together, list[int]()
+
+    async def counted(changes: Sequence[Change]) -> list[LedgerError | None]:
+        sizes.append(len(changes))
+        return await together(changes)
+
+    channels.policies = BOTH
+    approval = await channels.open()
+    await channels.router.drain()
+    monkeypatch.setattr(channels.ledger, "commit_together", counted)
+    await channels.delivery.drain()
+    assert sizes == [1, 1]
+    await channels.decider.approve(approval.id, MARA, channel="email")
+    await channels.delivery.drain()
+    assert sizes == [1, 1, 2]
+    assert (await channels.ledger.backlog())["deliver.email"] == 0
 
 
 def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:

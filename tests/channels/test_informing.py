@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -14,6 +15,7 @@ from builders import CLEO, MARA, RILEY
 from channels.conftest import MAILBOX, Channels, Sink, SinkFactory
 from channels.writing import Post
 from deciding import Decider
+from signoff.broker.announcements import Announcer
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import CloseCard, Purpose, SendCard, SendStatus, purpose_of
@@ -36,6 +38,7 @@ from signoff.core.directory.notifications import NotifyOn
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Queue
 from signoff.core.policies.policy import Policy
+from signoff.core.routing.targets import Reach
 from signoff.testing import FakeChannel, VirtualClock
 from signoff.worker import turn_results
 from signoff.worker.port import Turn
@@ -57,15 +60,21 @@ def usual(**more: object) -> Policy:
 
 
 class Firm:
-    """Mara approves, Ann is informed, Riley is the requester; `wait` delays news for a result."""
+    """Mara approves, Ann is informed, Riley is the requester; `wait` delays news for a result.
 
-    def __init__(self, channels: Channels, *, wait: timedelta = timedelta()) -> None:
+    If it addresses at once, the messages about a decision do not go through the stage `route`.
+    """
+
+    def __init__(
+        self, channels: Channels, *, wait: timedelta = timedelta(), at_once: bool = False
+    ) -> None:
         queues = [Queue(name="audit", members=("ann",))]
         channels.directory = Directory([MARA, CLEO, RILEY, ANN], queues=queues)
         channels.policies = (usual(),)
         channels.decider = Decider(channels.ledger, channels.directory)
         self.channels, self.ledger = channels, channels.ledger
         self.notifications = Notifications(wait)
+        self.at_once = at_once
         self.channel: FakeChannel = Post()
 
     def staff(self, *people: Person) -> None:
@@ -76,6 +85,10 @@ class Firm:
 
     async def work(self) -> list[Message]:
         """Route and deliver all waiting work, and return the messages."""
+        if self.at_once:
+            self.ledger.announcer = announcer = Announcer(self.channels.directory)
+            reach = Reach(["email"], self.notifications.requester_domains)
+            announcer.listen([json.dumps({"rules": "r", "reach": reach.text})], "r")
         self.channel.delivered.clear()
         router = Router(
             self.ledger,
@@ -114,10 +127,10 @@ class Firm:
         await self.ledger.commit(turn_results.failed(run, problem, [here], now=now))
 
 
-@pytest.fixture
-def firm(still_channels: Channels) -> Firm:
-    """Return a firm."""
-    return Firm(still_channels)
+@pytest.fixture(params=[False, True], ids=["by route", "at once"])
+def firm(still_channels: Channels, request: pytest.FixtureRequest) -> Firm:
+    """Return a firm whose messages are addressed by the stage `route`, or by each commit."""
+    return Firm(still_channels, at_once=request.param)
 
 
 def told(messages: list[Message]) -> list[tuple[str, str]]:

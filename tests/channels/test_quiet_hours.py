@@ -18,13 +18,13 @@ from signoff.broker.timers.due_approvals import DueApprovals
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Delivered, Kind, Result, Retry
 from signoff.channels.pipeline.quiet_hours import LOOK_AGAIN
-from signoff.channels.pipeline.targets import targets_of
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.moves import Claim
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Policy
+from signoff.core.routing.targets import targets_of
 from signoff.core.simulation.timeline import simulate
 from signoff.testing import VirtualClock
 

@@ -8,12 +8,12 @@ from builders import CLEO, MARA, NOON, RILEY, people
 from channels.conftest import Channels
 from channels.test_who_wrote_it import answer, intake_of, take
 from signoff.channels.forecast import call_facts
-from signoff.channels.pipeline.targets import targets_of
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import RunState
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import EmailProof, Fallback, Policy
+from signoff.core.routing.targets import targets_of
 from signoff.core.simulation.forecast import End
 from signoff.core.simulation.timeline import simulate
 from signoff.worker.refusals import refusal

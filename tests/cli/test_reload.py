@@ -12,24 +12,27 @@ from typing import Any
 import httpx
 import pytest
 
-from builders import present
+from builders import asked_approval, present
 from cli.conftest import Invoke
 from signoff.broker.directory.absences import People
-from signoff.broker.heartbeat import states
+from signoff.broker.heartbeat import exchange, states
+from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.follow import follow
 from signoff.broker.monitoring.exposition import Metrics
 from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.broker.submit import submit
 from signoff.broker.timers.departures import Departures
+from signoff.broker.work import AnnounceMilestone
 from signoff.cli.composition.gateway import assemble
 from signoff.cli.composition.parts import Parts, build
-from signoff.cli.composition.process import renewing
+from signoff.cli.composition.process import announcing, renewing
 from signoff.cli.composition.reload import CurrentSettings, Reloader
 from signoff.cli.composition.runtimes import open_runtime
 from signoff.cli.composition.supervisor import Child, Supervisor
 from signoff.cli.config.settings import Settings, load_settings
 from signoff.cli.doctor.diagnosis import diagnose
 from signoff.core.approvals.events import What
+from signoff.core.approvals.milestones import Milestone
 from signoff.core.directory.hours import Absence
 from signoff.worker.adk.guard.guard import GuardPlugin
 
@@ -124,6 +127,30 @@ async def test_reload_updates_people_for_all_holders_or_none(file: File, parts: 
         assert present(directory.get("mara")).away
     assert reloader.state != before
     assert reloader.settings.redis == parts.settings.redis
+
+
+async def test_a_gateway_hears_how_people_are_reached(file: File, parts: Parts) -> None:
+    """Until it hears that of a channels process with the same people, it knows no channels."""
+    announcer, commit = announcing(parts), Change()
+    work = AnnounceMilestone(approval="ap_1", milestone=Milestone.ENDED)
+    gateway = Reloader(parts.settings, "gateway", renewing(parts))
+    channels = Reloader(load_settings(file.path), "channels")
+
+    async def addresses() -> bool:
+        heard = await exchange(parts.ledger, "gateway", "host/1", gateway.state)
+        announcer.listen(heard.channels, gateway.digest)
+        return announcer(commit, work, asked_approval())
+
+    assert not await addresses()
+    await exchange(parts.ledger, "channels", "host/2", channels.state)
+    assert await addresses()
+    file.write(PERSON.format("tom"))
+    assert await channels.reload()
+    await exchange(parts.ledger, "channels", "host/2", channels.state)
+    assert not await addresses()
+    assert await gateway.reload()
+    assert not announcer(commit, work, asked_approval())
+    assert await addresses()
 
 
 async def test_metrics_have_the_queues_of_a_reload(file: File, parts: Parts) -> None:

@@ -8,7 +8,6 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from signoff.channels.pipeline.targets import targets_of
 from signoff.core.approvals.approval import Asked
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Rotations
@@ -16,6 +15,7 @@ from signoff.core.grants.grant import Grant
 from signoff.core.policies.levels import Asking
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.core.routing.selection import NO_ROTATIONS, owners_of
+from signoff.core.routing.targets import targets_of
 from signoff.core.simulation.forecast import SimulatedAnswer, Timeline
 from signoff.core.simulation.timeline import simulate
 

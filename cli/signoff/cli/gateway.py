@@ -14,7 +14,7 @@ from signoff.cli.composition.gateway import assemble
 from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.cli.composition.monitoring import count, traced
 from signoff.cli.composition.parts import build
-from signoff.cli.composition.process import beat_forever, prepare, ready, renewing
+from signoff.cli.composition.process import announcing, beat_forever, prepare, ready, renewing
 from signoff.cli.composition.receipts import private_key
 from signoff.cli.composition.reload import Reloader
 from signoff.cli.config.settings import Settings
@@ -40,7 +40,7 @@ def run_gateway(settings: Settings) -> int:
 async def _serve(settings: Settings) -> int:
     parts = build(settings)
     found = count(settings, "gateway")
-    applies, served = [renewing(parts)], None
+    applies, announcer, served = [renewing(parts)], announcing(parts), None
     if settings.aap.enabled:
         from signoff.cli.composition.aap import ServedAap  # noqa: PLC0415 -- few serve it
 
@@ -80,7 +80,7 @@ async def _serve(settings: Settings) -> int:
             serve_adk(app, parts, stack, hides=lambda: reloader.settings.all_hidden)
         # Entered here and not by uvicorn, which would log a traceback if starting fails.
         await stack.enter_async_context(app.router.lifespan_context(app))
-        beating = asyncio.create_task(beat_forever(parts.ledger, "gateway", reloader))
+        beating = asyncio.create_task(beat_forever(parts, "gateway", reloader, announcer))
         stack.callback(beating.cancel)
         listening = stack.enter_context(listen(settings.gateway.host, settings.gateway.port))
         await server.serve(sockets=[listening])

@@ -32,7 +32,7 @@ from signoff.broker.timers.vacancies import Vacancies
 from signoff.cli.composition.kinds import user as process_user
 from signoff.cli.composition.monitoring import exported, traced
 from signoff.cli.composition.parts import Parts, build
-from signoff.cli.composition.process import beat_forever, prepare, ready, renewing
+from signoff.cli.composition.process import announcing, beat_forever, prepare, ready, renewing
 from signoff.cli.composition.receipts import private_key
 from signoff.cli.composition.reload import Apply, Reloader
 from signoff.cli.composition.slack import further_channels, group_keeper, slack_groups
@@ -363,10 +363,11 @@ def _consume(
         worker.stopping = stopping
         reloader = Reloader(parts.settings, kind, renewing(parts), renew)
         worker.renewing = reloader.ask
+        beating = beat_forever(parts, kind, reloader, announcing(parts))
         reconciler = Reconciler(parts.decisions.roster, cards=cards)
         _in_background(loop, "reconciler", reconciler.run_forever())
         _in_background(loop, "settings", reloader.run_forever())
-        _in_background(loop, "heartbeat", beat_forever(parts.ledger, kind, reloader))
+        _in_background(loop, "heartbeat", beating)
         for name, work in (besides or {}).items():
             _in_background(loop, name, work())
         worker.start()

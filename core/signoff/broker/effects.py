@@ -233,22 +233,25 @@ def announce(
     remarks: str = "",
     problem: str = "",
 ) -> None:
-    """Add work to a change: `route` tells people who do not decide about a milestone, if any.
+    """Add work to a change: tell people who do not decide about a milestone, if there is one.
 
     Calls that were decided without asking anybody are only in the audit.
     """
     if milestone is None or approval.since is None:
         return
     at_a_level = approval.state is State.PENDING
-    change.send(
-        AnnounceMilestone(
-            approval=approval.id,
-            milestone=milestone,
-            level_key=approval.level_key if at_a_level else "",
-            remarks=remarks,
-            problem=problem,
-        )
+    work = AnnounceMilestone(
+        approval=approval.id,
+        milestone=milestone,
+        level_key=approval.level_key if at_a_level else "",
+        remarks=remarks,
+        problem=problem,
     )
+    if at_a_level:
+        # People whom the stage `route` asks at this level get no message, so it goes there too.
+        change.send(work)
+    else:
+        change.announce(work, approval)
 
 
 def send_work(change: Change, run: Run) -> Change:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.search_index import SearchIndex
@@ -17,8 +17,32 @@ _REPAIRING: Final = frozenset({"channels", "gateway"})
 """The kinds of processes that may write all keys; a Redis user of a worker may not."""
 
 
+class Heard(NamedTuple):
+    """What a process learns from its heartbeat.
+
+    Attributes:
+        set_back: By how many seconds the ledger's clock was set back; 0 for less than five.
+        channels: What each living channels process says of itself; see `states`.
+    """
+
+    set_back: float
+    channels: list[str]
+
+
 async def beat(ledger: Ledger, kind: str, name: str, state: str = "") -> float:
-    """Record that a process is alive.
+    """Record that a process is alive; see `exchange`.
+
+    Returns:
+        By how many seconds the clock was set back; 0 for less than five.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    return (await exchange(ledger, kind, name, state)).set_back
+
+
+async def exchange(ledger: Ledger, kind: str, name: str, state: str = "") -> Heard:
+    """Record that a process is alive, and return what it learns.
 
     A heartbeat of `channels` or `gateway` finds out if the ledger's clock was set back since the
     last one, for example by a failover to a server with another clock. Work, leases and counters
@@ -30,21 +54,18 @@ async def beat(ledger: Ledger, kind: str, name: str, state: str = "") -> float:
         name: The host and the process id.
         state: A JSON object with details for `states`, "" for none.
 
-    Returns:
-        By how many seconds the clock was set back; 0 for less than five.
-
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
     store = ledger.store
     pattern = store.pattern() if kind in _REPAIRING else ""
-    back = await store.script(
+    back, *channels = await store.script(
         "beat", f"{kind}:{name}", TTL * 1000, store.now_ms(), state or "1", pattern
     )
     if back:
         # The script has dropped only the head, without which the rest is not used.
         await SearchIndex(ledger).drop()
-    return float(back) / 1000
+    return Heard(float(back) / 1000, channels)
 
 
 async def alive(ledger: Ledger) -> dict[str, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -69,7 +70,6 @@ from signoff.channels.pipeline.quiet_hours import (
     pause,
 )
 from signoff.channels.pipeline.results import deliver_each, refuse, tried_again
-from signoff.channels.pipeline.targets import address_of
 from signoff.channels.words import phrases
 from signoff.channels.words.messages import Words, is_shown_to
 from signoff.core.approvals import deliveries
@@ -77,6 +77,7 @@ from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.approvals.milestones import Milestone, is_over
 from signoff.core.cards.card import Card, Row, card
 from signoff.core.directory.people import Directory
+from signoff.core.routing.targets import address_of
 
 log = structlog.get_logger(__name__)
 
@@ -151,14 +152,18 @@ class Delivery:
         If a process dies in between, some of them are delivered again: the same messages, with
         the same ids.
         """
-        await self._roster.refresh()
         lists = [item for item in items if isinstance(work_of(item), BundleWork)]
         if lists:
+            await self._roster.refresh()
             await self._bundles.work(lists)
             items = [item for item in items if not isinstance(work_of(item), BundleWork)]
         if not items:
             return
-        approvals, now = await read_each(self._ledger, [approval_of(item) for item in items])
+        # In one round trip.
+        _, (approvals, now) = await asyncio.gather(
+            self._roster.refresh(),
+            read_each(self._ledger, [approval_of(item) for item in items]),
+        )
         messages: dict[str, Message] = {}
         failed: dict[str, Exception] = {}
         waits: dict[str, float] = {}

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from signoff.broker.ledger.change import Change
-from signoff.broker.work import AnnounceMilestone, CloseCard, DeliveryWork, SendStatus
-from signoff.channels.pipeline.targets import EMAIL, address_of, channels_of
+from signoff.broker.work import CloseCard, DeliveryWork, SendStatus
 from signoff.core.approvals.approval import Approval, Asked, Handoff, State
-from signoff.core.approvals.milestones import Milestone, is_over, recipients
+from signoff.core.approvals.milestones import Milestone
 from signoff.core.directory.people import Directory
+from signoff.core.routing.targets import EMAIL, address_of
 
 _UNDER_WAY = frozenset({Handoff.RECORDED, Handoff.STARTED, Handoff.FINISHED})
 
@@ -29,49 +28,6 @@ class Notifications:
 
     wait_for_result: timedelta = timedelta()
     requester_domains: tuple[str, ...] = ()
-
-
-def announce_to(
-    change: Change,
-    work: AnnounceMilestone,
-    approval: Approval,
-    directory: Directory,
-    *,
-    enabled: Collection[str],
-    domains: Collection[str],
-) -> Change:
-    """Add to a change the messages about a milestone to people who do not decide; return it.
-
-    Args:
-        change: The change.
-        work: The milestone.
-        approval: The current approval.
-        directory: The people.
-        enabled: The configured channels.
-        domains: See `Notifications.requester_domains`.
-    """
-    if is_over(approval, work.milestone, work.level_key):
-        return change
-    for one in recipients(approval, work.milestone, directory, domains=domains):
-        person = directory.get(one.person) if one.is_known else None
-        channels = channels_of(person, one.by, enabled) if person is not None else (EMAIL,)
-        for channel in channels:
-            change.send(
-                SendStatus(
-                    channel=channel,
-                    approval=approval.id,
-                    person=one.person,
-                    milestone=work.milestone,
-                    level_key=work.level_key,
-                    requests=one.is_requester,
-                    address="" if one.is_known else one.person,
-                    until_done=one.until_done,
-                    mailed=EMAIL in channels,
-                    remarks=work.remarks if one.is_known else "",
-                    problem=work.problem if one.is_known else "",
-                )
-            )
-    return change
 
 
 def addressee(work: SendStatus, directory: Directory) -> Asked | None:

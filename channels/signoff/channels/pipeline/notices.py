@@ -8,13 +8,13 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.work import AskRequester, SendNotice, TellMove
 from signoff.channels.pipeline.cards import remind, time_left
 from signoff.channels.pipeline.reply_tokens import Holder, Role, issue_token
-from signoff.channels.pipeline.targets import EMAIL, SLACK
 from signoff.channels.words.messages import Words, called, quoted, say
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.parts import Sort
 from signoff.core.directory.people import Directory, Person
 from signoff.core.grants.grant import Grant
+from signoff.core.routing.targets import EMAIL, SLACK
 
 
 def tell(

@@ -213,31 +213,31 @@ async def commit_each(
         LedgerUnavailable: Redis cannot be reached.
     """
     left = list(items)
-    # Several items about one approval take a round each.
+    # Several changes of one approval take a round each.
     for _ in range(_ROUNDS + len(left)):
         if not left:
             return
         ids = [approval_of(item) for item in left]
         approvals, now = await read_each(ledger, ids)
-        changes, taken = [], set[str]()
+        changes, written = [], set[str]()
         this_round, later = [], []
         for item, approval_id in zip(left, ids, strict=True):
-            if approval_id in taken:
-                # Two changes of one approval in one round would always conflict.
+            if approval_id in written:
+                # It would be built on what the other change replaces, and always conflict.
                 later.append(item)
                 continue
-            taken.add(approval_id)
-            this_round.append(item)
-            changes.append(
-                _built(
-                    item,
-                    approvals[approval_id],
-                    build=build,
-                    give_up=give_up,
-                    now=now,
-                    most=most,
-                )
+            change = _built(
+                item,
+                approvals[approval_id],
+                build=build,
+                give_up=give_up,
+                now=now,
+                most=most,
             )
+            if change.writes_approval(approval_id):
+                written.add(approval_id)
+            this_round.append(item)
+            changes.append(change)
         if local is not None:
             local.lease(changes)
         problems = await ledger.commit_together(changes)

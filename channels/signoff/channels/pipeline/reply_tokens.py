@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.work import card_id
-from signoff.channels.pipeline.targets import EMAIL
+from signoff.core.routing.targets import EMAIL
 
 LENGTH: Final = 26
 """128 bits in base32, without padding; lower-case, because mail clients lower-case local parts."""

@@ -14,9 +14,9 @@ from signoff.broker.work import Bundling
 from signoff.channels.pipeline.outbox import MOST_ATTEMPTS, backoff
 from signoff.channels.pipeline.port import Channel, Delivered, Message, Refused, Result, Retry
 from signoff.channels.pipeline.route import route_again
-from signoff.channels.pipeline.targets import EMAIL
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, State
+from signoff.core.routing.targets import EMAIL
 
 log = structlog.get_logger(__name__)
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 import structlog
 
 from signoff.broker import stages
+from signoff.broker.announcements import statuses
 from signoff.broker.decisions import Decisions, Extras
 from signoff.broker.effects import follow
 from signoff.broker.grants import Grants
@@ -29,7 +30,7 @@ from signoff.broker.work import (
     TellMove,
 )
 from signoff.channels.pipeline.cards import remind, send_cards
-from signoff.channels.pipeline.informing import Notifications, announce_to
+from signoff.channels.pipeline.informing import Notifications
 from signoff.channels.pipeline.notices import tell_move, tell_use
 from signoff.channels.pipeline.outbox import (
     LocalWork,
@@ -39,7 +40,6 @@ from signoff.channels.pipeline.outbox import (
     drain,
     work_of,
 )
-from signoff.channels.pipeline.targets import EMAIL, other_targets, targets_of
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, State
 from signoff.core.approvals.events import Event, What
@@ -62,6 +62,7 @@ from signoff.core.routing.selection import (
     owners_of,
     restart,
 )
+from signoff.core.routing.targets import EMAIL, Reach, other_targets, targets_of
 
 log = structlog.get_logger(__name__)
 
@@ -91,8 +92,9 @@ class Router:
         owners: Mapping[str, str] | None = None,
         notifications: Notifications | None = None,
     ) -> None:
-        self._notifications = notifications or Notifications()
         self._channels = frozenset(channels)
+        domains = notifications.requester_domains if notifications is not None else ()
+        self._reach = Reach(self._channels, domains)
         self._ledger = ledger
         self._decisions = Decisions(ledger, directory)
         self._grants = Grants(ledger)
@@ -281,14 +283,9 @@ class Router:
         return change
 
     def _announce(self, change: Change, work: AnnounceMilestone, approval: Approval) -> Change:
-        return announce_to(
-            change,
-            work,
-            approval,
-            self._decisions.directory,
-            enabled=self._channels,
-            domains=self._notifications.requester_domains,
-        )
+        for one in statuses(work, approval, self._decisions.directory, self._reach):
+            change.send(one)
+        return change
 
     def _first(self, item: Item, approval: Approval, now: datetime) -> Change:
         """Ask about a new approval, once."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from signoff.broker.heartbeat import TTL, beat
-from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.heartbeat import TTL, exchange
 from signoff.broker.timers.ticks import tick
 from signoff.cli import log as logs
 from signoff.cli.composition.kinds import name as process_name
@@ -18,6 +17,9 @@ from signoff.cli.composition.reload import Apply, Reloader
 from signoff.cli.config.check import require
 from signoff.cli.config.settings import Settings
 from signoff.core.base.errors import LedgerUnavailable
+
+if TYPE_CHECKING:
+    from signoff.broker.announcements import Announcer
 
 log = structlog.get_logger(__name__)
 
@@ -66,12 +68,26 @@ def renewing(parts: Parts) -> Apply:
     return lambda fresh: directory.become(fresh.everybody)
 
 
-async def beat_forever(ledger: Ledger, kind: str, reloader: Reloader) -> None:
-    """Send heartbeats as long as this process is alive."""
+def announcing(parts: Parts) -> Announcer:
+    """Let a process address messages about decisions in its own commits, once it knows how.
+
+    Call this before the first refresh of absences, like `renewing`.
+    """
+    from signoff.broker.announcements import Announcer  # noqa: PLC0415 -- commands do not need it
+
+    parts.ledger.announcer = announcer = Announcer(parts.decisions.directory)
+    return announcer
+
+
+async def beat_forever(parts: Parts, kind: str, reloader: Reloader, announcer: Announcer) -> None:
+    """Send heartbeats as long as this process is alive, and learn from them how to reach people."""
     while True:
+        heard: list[str] = []
         try:
-            if back := await beat(ledger, kind, process_name(), reloader.state):
+            back, heard = await exchange(parts.ledger, kind, process_name(), reloader.state)
+            if back:
                 log.error("clock.set_back", seconds=round(back))
         except LedgerUnavailable as error:
             log.warning("heartbeat.ledger_unavailable", error=str(error))
+        announcer.listen(heard, reloader.digest)
         await tick(TTL / 3)

@@ -16,6 +16,7 @@ from signoff.cli.config.check import require
 from signoff.cli.config.faults import ConfigErrors
 from signoff.cli.config.settings import Settings, load_settings, stamps
 from signoff.core.base.errors import SignoffError
+from signoff.core.routing.targets import Reach
 
 log = structlog.get_logger(__name__)
 
@@ -45,8 +46,10 @@ class Reloader:
         self.settings = settings
         self.problem = ""
         self.every = EVERY
-        self._digest = settings.rules_digest
+        self.digest = settings.rules_digest
         self._kind = kind
+        domains = settings.notifications.requester_domains
+        self._reach = Reach(settings.channel_names, domains).text
         self._apply = apply
         self._asked = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -54,8 +57,13 @@ class Reloader:
 
     @property
     def state(self) -> str:
-        """The `rules_digest` of the current settings and the problem, as JSON for the doctor."""
-        return json.dumps({"rules": self._digest, "problem": self.problem})
+        """What this process says of itself in its heartbeat, as JSON.
+
+        It is the `rules_digest` of the current settings and the problem, for the doctor, and from a
+        channels process how it reaches people, for an `Announcer`.
+        """
+        said = {"rules": self.digest, "problem": self.problem}
+        return json.dumps(said | ({"reach": self._reach} if self._kind == "channels" else {}))
 
     def ask(self) -> None:
         """Request a reload; can be called from any thread and from a signal handler."""
@@ -105,10 +113,10 @@ class Reloader:
             return False
         self.problem = ""
         after = self.settings.renewed(fresh)
-        changed = after.rules_digest != self._digest
+        changed = after.rules_digest != self.digest
         if restart := self.settings.fixed_differences(fresh):
             log.warning("config.needs_restart", kind=self._kind, sections=restart)
-        self.settings, self._digest = after, after.rules_digest
+        self.settings, self.digest = after, after.rules_digest
         if changed:
             for apply in self._apply:
                 apply(after)

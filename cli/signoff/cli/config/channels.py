@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from signoff.channels.pipeline.targets import EMAIL, SLACK, address_of
 from signoff.cli.config.faults import Found, Loc, defect, suggest, warning
 from signoff.cli.config.settings import Settings
 from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.routing.targets import EMAIL, SLACK, address_of
 
 
 def check(settings: Settings) -> Iterator[Found]:

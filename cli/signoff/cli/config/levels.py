@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from signoff.channels.pipeline.targets import EMAIL, SLACK
 from signoff.cli.config.faults import (
     NO_SLACK,
     Found,
@@ -24,6 +23,7 @@ from signoff.core.policies import conditions
 from signoff.core.policies.levels import Asking, Earlier, Group, Level, Order, Quorum
 from signoff.core.policies.policy import OnTimeout, Routing
 from signoff.core.routing.resolve import ASKED, SCHEDULE, SLACK_GROUP, is_managers
+from signoff.core.routing.targets import EMAIL, SLACK
 
 
 def check(settings: Settings) -> Iterator[Found]:

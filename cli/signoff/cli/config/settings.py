@@ -13,7 +13,6 @@ from signoff.channels.aap.settings import AapSettings
 from signoff.channels.custom import AddedChannels
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.channels.pipeline.targets import EMAIL, SLACK
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.webhooks.settings import Webhook
 from signoff.cli.composition.credentials import own_content
@@ -61,6 +60,7 @@ from signoff.core.directory.queues import Queue
 from signoff.core.directory.schedules import Schedule
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.core.routing.selection import all_hidden
+from signoff.core.routing.targets import EMAIL, SLACK
 from signoff.worker.ces.rules import Rules
 
 FILE_NAME = "signoff.toml"

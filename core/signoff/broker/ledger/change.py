@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
@@ -27,7 +27,7 @@ from signoff.core.policies.levels import Verdict
 
 if TYPE_CHECKING:
     # Most commands only read the ledger, and do not need the models of work.
-    from signoff.broker.work import Work
+    from signoff.broker.work import AnnounceMilestone, Work
 
 FAR = 32_503_680_000_000
 """The score of an approval without a deadline: the year 3000, in milliseconds."""
@@ -46,6 +46,9 @@ Entry = tuple[str, str, int]
 
 Record = Approval | Run | Grant
 R = TypeVar("R", Approval, Run)
+
+Address = Callable[["Change", "AnnounceMilestone", Approval], bool]
+"""Adds the messages about a milestone to a change; returns False if it cannot address them."""
 
 _KINDS = {Approval: "approval", Run: "run", Grant: "grant"}
 
@@ -213,6 +216,7 @@ class Change:
     _mark: str = field(default="", repr=False)
     _latest: dict[str, Record] = field(default_factory=dict, repr=False)
     _kept: dict[str, Record] = field(default_factory=dict, repr=False)
+    _announced: list[tuple[AnnounceMilestone, Approval]] = field(default_factory=list, repr=False)
 
     @property
     def mark(self) -> str:
@@ -237,6 +241,7 @@ class Change:
             _sent=dict(self._sent),
             _latest=dict(self._latest),
             _kept=dict(self._kept),
+            _announced=list(self._announced),
         )
 
     def put(self, new: Record, *, was: Record | None) -> Self:
@@ -336,6 +341,10 @@ class Change:
         """The keys of the records that must not exist before the commit."""
         return [str(one["key"]) for one in self.writes if one["was"] == 0]
 
+    def writes_approval(self, approval_id: str) -> bool:
+        """Say whether this change writes an approval."""
+        return f"approval:{approval_id}" in self._latest
+
     def index(self, key: str, member: str, score: int) -> Self:
         """Add an index entry to the last record that this change writes.
 
@@ -361,6 +370,27 @@ class Change:
         body = body_of(work)
         self._sent.setdefault((work.stage, work.id), (work, body))
         return self._send(work.stage, work.id, body, after)
+
+    def announce(self, work: AnnounceMilestone, approval: Approval) -> Self:
+        """Tell people who do not decide about a milestone.
+
+        Args:
+            work: The milestone.
+            approval: The approval after this change.
+        """
+        self._announced.append((work, approval))
+        return self
+
+    def address(self, by: Address | None) -> None:
+        """Add the messages about announced milestones, before the commit.
+
+        Args:
+            by: Addresses them. If it cannot, or is None, the stage `route` does.
+        """
+        announced, self._announced = self._announced, []
+        for work, approval in announced:
+            if by is None or not by(self, work, approval):
+                self.send(work)
 
     def send_raw(
         self, stage: str, item_id: str, body: Mapping[str, Any], *, after: float = 0

@@ -17,6 +17,7 @@ import structlog
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import (
     UNREACHABLE,
+    Address,
     Change,
     Item,
     groups,
@@ -126,6 +127,7 @@ class Ledger:
     Attributes:
         active: Set whenever this process commits or claims something, because something else may
             then become due earlier.
+        announcer: Addresses messages about milestones; None leaves it to the stage `route`.
     """
 
     def __init__(
@@ -136,6 +138,7 @@ class Ledger:
         self.recent = Recent()
         self.bell: Bell = bell or SilentBell()
         self.active = asyncio.Event()
+        self.announcer: Address | None = None
 
     async def close(self) -> None:
         """Close all connections."""
@@ -319,6 +322,7 @@ class Ledger:
         """
         if not changes:
             return []
+        self._address(changes)
         now = self.store.now_ms()
         replies = await self.store.scripts("commit", [one.arguments(now) for one in changes])
         problems: list[LedgerError | None] = []
@@ -351,6 +355,7 @@ class Ledger:
         Several changes become one commit. If it is refused, each of them is tried alone after all
         other commits. A change may build on an earlier one; see `Change.upon`.
         """
+        self._address(changes)
         together = list(groups(changes))
         problems = await self.commit_all([joined(group) for group in together])
         refused = {at for at, problem in enumerate(problems) if problem and len(together[at]) > 1}
@@ -361,6 +366,10 @@ class Ledger:
             for at, group in enumerate(together)
             for _ in group
         ]
+
+    def _address(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            change.address(self.announcer)
 
     async def decide_again(self, attempt: Callable[[], Awaitable[T]], *, times: int = 50) -> T:
         """Repeat an attempt to read, decide and commit until it has no conflict.

@@ -2,7 +2,8 @@
 -- Record that a process is alive for so many ms, and forget processes that are not.
 -- KEYS[1] prefix   ARGV[1] kind:name   ARGV[2] ms   ARGV[3] now in ms, or 0   ARGV[4] its state
 -- ARGV[5] the pattern of all keys, or "" if this process may not write all of them
--- Returns by how many ms the clock was set back since the last heartbeat; 0 for less than five seconds.
+-- Returns {by how many ms the clock was set back since the last heartbeat, or 0 for less than five
+-- seconds, state, ...}: the states of the living channels processes.
 -- All that waits is scored by the earlier clock, and would wait as much longer. So it is moved here.
 local p = KEYS[1]
 local now = tonumber(ARGV[3])
@@ -52,4 +53,10 @@ redis.call('ZREMRANGEBYSCORE', p .. 'processes', '-inf', now)
 redis.call('PEXPIRE', p .. 'processes', ARGV[2])
 -- The last release only reads this key.
 redis.call('SET', p .. 'alive:' .. ARGV[1], ARGV[4], 'PX', ARGV[2])
-return back
+local found = {back}
+for _, process in ipairs(redis.call('ZRANGE', p .. 'processes', 0, -1)) do
+  if string.sub(process, 1, 9) == 'channels:' then
+    found[#found + 1] = redis.call('GET', p .. 'alive:' .. process) or ''
+  end
+end
+return found

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Self
 
 from signoff.core.approvals.parts import Asked
 from signoff.core.directory.people import Person
@@ -11,6 +13,35 @@ from signoff.core.policies.levels import Asking
 
 EMAIL: Final = "email"
 SLACK: Final = "slack"
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Where people who do not decide can be reached.
+
+    Attributes:
+        channels: The names of the channels that are set up.
+        requester_domains: The mail domains of requesters who get messages without being in the
+            directory.
+    """
+
+    channels: Collection[str]
+    requester_domains: Collection[str] = ()
+
+    @property
+    def text(self) -> str:
+        """The form in which heartbeats publish it; equal for equal content."""
+        return json.dumps([sorted(self.channels), sorted(self.requester_domains)])
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Return what a heartbeat has published.
+
+        Raises:
+            ValueError: A later version has published it in another form.
+        """
+        channels, domains = json.loads(text)
+        return cls(frozenset(channels), tuple(domains))
 
 
 def targets_of(
