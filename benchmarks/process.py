@@ -86,8 +86,9 @@ class _Consumer(Worker):
 def bare(url: str) -> None:
     """Run three tasks, each sent by the one before, and nothing else."""
     app = make_celery(url, name="bare")
-    # Signoff's own consumer accepts only doorbells, and these tasks are not doorbells.
-    app.conf.worker_consumer = "celery.worker.consumer:Consumer"
+    # Signoff's own consumer and transport are for doorbells. These tasks are not doorbells: a lost
+    # one is a lost unit.
+    app.conf.update(worker_consumer="celery.worker.consumer:Consumer", broker_transport=None)
 
     def link(place: int) -> Callable[[str], None]:
         def task(unit: str) -> None:

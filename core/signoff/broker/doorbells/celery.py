@@ -88,8 +88,6 @@ def make_celery(broker_url: str, *, name: str = "signoff", prefix: str = "{signo
             "max_retries": 1,
             "interval_start": 0,
             "interval_step": 0,
-            # Rings are acknowledged on receipt, so hardly any is ever restored.
-            "unacked_restore_interval": 60,
             **where,
         },
         broker_connection_timeout=2,
