@@ -22,8 +22,9 @@ from celery.apps.worker import Worker
 from benchmarks.office import APP, DEFAULT, DIRECTORY, ESCALATING, POLICIES
 from signoff.broker import stages
 from signoff.broker.directory.roster import Roster
-from signoff.broker.doorbells.celery import CeleryBell, make_celery, queues
+from signoff.broker.doorbells.celery import make_celery, queues
 from signoff.broker.doorbells.loop import LoopThread
+from signoff.broker.doorbells.push import RedisBell
 from signoff.broker.ledger.change import Item
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
@@ -207,8 +208,8 @@ def naked(sessions: str, folder: str, delay: str) -> None:
 
 
 def _parts(url: str) -> tuple[Celery, Ledger]:
-    app = make_celery(url)
-    return app, Ledger(Store.open(url), CeleryBell(app))
+    store = Store.open(url)
+    return make_celery(url), Ledger(store, RedisBell(store))
 
 
 def _work(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,11 +23,13 @@ from kombu.message import Message
 import services
 from ports import free_port
 from signoff.broker import stages
-from signoff.broker.doorbells.celery import RING_EXPIRES, CeleryBell, make_celery, queues
+from signoff.broker.doorbells.celery import CeleryBell, make_celery, queues
 from signoff.broker.doorbells.consumer import BellConsumer
+from signoff.broker.doorbells.push import RING_EXPIRES, RedisBell
 from signoff.broker.doorbells.waiting import WaitingChannel
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.testing import VirtualClock
 
@@ -111,6 +115,22 @@ async def test_a_worker_hears_the_bell(
 ) -> None:
     """A worker that gets only a doorbell does the work that a commit has added."""
     ledger.bell = CeleryBell(celery)
+    await hears(ledger, celery, run_worker)
+
+
+async def test_a_worker_hears_a_ring_of_the_ledger(
+    ledger: Ledger, redis_url: str, prefix: str
+) -> None:
+    """A worker also hears a doorbell that did not come from Celery."""
+    ledger.bell = RedisBell(ledger.store)
+    app = make_celery(redis_url)
+    purge(app)
+    await hears(ledger, app, partial(working, redis_url, redis_url, prefix))
+    app.close()
+
+
+async def hears(ledger: Ledger, celery: Celery, run_worker: RunWorker) -> None:
+    """Check that a worker does the work of a ledger that rings."""
     with run_worker():
         assert await done(ledger, 1) == {"ready"}
         await ledger.commit(Change().send_raw("route", "a", {}).send_raw("route", "b", {}))
@@ -192,6 +212,40 @@ async def test_duplicate_doorbells_hand_out_an_item_once(
     with run_worker():
         await done(ledger, 2)
     assert await ledger.store.client.llen(f"{ledger.store.prefix}done") == 0
+
+
+@pytest.mark.parametrize("stage", ["route", "resume.finance"])
+async def test_a_ring_without_celery_is_the_same_message(
+    ledger: Ledger, redis_url: str, stage: str
+) -> None:
+    """A doorbell that the ledger's connection sends has all that one sent by Celery has."""
+    queue = stages.queue(stage)
+    await ledger.store.client.delete(queue)
+    app = make_celery(redis_url)
+    CeleryBell(app).ring_now(stage)
+    await RedisBell(ledger.store).ring(stage)
+    ours, theirs = map(json.loads, await ledger.store.client.lrange(queue, 0, -1))
+    await ledger.store.client.delete(queue)
+    for one in (ours, theirs):
+        headers, properties = one["headers"], one["properties"]
+        assert headers["id"] == headers["root_id"] == properties["correlation_id"]
+        assert headers["origin"].endswith(f"@{socket.gethostname()}")
+        left = datetime.fromisoformat(headers["expires"]) - datetime.now(UTC)
+        assert abs(left - timedelta(seconds=RING_EXPIRES)) < timedelta(minutes=1)
+        # What is random, or says who sent it, differs.
+        for key in ("id", "root_id", "origin", "expires"):
+            del headers[key]
+        for key in ("correlation_id", "delivery_tag", "reply_to"):
+            assert isinstance(properties.pop(key), str)
+    assert ours == theirs
+    app.close()
+
+
+async def test_a_ring_without_redis_is_not_an_error() -> None:
+    """If the ledger's Redis is away when it rings, that is counted and raises nothing."""
+    store = Store.open(f"redis://127.0.0.1:{free_port()}/0", retries=0)
+    await RedisBell(store).ring("route", "deliver.email")
+    await store.close()
 
 
 async def test_a_message_is_only_a_bell(celery: Celery) -> None:
