@@ -14,8 +14,10 @@ from benchmarks.fleet import Child
 from benchmarks.office import DIRECTORY, MARA, open_ledger, open_pause
 from benchmarks.process import LINKS
 from signoff.broker.decisions import Decisions
-from signoff.broker.doorbells.celery import CeleryBell, make_celery
+from signoff.broker.doorbells.celery import make_celery
+from signoff.broker.doorbells.push import RedisBell
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 from signoff.core.approvals.moves import Actor, Approve
 
 AT_ONCE = 32
@@ -97,16 +99,16 @@ class BareChain:
         self._app.send_task(name, args=("unit",), queue=f"signoff.{name}")
 
 
-class TimedBell(CeleryBell):
+class TimedBell(RedisBell):
     """A bell that records the time of its first ring after a reset."""
 
     rang: int | None = None
 
-    async def ring(self, stage: str) -> None:
+    async def ring(self, *rung: str) -> None:
         """Ring, and record the time before."""
         if self.rang is None:
             self.rang = time.monotonic_ns()
-        await super().ring(stage)
+        await super().ring(*rung)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +137,9 @@ class Client:
     cards: asyncio.Queue[str] = field(init=False, default_factory=asyncio.Queue)
 
     def __post_init__(self) -> None:
-        self.bell = TimedBell(make_celery(self.url))
-        self.ledger = open_ledger(self.url, self.bell)
+        store = Store.open(self.url)
+        self.bell = TimedBell(store)
+        self.ledger = open_ledger(store, self.bell)
         self.decisions = Decisions(self.ledger, DIRECTORY)
         self.channels.hear = lambda words: self.cards.put_nowait(words[1])
 

@@ -53,9 +53,9 @@ class Opened:
     change: Change
 
 
-def open_ledger(url: str, bell: Bell) -> Ledger:
+def open_ledger(store: Store, bell: Bell) -> Ledger:
     """Return the ledger of a process that has heard the heartbeats of the channels processes."""
-    ledger = Ledger(Store.open(url), bell)
+    ledger = Ledger(store, bell)
     ledger.announcer = announcer = Announcer(DIRECTORY)
     announcer.listen([json.dumps({"rules": "", "reach": Reach(["email"]).text})], "")
     return ledger

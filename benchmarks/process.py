@@ -22,10 +22,12 @@ from celery.apps.worker import Worker
 from benchmarks.office import APP, DEFAULT, DIRECTORY, ESCALATING, POLICIES, open_ledger
 from signoff.broker import stages
 from signoff.broker.directory.roster import Roster
-from signoff.broker.doorbells.celery import CeleryBell, make_celery, queues
+from signoff.broker.doorbells.celery import make_celery, queues
 from signoff.broker.doorbells.loop import LoopThread
+from signoff.broker.doorbells.push import RedisBell
 from signoff.broker.ledger.change import Item
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.broker.work import SendCard
 from signoff.channels import tasks as channel_tasks
@@ -85,8 +87,9 @@ class _Consumer(Worker):
 def bare(url: str) -> None:
     """Run three tasks, each sent by the one before, and nothing else."""
     app = make_celery(url, name="bare")
-    # Signoff's own consumer accepts only doorbells, and these tasks are not doorbells.
-    app.conf.worker_consumer = "celery.worker.consumer:Consumer"
+    # Signoff's own consumer and transport are for doorbells. These tasks are not doorbells: a lost
+    # one is a lost unit.
+    app.conf.update(worker_consumer="celery.worker.consumer:Consumer", broker_transport=None)
 
     def link(place: int) -> Callable[[str], None]:
         def task(unit: str) -> None:
@@ -205,8 +208,8 @@ def naked(sessions: str, folder: str, delay: str) -> None:
 
 
 def _parts(url: str) -> tuple[Celery, Ledger]:
-    app = make_celery(url)
-    return app, open_ledger(url, CeleryBell(app))
+    store = Store.open(url)
+    return make_celery(url), open_ledger(store, RedisBell(store))
 
 
 def _work(

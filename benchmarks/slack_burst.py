@@ -76,9 +76,9 @@ class Bell:
     def __init__(self) -> None:
         self.rung = asyncio.Event()
 
-    async def ring(self, stage: str) -> None:
+    async def ring(self, *rung: str) -> None:
         """Ring."""
-        if stage == STAGE:
+        if STAGE in rung:
             self.rung.set()
 
 

@@ -22,6 +22,7 @@ from ports import free_port
 from services import find_valkey, missing, plain_redis, program
 from signoff.broker.archive import backup as backups
 from signoff.broker.doorbells.celery import CeleryBell, make_celery
+from signoff.broker.doorbells.push import RedisBell
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -53,8 +54,8 @@ def prefix() -> str:
 @pytest.fixture
 async def ledger(cluster: Servers, prefix: str) -> AsyncIterator[Ledger]:
     """A ledger in the cluster, with doorbells."""
-    bell = CeleryBell(make_celery(cluster.url, prefix=prefix))
-    ledger = Ledger(Store.open(cluster.url, prefix=prefix, replica=True), bell)
+    store = Store.open(cluster.url, prefix=prefix, replica=True)
+    ledger = Ledger(store, RedisBell(store))
     yield ledger
     await ledger.close()
 

@@ -23,9 +23,9 @@ class CountingBell:
     def __init__(self) -> None:
         self.rung: list[str] = []
 
-    async def ring(self, stage: str) -> None:
-        """Remember the ring."""
-        self.rung.append(stage)
+    async def ring(self, *rung: str) -> None:
+        """Remember the rings."""
+        self.rung += rung
 
 
 @pytest.fixture

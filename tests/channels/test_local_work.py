@@ -77,9 +77,9 @@ class DeliveryBell:
     def __init__(self) -> None:
         self.rung = asyncio.Event()
 
-    async def ring(self, stage: str) -> None:
+    async def ring(self, *rung: str) -> None:
         """Report the ring."""
-        if stage == DELIVER:
+        if DELIVER in rung:
             self.rung.set()
 
 

@@ -17,6 +17,8 @@ from signoff.core.base.errors import ConfigError, LedgerUnavailable
 
 if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
+    from signoff.broker.ledger.ledger import Bell
+    from signoff.broker.ledger.store import Store
     from signoff.cli.config.settings import Settings
     from signoff.core.directory.people import Directory, Person
 
@@ -90,16 +92,15 @@ async def _with_decisions(
     from signoff.broker.ledger.store import Store  # noqa: PLC0415
     from signoff.cli.composition.monitoring import COMMAND, handed_over, traced  # noqa: PLC0415
 
-    bell, receipts = None, None
-    if rings:
-        from signoff.broker.doorbells.celery import CeleryBell, make_celery  # noqa: PLC0415
-        from signoff.cli.composition.receipts import open_receipts  # noqa: PLC0415
-
-        bell = CeleryBell(make_celery(settings.broker_url, prefix=settings.redis.prefix))
-        # A function that puts no work into a stage decides nothing and needs no receipts.
-        receipts = open_receipts(settings)
     replica = settings.redis.durability == "replica"
     store = Store.open(settings.redis_url, prefix=settings.redis.prefix, replica=replica)
+    bell, receipts = None, None
+    if rings:
+        from signoff.cli.composition.receipts import open_receipts  # noqa: PLC0415
+
+        bell = _bell(settings, store)
+        # A function that puts no work into a stage decides nothing and needs no receipts.
+        receipts = open_receipts(settings)
     ledger = Ledger(store, bell, receipts=receipts)
     try:
         with traced(settings, COMMAND):
@@ -114,6 +115,16 @@ async def _with_decisions(
         ) from error
     finally:
         await ledger.close()
+
+
+def _bell(settings: Settings, store: Store) -> Bell:
+    if settings.rings_in_redis:
+        from signoff.broker.doorbells.push import RedisBell  # noqa: PLC0415 -- few commands ring
+
+        return RedisBell(store)
+    from signoff.broker.doorbells.celery import CeleryBell, make_celery  # noqa: PLC0415 -- it is large
+
+    return CeleryBell(make_celery(settings.broker_url, prefix=settings.redis.prefix))
 
 
 def person_of(directory: Directory, identity: str) -> Person:

@@ -8,6 +8,7 @@ from celery import Celery
 
 from signoff.broker.decisions import Decisions
 from signoff.broker.doorbells.celery import CeleryBell, make_celery
+from signoff.broker.doorbells.push import RedisBell
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.cli.composition.receipts import open_receipts
@@ -38,5 +39,6 @@ def build(settings: Settings, *, decides: bool = True) -> Parts:
     replica = settings.redis.durability == "replica"
     store = Store.open(settings.redis_url, prefix=settings.redis.prefix, replica=replica)
     receipts = open_receipts(settings, signs=decides)
-    ledger = Ledger(store, CeleryBell(celery), receipts=receipts)
+    bell = RedisBell(store) if settings.rings_in_redis else CeleryBell(celery)
+    ledger = Ledger(store, bell, receipts=receipts)
     return Parts(settings, celery, ledger, Decisions(ledger, settings.everybody))

@@ -171,6 +171,11 @@ class Settings(Value):
         return self.broker.url or self.redis_url
 
     @property
+    def rings_in_redis(self) -> bool:
+        """Whether the broker is the ledger's Redis."""
+        return self.broker_url == self.redis_url
+
+    @property
     def older_sessions(self) -> Path | None:
         """The file of the last release's sessions, if it exists and no other store is set."""
         file = self.state_folder / "sessions.db"

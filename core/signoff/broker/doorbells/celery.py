@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 import structlog
@@ -12,18 +13,12 @@ from kombu import Queue
 from kombu.transport import TRANSPORT_ALIASES
 
 from signoff.broker import stages
+from signoff.broker.doorbells.push import RING_EXPIRES
 from signoff.broker.monitoring import metrics
 from signoff.broker.server.address import SCHEME, Sentinels
 from signoff.broker.server.cluster import Cluster, Nodes, celery_prefix, is_cluster
 
 log = structlog.get_logger(__name__)
-
-RING_EXPIRES: Final = 3600
-"""Seconds after which a doorbell that no worker received is dropped.
-
-It is this long because a worker compares it with its own clock: with one minute, machines whose
-clocks differ by a minute would drop every ring.
-"""
 
 _PAUSE: Final = 5.0
 """Seconds without rings after the broker could not be reached."""
@@ -88,8 +83,6 @@ def make_celery(broker_url: str, *, name: str = "signoff", prefix: str = "{signo
             "max_retries": 1,
             "interval_start": 0,
             "interval_step": 0,
-            # Rings are acknowledged on receipt, so hardly any is ever restored.
-            "unacked_restore_interval": 60,
             **where,
         },
         broker_connection_timeout=2,
@@ -104,16 +97,26 @@ def queues(names: list[str]) -> list[Queue]:
 
 
 class CeleryBell:
-    """Rings by sending a Celery task to the queue of a stage."""
+    """Rings by sending a Celery task to the queue of a stage, over any broker.
+
+    `signoff.broker.doorbells.push.RedisBell` is faster if the broker is the ledger's Redis.
+    """
 
     def __init__(self, app: Celery) -> None:
         self._app = app
         self._quiet_until = 0.0
 
-    async def ring(self, stage: str) -> None:
-        """Ring once in a thread. If the broker is unreachable, this is logged and not retried."""
-        if time.monotonic() >= self._quiet_until:
-            await asyncio.to_thread(self.ring_now, stage)
+    async def ring(self, *rung: str) -> None:
+        """Ring for each of these stages in a thread.
+
+        If the broker is unreachable, this is logged and not retried.
+        """
+        await asyncio.to_thread(self._ring_all, rung)
+
+    def _ring_all(self, rung: Sequence[str]) -> None:
+        for stage in rung:
+            if time.monotonic() >= self._quiet_until:
+                self.ring_now(stage)
 
     def ring_now(self, stage: str) -> None:
         """Ring once in this thread; never raises."""

@@ -95,11 +95,7 @@ class BellConsumer(Consumer):
         return conn
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
-        """Close a broken connection.
-
-        If a message was received and not acknowledged yet, kombu fails to close the connection to
-        Redis, with an error that Celery does not expect. This error would end the worker.
-        """
+        """Close a broken connection. Celery would end the worker if that fails."""
         try:
             super().on_connection_error_after_connected(exc)
         except Exception as error:  # noqa: BLE001 -- the connection is broken anyway

@@ -75,14 +75,14 @@ _RESULTS = {"lease": "lease_lost"}
 class Bell(Protocol):
     """Tells the workers of a stage that there is work. A lost ring only delays it."""
 
-    async def ring(self, stage: str) -> None:
-        """Ring once; never raises."""
+    async def ring(self, *stages: str) -> None:
+        """Ring once for each of these stages; never raises."""
 
 
 class SilentBell:
     """Rings nothing, for callers that drain the stages themselves."""
 
-    async def ring(self, stage: str) -> None:
+    async def ring(self, *stages: str) -> None:
         """Do nothing."""
 
 
@@ -345,8 +345,8 @@ class Ledger:
             else:
                 metrics.record(metrics.LEASES_LOST)
                 problems.append(LeaseLost(f"The lease of {rest[0]} is not ours any more."))
-        for stage in ring:
-            await self.bell.ring(stage)
+        if ring:
+            await self.bell.ring(*ring)
         return problems
 
     async def commit_together(self, changes: Sequence[Change]) -> list[LedgerError | None]:
@@ -481,8 +481,8 @@ class Ledger:
             LedgerUnavailable: Redis cannot be reached.
         """
         wait, due, *stages = await self.store.script("overdue", self.store.now_ms())
-        for stage in stages:
-            await self.bell.ring(stage)
+        if stages:
+            await self.bell.ring(*stages)
         return Look(bool(due), list(stages), math.inf if wait < 0 else wait / 1000)
 
     async def backlog(self) -> dict[str, int]:

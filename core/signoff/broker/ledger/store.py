@@ -285,6 +285,14 @@ class Store:
         found, clock = await self._all(("MGET", *(self.prefix + key for key in keys)), ("TIME",))
         return [parse_record(text) for text in found], self.moment(*clock)
 
+    async def push(self, texts: Sequence[tuple[str, str]]) -> None:
+        """Add texts to the left ends of lists, in one round trip.
+
+        Args:
+            texts: The key of a list, to which the prefix is not added, and a text, in pairs.
+        """
+        await self._all(*(("LPUSH", key, text) for key, text in texts))
+
     async def members(
         self, key: str, *, newest_first: bool = False, limit: int | None = None
     ) -> list[str]:
