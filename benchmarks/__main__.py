@@ -119,12 +119,12 @@ async def _piles(plan: Plan, results: Results, folder: Path, console: Console, f
             await pile.grow_by_the_stages(plan.few)
             piles.append(pile)
         few, many = piles
-        parts = await few.parts()
         console.print(f"f: opening {plan.many:,} approvals.")
         before = await many.used()
         await many.grow(plan.many)
         whole = (await many.used() - before) / (plan.many - plan.few)
-        results.size = Size(whole, payload_bytes(), parts)
+        # Of the large pile: small indexes are stored in another form, with less memory.
+        results.size = Size(whole, payload_bytes(), await many.parts())
         for _ in range(plan.decisions):
             results.decide_few.append(await few.decide())
             results.decide_many.append(await many.decide())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -449,13 +449,18 @@ async def test_a_claim_that_fails_stops_no_turn(
     assert sorted(states) == [RunState.COMPLETED] * 8 + [RunState.QUEUED]
 
 
-async def test_unreadable_record_is_retried_and_delays_no_other_work(office: Office) -> None:
+@pytest.mark.parametrize(
+    "damage", [lambda _: b"1 x {}", lambda was: was.replace(b"riley", b"\xff")]
+)
+async def test_unreadable_record_is_retried_and_delays_no_other_work(
+    office: Office, damage: Callable[[bytes], bytes]
+) -> None:
     """It is tried again a minute later; the others are processed meanwhile."""
     broken = await office.decider.submit("finance", "Reimburse me $50", user="riley@example.com")
     other = await office.decider.submit("finance", "Reimburse me $50", user="riley@example.com")
     key = f"{office.ledger.store.prefix}run:{broken.id}"
     kept = await office.ledger.store.client.get(key)
-    await office.ledger.store.client.set(key, "1 x {}")
+    await office.ledger.store.client.set(key, damage(str(kept).encode()))
     await office.executor.drain(stages.run("finance"))
     assert (await office.ledger.run(other.id)).state is RunState.COMPLETED
     await office.ledger.store.client.set(key, str(kept))

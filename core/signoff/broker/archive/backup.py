@@ -83,6 +83,8 @@ def patient_store(url: str, prefix: str) -> Store:
         max_connections=4,
         timeout=20,
         decode_responses=True,
+        # Values that are not UTF-8 are restored unchanged.
+        encoding_errors="surrogateescape",
         socket_timeout=_PATIENCE,
     )
     return Store(redis.asyncio.Redis(connection_pool=pool), prefix=prefix)

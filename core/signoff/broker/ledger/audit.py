@@ -86,7 +86,14 @@ def to_line(entry_id: str, text: str, link: str, hashed: str = "") -> str:
         text: Its JSON text.
         link: Its link.
         hashed: The SHA-256 of the original text, if personal data was erased from it; else "".
+
+    Raises:
+        AuditBroken: The text is not UTF-8, so a line cannot contain it unchanged.
     """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise AuditBroken(f"Entry {entry_id} is not UTF-8.", entry=entry_id) from error
     erased = f', "hash": "{hashed}"' if hashed else ""
     return f'{{"id": "{entry_id}", "entry": {text}{erased}, "link": "{link}"}}\n'
 
@@ -149,7 +156,8 @@ class Chain:
         Raises:
             AuditBroken: The stored link is not the one that follows from the previous entry.
         """
-        inner = hashed or hashlib.sha256(text.encode()).hexdigest()
+        # An entry that is not UTF-8 has the hash of its bytes.
+        inner = hashed or hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
         self.link = hashlib.sha1((self.link + inner).encode(), usedforsecurity=False).hexdigest()
         self.count += 1
         if self.link != stored:

@@ -45,8 +45,8 @@ class Wire:
     redis-py's own pipeline would encode each command in Python, and takes twice as long for one.
 
     Args:
-        pool: The connections. If one breaks, the round trip is repeated as a whole, so each command
-            must be safe to send again.
+        pool: The connections, which decode any reply. If one breaks, the round trip is repeated as
+            a whole, so each command must be safe to send again.
         mark: A key that is written before waiting for replicas; "" does not wait. WAIT only covers
             the writes of its own connection. A commit that is recognised on another connection, or
             that was refused because an earlier one was carried out, writes nothing itself.
@@ -94,10 +94,6 @@ class Wire:
         while calls := self._board():
             try:
                 await self._round_trip(calls)
-            except UnicodeError:
-                # One of the replies is not text: find out which one.
-                for call in calls:
-                    await self._alone(call)
             except (redis.exceptions.RedisError, OSError) as error:
                 _fail(calls, error)
             except BaseException as error:
@@ -114,12 +110,6 @@ class Wire:
                 calls.append(call)
                 room -= len(call.packed)
         return calls
-
-    async def _alone(self, call: _Call) -> None:
-        try:
-            await self._round_trip([call])
-        except (redis.exceptions.RedisError, OSError, UnicodeError) as error:
-            _fail([call], error)
 
     async def _round_trip(self, calls: Sequence[_Call]) -> None:
         durable = any(call.durable for call in calls)

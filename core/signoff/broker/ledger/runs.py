@@ -123,7 +123,7 @@ async def claim_runs(
     taken = tuple(
         Taken(
             Item(stage, item_id, json.loads(body), int(attempts), token),
-            lease_key,
+            _encodable(lease_key),
             sent_at,
             now,
             freezes,
@@ -133,6 +133,15 @@ async def claim_runs(
         for item_id, attempts, body, token, lease_key, run, approvals in rows
     )
     return RunClaim(taken, int(waiting), int(put_off))
+
+
+def _encodable(lease_key: str) -> str:
+    """Return a lease key, "" if it is from a run that is not UTF-8: nobody can name that lease."""
+    try:
+        lease_key.encode()
+    except UnicodeEncodeError:
+        return ""
+    return lease_key
 
 
 async def read_again(ledger: Ledger, run: Run) -> tuple[Run, list[Approval], datetime]:

@@ -53,12 +53,18 @@ _FOREIGN: tuple[type[Exception], ...] = tuple(
 
 
 def parse_record(text: str | None) -> tuple[int, str] | None:
-    """Return the version and data of a stored record; None for None."""
+    """Return the version and data of a stored record; None for None.
+
+    A value that is not a record has version -1, which no commit replaces, and no JSON as data.
+    """
     if text is None:
         return None
-    # Between them is the mark of the commit that wrote the record; see commit.lua.
-    version, _, data = text.split(" ", 2)
-    return int(version), data
+    try:
+        # Between them is the mark of the commit that wrote the record; see commit.lua.
+        version, _, data = text.split(" ", 2)
+        return int(version), data
+    except ValueError:
+        return -1, f"not a record: {text}"
 
 
 class Clock(Protocol):
@@ -140,7 +146,7 @@ class Store:
     """Versioned records and scripts under one key prefix.
 
     Args:
-        client: An asyncio client that decodes responses.
+        client: An asyncio client that decodes responses; see `open_pool`.
         prefix: The prefix of every key; the braces keep all keys in one slot of a Redis Cluster.
         clock: Used instead of the Redis server's clock, for tests.
         replica: Whether a replica must confirm each commit.

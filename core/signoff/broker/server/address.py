@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -32,7 +33,25 @@ from signoff.broker.server.tls import name_tls
 from signoff.core.base.errors import ConfigError
 
 SCHEME: Final = "sentinel://"
+
+DECODE_ANY: Final = "signoff-decode-any"
+"""The handler of errors with which replies are decoded: bytes that are not UTF-8 become surrogates.
+
+One damaged value, or one in a form of a later release, must not make the other replies of its round
+trip unreadable. pydantic refuses surrogates, so such an approval is unreadable. Commands with
+surrogates are refused, because their bytes could be the name of another record.
+"""
+
 _PORT: Final = 26379
+
+
+def _decode_any(error: UnicodeError) -> tuple[str | bytes, int]:
+    if isinstance(error, UnicodeDecodeError):
+        return codecs.lookup_error("surrogateescape")(error)
+    raise error
+
+
+codecs.register_error(DECODE_ANY, _decode_any)
 
 
 def fails_over(url: str) -> bool:
@@ -203,7 +222,7 @@ def open_pool(
     Raises:
         ConfigError: The URL is invalid, or the keys would be in different slots of a cluster.
     """
-    options = NAMED | options
+    options = NAMED | {"encoding_errors": DECODE_ANY} | options
     if is_cluster(url):
         nodes = AskedNodes(Cluster.read(url), prefix)
         return ClusterPool(nodes, socket_connect_timeout=PATIENCE, **options)
