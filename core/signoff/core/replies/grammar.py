@@ -614,7 +614,8 @@ class Reader:
         tokens, goes_on = self.text.tokens, end + 1 < self.text.line_end(end)
         if tokens[end].text == ":":
             # Letters in Chinese begin with a name and a colon on a line of their own.
-            return goes_on or not is_spaceless(tokens[end - 1].text[0])
+            chinese = self.text.words(end, end + 1) != ":" or is_spaceless(tokens[end - 1].text[0])
+            return goes_on or not chinese
         asks = self.context.people[1:]
         named = bool(asks) and end in set(self.names(at, asks))
         addressed = named and any(one.text not in self._called for one in tokens[at:end])
