@@ -199,7 +199,16 @@ def test_everyday_answers_approve(tool: str, text: str) -> None:
             "Tom - approved",
             "Tom | ok",
         ),
-        *("Herr Weber - ok", "Boss – ok"),
+        *(
+            "Herr Weber - ok",
+            "Boss – ok",
+            "IT approved",
+            "IT: ok",
+            "IT is ok",
+            "IT ok",
+            "IT approved it",
+        ),
+        *("IT genehmigt", "ok for US", "Legal signed off", "Einkauf ok", "thanks finance approved"),
     ],
 )
 def test_an_approval_of_others_is_asked_back(text: str) -> None:
@@ -210,5 +219,11 @@ def test_an_approval_of_others_is_asked_back(text: str) -> None:
         author=Names(("Mara Lind",)),
     )
     assert kind_of(text, context) != "yes"
-    for own in ("approve, finance agent", "Tom, approved", "Anna - approved", "Mara: approved"):
+    for own in (
+        "approve, finance agent",
+        "Tom, approved",
+        "Anna - approved",
+        "Mara: approved",
+        "PLEASE PROCEED WITH IT",
+    ):
         assert kind_of(own, context) == "yes", own

@@ -70,6 +70,7 @@ _DENIALS: Final = (Role.NO, Role.NO_ALONE, Role.TAKE_BACK, Role.UNSURE, Role.CON
 _DELETION: Final = f"{TOPIC}deletion"
 _LABELS: Final = frozenset("-–—―─━‐‑|•·")
 """Marks between a name and the words of this person. A colon is another one."""
+_TEAMS: Final = ("IT", "US")
 _ENDS: Final = frozenset(",.!、。\n")
 _COMMAS: Final = frozenset(",、")
 _AROUND_VALUES: Final = frozenset(":*_\"'“”„«»‘’")
@@ -234,9 +235,8 @@ class Reader:
     def _is_no_label(self, at: int, end: int) -> bool:
         """Say whether words of the card are no name of a team: "Finance approved"."""
         tokens = self.text.tokens
-        begins = not at or self._stands_alone(at)
         goes_on = end < len(tokens) and tokens[end].text not in _ENDS
-        return not (begins and goes_on) or any(one.text in self._tool for one in tokens[at:end])
+        return not goes_on or any(one.text in self._tool for one in tokens[at:end])
 
     def _means_the_request(self, found: Match, at: int) -> bool:
         """Say whether a noun means the request, and not what the tool ends."""
@@ -864,13 +864,27 @@ def _as_spelt(text: Text, known: tuple[Language, ...]) -> Text:
     People leave accents out and never add one: "approvò" (he approved) is not "approvo" (I
     approve).
     """
-    if text.text.isascii():
+    if text.text.isascii() and not any(one in text.text for one in _TEAMS):
         return text
+    text = _without_teams(text)
     return text.replaced(
         token._replace(text=word.casefold()) if _is_another(token.text, word, known) else token
         for token in text.tokens
         for word in (text.text[token.start : token.end],)
     )
+
+
+def _without_teams(text: Text) -> Text:
+    """Return the text with the names of teams and countries that are also pronouns: "IT approved".
+
+    In a text in capitals, "IT" behind other words is the pronoun: "PLEASE APPROVE IT".
+    """
+    words = [text.text[one.start : one.end] for one in text.tokens if one.text.isalpha()]
+    loud = all(map(str.isupper, words)) and words[0] not in _TEAMS if words else False
+    if loud:
+        return text
+    spelt = ((one, text.text[one.start : one.end]) for one in text.tokens)
+    return text.replaced(one._replace(text=word) if word in _TEAMS else one for one, word in spelt)
 
 
 def _is_another(folded: str, word: str, known: tuple[Language, ...]) -> bool:
