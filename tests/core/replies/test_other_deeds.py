@@ -178,3 +178,52 @@ def test_a_field_for_the_decision_that_says_no_contradicts_a_yes(
 def test_everyday_answers_approve(tool: str, text: str) -> None:
     """Plain answers that people write every day are not asked back."""
     assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "Finance approved",
+            "Finance: approved",
+            "Finance - ok",
+            "the agent approved",
+            "Agent: ok",
+        ),
+        *("Hi Tom, finance approved", "finance agent: yes", "Legal: approved", "Legal - ok"),
+        *(
+            "Legal:\nYes",
+            "Perfect: approved",
+            "Chef:\nYes",
+            "Tom:\nok",
+            "Tom - approved",
+            "Tom | ok",
+        ),
+        *(
+            "Herr Weber - ok",
+            "Boss – ok",
+            "IT approved",
+            "IT: ok",
+            "IT is ok",
+            "IT ok",
+            "IT approved it",
+        ),
+        *("IT genehmigt", "ok for US", "Legal signed off", "Einkauf ok", "thanks finance approved"),
+    ],
+)
+def test_an_approval_of_others_is_asked_back(text: str) -> None:
+    """A label before a yes says who has approved, also if the agent has the name of the label."""
+    context = ReplyContext(
+        called=("make_payment", "finance agent"),
+        people=(Names(("Tom Weber", "Mara Lind")), Names(("finance agent", "Anna Berg"))),
+        author=Names(("Mara Lind",)),
+    )
+    assert kind_of(text, context) != "yes"
+    for own in (
+        "approve, finance agent",
+        "Tom, approved",
+        "Anna - approved",
+        "Mara: approved",
+        "PLEASE PROCEED WITH IT",
+    ):
+        assert kind_of(own, context) == "yes", own

@@ -68,7 +68,11 @@ _LONGEST_HONOURED: Final = 6
 _BETWEEN: Final = MARKS | {NEWLINE}
 _DENIALS: Final = (Role.NO, Role.NO_ALONE, Role.TAKE_BACK, Role.UNSURE, Role.CONDITION)
 _DELETION: Final = f"{TOPIC}deletion"
-COMMAS: Final = frozenset(",、")
+_LABELS: Final = frozenset("-–—―─━‐‑|•·")
+"""Marks between a name and the words of this person. A colon is another one."""
+_TEAMS: Final = ("IT", "US")
+_ENDS: Final = frozenset(",.!、。\n")
+_COMMAS: Final = frozenset(",、")
 _AROUND_VALUES: Final = frozenset(":*_\"'“”„«»‘’")
 _POINTS: Final = ".。・、"
 _INSIDE_WORDS: Final = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
@@ -148,7 +152,7 @@ class Reader:
         self._people = (*context.people, context.author)
         self._called = _words_of(tuple(context.called))
         # "Approve the payment" may mean not to hold it, unless the text says "hold".
-        tool = _words_of(tuple(context.called[:1]))
+        self._tool = tool = _words_of(tuple(context.called[:1]))
         said = (token.text for token in self.text.tokens)
         self._ends_something = bool(tool and (ends := tool & endings()) and ends.isdisjoint(said))
         self._found: dict[int, list[Match]] = {}
@@ -224,9 +228,15 @@ class Reader:
                     break
                 end += 1
                 named = tokens[end - 1].text in self._called and len(tokens[end - 1].text) > 1
-                named = named and not self._ends_something
+                named = named and not self._ends_something and self._is_no_label(at, end)
                 if named and not self._names_a_denial(start, end):
                     yield end
+
+    def _is_no_label(self, at: int, end: int) -> bool:
+        """Say whether words of the card are no name of a team: "Finance approved"."""
+        tokens = self.text.tokens
+        goes_on = end < len(tokens) and tokens[end].text not in _ENDS
+        return not goes_on or any(one.text in self._tool for one in tokens[at:end])
 
     def _means_the_request(self, found: Match, at: int) -> bool:
         """Say whether a noun means the request, and not what the tool ends."""
@@ -587,19 +597,29 @@ class Reader:
         if first:
             own = self.own_name(at)
             for end in self.addressed(at, greeted=False, opens=True):
-                # "Tom: approved" quotes Tom.
-                if end == own or not self._attributes(end):
+                if end == own or not self._attributes(at, end):
                     yield _Edge(end, State.BEFORE, Piece(NAME, at, end))
 
     def _begins_a_denial(self, at: int, end: int) -> bool:
         """Say whether a greeting is the beginning of a longer no: the "아" of "아니"."""
         return any(one.role in _DENIALS and one.end > end for one in self.phrases(at))
 
-    def _attributes(self, at: int) -> bool:
-        """Say whether a token is a colon that words follow on the same line."""
-        tokens = self.text.tokens
-        colon = at < len(tokens) and tokens[at].text == ":"
-        return colon and at + 1 < self.text.line_end(at)
+    def _attributes(self, at: int, end: int) -> bool:
+        """Say whether a name says whose words follow: "Tom: approved", "Tom - approved".
+
+        A dash may also follow the name of the requester, who is addressed.
+        """
+        if end + 1 >= len(self.text):
+            return False
+        tokens, goes_on = self.text.tokens, end + 1 < self.text.line_end(end)
+        if tokens[end].text == ":":
+            # Letters in Chinese begin with a name and a colon on a line of their own.
+            chinese = self.text.words(end, end + 1) != ":" or is_spaceless(tokens[end - 1].text[0])
+            return goes_on or not chinese
+        asks = self.context.people[1:]
+        named = bool(asks) and end in set(self.names(at, asks))
+        addressed = named and any(one.text not in self._called for one in tokens[at:end])
+        return tokens[end].text in _LABELS and goes_on and not addressed
 
     def _body(self, at: int, state: State, step: _Step) -> Iterator[_Edge]:
         """Yield the edges of phrases around a verdict."""
@@ -650,7 +670,7 @@ class Reader:
             yield _Edge(own, State.CLOSED, Piece(NAME, at, own))
         if self.text.begins_line(at):
             return
-        comma = self.text.tokens[at - 1].text in COMMAS
+        comma = self.text.tokens[at - 1].text in _COMMAS
         for end in self.addressed(at, greeted=False):
             # "Approved. Tom" and "Approved, Tom Weber" may be signed by Tom.
             if (not comma or self._is_full_name(at, end)) and self.text.is_last_of_line(end):
@@ -716,6 +736,8 @@ class Reader:
 
     def _courtesy(self, piece: Piece, state: State) -> Iterator[_Edge]:
         """Yield a courtesy alone and with a name after it: "thanks Anna"."""
+        if piece.end == piece.start + 1 and self._is_label(piece.end):
+            return
         yield _Edge(piece.end, state, piece)
         tokens = self.text.tokens
         comma = piece.end < len(tokens) and tokens[piece.end].text == ","
@@ -724,6 +746,13 @@ class Reader:
             return
         for end in self.addressed(piece.end + comma, greeted=False):
             yield _Edge(end, state, piece._replace(end=end))
+
+    def _is_label(self, at: int) -> bool:
+        """Say whether a colon follows, and not a smiley: "Legal: approved" quotes a team."""
+        tokens = self.text.tokens
+        if at + 1 >= len(tokens) or tokens[at].text != ":":
+            return False
+        return tokens[at + 1].text not in MARKS or tokens[at].end < tokens[at + 1].start
 
     def _closed(self, piece: Piece) -> Iterator[_Edge]:
         """Yield a closing, alone or with names after it, at the end of a sentence."""
@@ -835,13 +864,27 @@ def _as_spelt(text: Text, known: tuple[Language, ...]) -> Text:
     People leave accents out and never add one: "approvò" (he approved) is not "approvo" (I
     approve).
     """
-    if text.text.isascii():
+    if text.text.isascii() and not any(one in text.text for one in _TEAMS):
         return text
+    text = _without_teams(text)
     return text.replaced(
         token._replace(text=word.casefold()) if _is_another(token.text, word, known) else token
         for token in text.tokens
         for word in (text.text[token.start : token.end],)
     )
+
+
+def _without_teams(text: Text) -> Text:
+    """Return the text with the names of teams and countries that are also pronouns: "IT approved".
+
+    In a text in capitals, "IT" behind other words is the pronoun: "PLEASE APPROVE IT".
+    """
+    words = [text.text[one.start : one.end] for one in text.tokens if one.text.isalpha()]
+    loud = all(map(str.isupper, words)) and words[0] not in _TEAMS if words else False
+    if loud:
+        return text
+    spelt = ((one, text.text[one.start : one.end]) for one in text.tokens)
+    return text.replaced(one._replace(text=word) if word in _TEAMS else one for one, word in spelt)
 
 
 def _is_another(folded: str, word: str, known: tuple[Language, ...]) -> bool:

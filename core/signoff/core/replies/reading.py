@@ -33,7 +33,6 @@ from signoff.core.payloads.entries import assignment, entries_on_line, misspelt
 from signoff.core.payloads.payload import fields_of, parse_values
 from signoff.core.replies.commands import read_command
 from signoff.core.replies.grammar import (
-    COMMAS,
     LEFT_OVER,
     VALUE,
     Parse,
@@ -257,10 +256,10 @@ def _is_misleading(reader: Reader, parse: Parse) -> bool:
 
 
 def _joined_words(reader: Reader, *pieces: Piece) -> tuple[str, ...]:
-    """Return the words of pieces with at most a comma between them, without marks."""
+    """Return the words of pieces with only marks between them, without marks."""
     tokens = reader.text.tokens[pieces[0].start : pieces[-1].end]
     between = reader.text.tokens[pieces[0].end : pieces[-1].start]
-    if any(token.text not in COMMAS for token in between):
+    if any(token.text not in MARKS for token in between):
         return ()
     return tuple(token.text for token in tokens if token.text not in MARKS | {NEWLINE})
 
