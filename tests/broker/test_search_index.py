@@ -36,8 +36,8 @@ _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 
 
 def small(ledger: Ledger, *, margin: timedelta = MARGIN) -> SearchIndex:
-    """Return an index with batches and segments that a test can fill."""
-    return SearchIndex(ledger, margin=margin, batch=BATCH, segment=2 * BATCH)
+    """Return an index with steps and segments that a test can fill."""
+    return SearchIndex(ledger, margin=margin, step=BATCH, segment=2 * BATCH)
 
 
 def approval_of(number: int, purpose: str, *, hide: tuple[str, ...] = ()) -> Approval:
@@ -120,7 +120,7 @@ async def test_hidden_and_unrouted_approvals_are_always_candidates(ledger: Ledge
 async def test_a_rebuild_recreates_the_search_index(ledger: Ledger, prefix: str) -> None:
     """`rebuild` makes it from the records again, whatever it contains."""
     approvals = [
-        approval_of(n, "hovercraft" if n == 5 else "trip") for n in range(search_index.BATCH)
+        approval_of(n, "hovercraft" if n == 5 else "trip") for n in range(search_index.STEP)
     ]
     await fill(ledger, *approvals)
     await SearchIndex(ledger).extend()

@@ -7,8 +7,8 @@ of these bits set. It may return approvals without the words, but never misses o
 Redis itself intersects the slices (search.lua), because with a million approvals those of five
 bits are 700 kB.
 
-Rows are added in batches, in the order in which approvals were opened, some time afterwards, so
-that opening an approval does not wait for it. The head records the last approval in the index.
+Rows are added in the order in which approvals were opened, some time afterwards and many at once,
+so that opening an approval does not wait for it. The head records the last approval in the index.
 Later approvals, and records that another release wrote, are read one by one. Rows are grouped in
 segments. A segment is deleted when none of its approvals is left.
 
@@ -42,14 +42,21 @@ BITS: Final = 768
 PER_BYTE: Final = 7
 """Rows in a byte of a slice."""
 
-BATCH: Final = 112 * PER_BYTE
-"""Rows in a batch."""
+STEP: Final = 16 * PER_BYTE
+"""Rows are added in multiples of this.
 
-SEGMENT: Final = 58 * BATCH
+A search reads the approvals that remain one by one. Adding fewer at once would write more: each
+addition appends to all slices.
+"""
+
+BATCH: Final = 7 * STEP
+"""The most rows that are added at once."""
+
+SEGMENT: Final = 383 * STEP
 """Rows in a segment.
 
-Redis doubles the memory of a text that outgrows it. With these numbers, the slices and the ids of a
-complete segment nearly fill theirs.
+Redis doubles the memory of a text that outgrows it. With this number, the slices of a complete
+segment nearly fill theirs.
 """
 
 MARGIN: Final = timedelta(minutes=2)
@@ -125,8 +132,8 @@ class SearchIndex:
     Args:
         ledger: The ledger.
         margin: How long ago an approval must have been opened to be added.
-        batch: Rows in a batch; a multiple of `PER_BYTE`.
-        segment: Rows in a segment; a multiple of `batch`.
+        step: Rows are added in multiples of this; a multiple of `PER_BYTE`.
+        segment: Rows in a segment; a multiple of `step`.
     """
 
     def __init__(
@@ -134,35 +141,37 @@ class SearchIndex:
         ledger: Ledger,
         *,
         margin: timedelta = MARGIN,
-        batch: int = BATCH,
+        step: int = STEP,
         segment: int = SEGMENT,
     ) -> None:
         self._ledger = ledger
         self._margin = margin
-        self._batch = batch
+        self._step = step
         self._segment = segment
 
     # -- writing -------------------------------------------------------------------------------
 
     async def extend(self) -> int:
-        """Add all complete batches, drop empty segments, and return how many rows were added.
+        """Add rows, drop empty segments, and return how many rows were added.
 
-        Any number of processes may do this at the same time: each batch is added once.
+        Any number of processes may do this at the same time: each approval is added once.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
         head, added = await self._trim(await Head.read(self._ledger)), 0
         while True:
-            batch = await self._ledger.store.behind(
-                listing.APPROVALS, before=head.done, limit=self._batch, rising=True
+            next_ones = await self._ledger.store.behind(
+                listing.APPROVALS, before=head.done, limit=BATCH, rising=True
             )
             until = to_us(await self._ledger.now() - self._margin)
-            if len(batch) < self._batch or batch[-1][0] > until:
+            filled = head.segments[-1].rows if head.segments else 0
+            room = self._segment - filled % self._segment
+            count = min(sum(score <= until for score, _ in next_ones), room)
+            batch = next_ones[: count // self._step * self._step]
+            if not batch or not await self._add(head, batch):
                 return added
-            if not await self._add(head, batch):
-                return added
-            added += self._batch
+            added += len(batch)
             head = await Head.read(self._ledger)
 
     async def _add(self, head: Head, batch: Sequence[tuple[int, str]]) -> bool:
@@ -174,13 +183,13 @@ class SearchIndex:
         records = await self._ledger.store.read([f"approval:{one}" for one in ids])
         read = dict(zip(ids, records, strict=True))
         # In a thread, because it would block the event loop for some milliseconds.
-        slices = await asyncio.to_thread(slices_of, [read[one] for one in ids], batch=self._batch)
+        slices = await asyncio.to_thread(slices_of, [read[one] for one in ids])
         # A new index never continues a segment of a dropped one, which may not be deleted yet.
         fresh = Segment(secrets.randbits(40), 0, batch[0][0], 0)
         *before, last = head.segments or (fresh,)
         if last.rows == self._segment:
             before, last = [*before, last], Segment(last.name + 1, 0, batch[0][0], 0)
-        last = replace(last, rows=last.rows + self._batch, last=batch[-1][0])
+        last = replace(last, rows=last.rows + len(ids), last=batch[-1][0])
         after = Head((*before, last), Place(*batch[-1]))
         return bool(
             await self._ledger.store.script(
@@ -277,19 +286,19 @@ def places_in(text: str) -> set[int]:
     return {_place(text[at : at + 3]) for at in range(len(text) - 2)}
 
 
-def slices_of(records: Sequence[tuple[int, str] | None], *, batch: int = BATCH) -> list[str]:
+def slices_of(records: Sequence[tuple[int, str] | None]) -> list[str]:
     """Return the slices for the rows of these records, as ASCII.
 
     Args:
-        records: The records, at most `batch`; None for one that does not exist any more.
-        batch: Rows in the batch.
+        records: The records; None for one that does not exist any more.
     """
     slices = [0] * BITS
     for row, record in enumerate(records):
         bit = 1 << row // PER_BYTE * 8 + row % PER_BYTE
         for place in _places_of(record):
             slices[place] |= bit
-    return [one.to_bytes(batch // PER_BYTE, "little").decode("ascii") for one in slices]
+    width = -(-len(records) // PER_BYTE)
+    return [one.to_bytes(width, "little").decode("ascii") for one in slices]
 
 
 def _places_of(record: tuple[int, str] | None) -> Iterable[int]:

@@ -5,7 +5,8 @@
 local p, most, width = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local head, both = redis.call('GET', p .. 'search:index'), p .. 'search:both'
 if not head then return false end
--- What BITOP writes is deleted at once, so neither replicas nor the disk need it.
+-- What BITOP writes is deleted at once, so neither replicas nor the disk need it. A server that does not
+-- know set_repl sends them both commands.
 pcall(redis.set_repl, redis.REPL_NONE)
 
 local found, count = {head}, 0
