@@ -59,8 +59,9 @@ demo: $(VENV)/.runtime
 
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
+# A test that takes half a minute is shown, because on an idle machine it waits for something.
 test: $(VENV)/.dev
-	@$(PYTEST) -m "not soak" $(ARGS)
+	@$(PYTEST) -m "not soak" --durations=5 --durations-min=30 $(ARGS)
 
 soak: $(VENV)/.dev
 	@$(PYTEST) -m "soak or hypothesis" --hypothesis-profile=soak $(ARGS) || [ $$? -eq 5 ]  # ARGS may choose none of them

@@ -36,9 +36,12 @@ structlog.configure(
     ]
 )
 
-# No deadline: a slow example on a busy machine is not a failure. `make soak` uses the profile soak.
-hypothesis.settings.register_profile("signoff", deadline=None, max_examples=40)
-hypothesis.settings.register_profile("soak", deadline=None, max_examples=200)
+# A slow example on a busy machine is not a failure. `make soak` uses the profile soak.
+patient = hypothesis.settings(
+    deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.register_profile("signoff", patient, max_examples=40)
+hypothesis.settings.register_profile("soak", patient, max_examples=200)
 hypothesis.settings.load_profile("signoff")
 
 # Collecting tests makes little garbage. `pytest_collection_finish` enables it again.

@@ -86,7 +86,10 @@ async def test_a_rest_is_exact(slots: Slots, clock: VirtualClock) -> None:
     assert await slots.take([wish("a", clock, None, saved)]) == [0]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=20,
+)
 @given(st.lists(st.tuples(st.integers(0, 3000), st.integers(1, 5)), min_size=1, max_size=15))
 async def test_never_more_than_the_limit(
     still_ledger: Ledger, clock: VirtualClock, arrivals: list[tuple[int, int]]

@@ -138,7 +138,7 @@ def foretold(timeline: Timeline) -> list[tuple[Any, ...]]:
     return [(one.at, one.what, one.why) for one in timeline.steps]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     policies=_POLICIES, default=_FALLBACKS, amount=st.sampled_from([250, 2500.0, "many"]), here=...
 )

@@ -452,7 +452,7 @@ def test_copied_card_line_with_a_value_counts_as_a_value(directory: Directory) -
     assert any(line.strip().startswith("purpose") for line in lines)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(text=st.text(max_size=300))
 async def test_no_text_breaks_the_intake(channels: Channels, text: str) -> None:
     """Any mail ends as a decision, a question or a note."""

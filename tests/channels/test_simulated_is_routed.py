@@ -213,7 +213,7 @@ def worlds(draw: st.DrawFn) -> Case:
     )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(world=worlds())
 def test_simulator_and_router_agree_on_events_and_end(
     redis_url: str, prefix: str, world: Case

@@ -8,7 +8,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import make_call
@@ -146,7 +146,6 @@ def test_a_button_link_encodes_spaces_and_line_breaks_as_rfc6068() -> None:
     )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=80))
 def test_foreign_text_never_creates_a_header(tool: str, name: str, reason: str) -> None:
     """CVE-2024-6923: any text in a name, a call or a reason leaves the header fields the same."""
