@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import httpx
 import psutil
 import pytest
 import redis
@@ -19,7 +20,9 @@ from pydantic import BaseModel
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from ports import free_port
 from signoff.broker.server.embedded import EmbeddedRedis
+from signoff.channels.rest import PATH
 from signoff.cli.composition.kinds import KINDS
 from signoff.cli.composition.supervisor import Supervisor
 from signoff.cli.config.settings import Settings
@@ -97,9 +100,24 @@ async def test_each_process_imports_its_own(with_page: Path) -> None:
     gateway, channels = found["gateway"], found["channels"]
     unused = AGENTS | UNASKED | BROUGHT | MAIL_READ | SEALED
     assert {"starlette", "signoff.channels.inbox.router"} <= gateway
-    assert (unused | {"celery.worker", "fastapi"}) & gateway == set()
+    unread = {"signoff.core.lexicon", "signoff.core.replies.reading"}
+    assert (unused | unread | {"celery.worker", "fastapi"}) & gateway == set()
     assert "celery.worker" in channels
     assert (unused | {"fastapi", "uvicorn"}) & channels == set()
+
+
+async def test_the_first_request_to_the_rest_api_imports_no_pydantic_1(with_page: Path) -> None:
+    """FastAPI would import it to compare the types of routes with its models."""
+    lines, port = list[str](), free_port()
+    env = {"PYTHONPROFILEIMPORTTIME": "1", "SIGNOFF_GATEWAY__PORT": str(port)}
+    async with Supervisor(echo=lambda _, line: lines.append(line)) as supervisor:
+        await supervisor.signoff("gateway", "--config", str(with_page), "gateway", env=env)
+        await supervisor.ready(within=120)
+        async with httpx.AsyncClient() as http:
+            assert (await http.get(f"http://127.0.0.1:{port}{PATH}/me")).status_code == 401
+    found = imported(lines)
+    assert "fastapi" in found
+    assert {"pydantic.v1.main", "signoff.core.replies.reading"} & found == set()
 
 
 @pytest.mark.soak

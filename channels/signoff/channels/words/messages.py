@@ -18,7 +18,6 @@ from signoff.core.base.moments import moment_text
 from signoff.core.base.shown_text import visible
 from signoff.core.cards.card import card, named, one_line, progress, topic
 from signoff.core.directory.people import Directory
-from signoff.core.replies.reading import is_reply, may_be_reply
 
 _MARK = "↳ "
 _MOST_READ = 100
@@ -230,6 +229,9 @@ def harmless(text: str) -> str:
     of lines takes seconds, so after the first hundred every line that begins like an answer is
     marked.
     """
+    # Pages use this module too, and need no reader of replies.
+    from signoff.core.replies.reading import is_reply, may_be_reply  # noqa: PLC0415
+
     lines = visible(text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
     suspects = [at for at, line in enumerate(lines) if may_be_reply(line)]
     for count, at in enumerate(suspects):
