@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from signoff.broker.ledger.lease import session_key
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.runs import RunClaim, claim_runs
 from signoff.core.approvals import deliveries
+from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.parts import Origin, ToolCall
 from signoff.core.approvals.run import Run, RunState
@@ -298,6 +299,77 @@ async def test_resume_repeats_a_commit_after_a_concurrent_change(
     assert len(office.executed()) == 1
     approval = await office.ledger.approval(approval_id)
     assert approval.handoff is Handoff.RESUMED
+
+
+class Meanwhile:
+    """A runtime that resumes runs without doing anything while another process does something."""
+
+    def __init__(self, other: Callable[[Approval], Awaitable[None]]) -> None:
+        self.other = other
+
+    async def start(self, run: Run, fence: object) -> Turn:
+        """Never called."""
+        raise NotImplementedError
+
+    async def resume(self, run: Run, approvals: Sequence[Approval], fence: object) -> Turn:
+        """Let the other process act, and end the run."""
+        await self.other(approvals[0])
+        return Turn(text="done")
+
+    async def resumes_each(self, run: Run, approvals: object) -> bool:
+        """Never called."""
+        raise NotImplementedError
+
+
+async def answered_in(office: Office, other: Callable[[Approval], Awaitable[None]]) -> Approval:
+    """Resume a run with a rejection while another process does something."""
+    run = await office.submit("finance", "Reimburse me $2500 for the conference")
+    (asked,) = await office.ask(run)
+    await office.decider.reject(asked.id, MARA, channel="cli")
+    await Executor(office.ledger, Meanwhile(other)).drain(stages.resume("finance"))
+    assert (await office.ledger.run(run.id)).state is RunState.COMPLETED
+    (approval,) = await office.ledger.approvals(run.approvals)
+    assert approval.handoff is Handoff.RESUMED
+    return approval
+
+
+async def test_a_short_turn_that_commits_nothing_reads_its_records_once(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its result is committed on the records that the claim has read."""
+
+    async def nothing(approval: Approval) -> None:
+        """Change nothing."""
+
+    monkeypatch.setattr("signoff.worker.executor.read_again", None)
+    await answered_in(office, nothing)
+
+
+async def test_what_others_change_during_such_a_turn_is_kept(office: Office) -> None:
+    """If a delivery is recorded meanwhile, the result is committed on the new record."""
+
+    async def deliver(approval: Approval) -> None:
+        late, events = deliveries.delivered(
+            approval, "mara", "email", "<late@example.com>", now=approval.opened_at
+        )
+        await office.ledger.commit(Change().put(late, was=approval).note(events))
+
+    approval = await answered_in(office, deliver)
+    assert [one.receipt for one in approval.asked if one.person == "mara"] == ["<late@example.com>"]
+
+
+async def test_a_tool_that_starts_during_such_a_turn_is_in_doubt(office: Office) -> None:
+    """The commit does not overlook a start that another process has recorded."""
+
+    async def start(approval: Approval) -> None:
+        started, events = approval.hand_on(Handoff.STARTED, now=approval.opened_at)
+        await office.ledger.commit(Change().put(started, was=approval).note(events))
+
+    run = await office.submit("finance", "Reimburse me $2500 for the conference")
+    await office.approve(run)
+    await Executor(office.ledger, Meanwhile(start)).drain(stages.resume("finance"))
+    (approval,) = await office.ledger.approvals(run.approvals)
+    assert approval.handoff is Handoff.IN_DOUBT
 
 
 @pytest.mark.parametrize("kept", [True, False])

@@ -64,6 +64,10 @@ Build = Callable[[Run, Sequence[Approval], datetime], Awaitable[Change | None]]
 """Builds a change from a run, its approvals and the time; None if there is nothing to do."""
 
 
+Records = tuple[Run, Sequence[Approval], datetime]
+"""A run, the approvals of its pause, and the time at which they were so."""
+
+
 @dataclass(slots=True)
 class Executor:
     """Works on the `run` and `resume` stages.
@@ -231,7 +235,10 @@ class Executor:
                 )
                 turns.append(turn)
             handed = {one.id for one in answered}.difference(turn.kept)
-            return await self._turn_ended(run, hold, turn, handed)
+            # A short turn that has committed nothing has probably left the records as they were.
+            short = not hold.used and taken.age < self.lease
+            claimed = (run, approvals, taken.present(self.ledger)) if short else None
+            return await self._turn_ended(run, hold, turn, handed, claimed)
         except (LeaseLost, Conflict):
             raise
         except Exception as error:  # noqa: BLE001 -- an agent may raise anything
@@ -309,7 +316,9 @@ class Executor:
         await self._settle(run, hold, build)
         return whole
 
-    async def _turn_ended(self, run: Run, hold: Hold, turn: Turn, handed: set[str]) -> bool:
+    async def _turn_ended(
+        self, run: Run, hold: Hold, turn: Turn, handed: set[str], claimed: Records | None
+    ) -> bool:
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
             known = [one for one in approvals if one.id not in turn.changed]
             if turn_results.started_and_not_finished(known):
@@ -326,7 +335,7 @@ class Executor:
 
         if turn.left_open:
             log.warning("run.left_open", calls=turn.left_open)
-        if not await self._settle(run, hold, build):
+        if not await self._settle(run, hold, build, claimed):
             return await self._in_doubt(run, hold)
         if turn.pauses:
             log.info("run.paused", calls=[pause.call.name for pause in turn.pauses])
@@ -402,11 +411,20 @@ class Executor:
         log.error("run.in_doubt", approvals=run.approvals)
         return await self._settle(run, hold, build) and continues
 
-    async def _settle(self, run: Run, hold: Hold, build: Build) -> bool:
+    async def _settle(
+        self, run: Run, hold: Hold, build: Build, claimed: Records | None = None
+    ) -> bool:
         """Build a change from the current approvals and commit it; retry if they have changed.
 
         Other processes write to an approval too, even after its end. A delivery that is recorded
         late must not lose the result of a turn.
+
+        Args:
+            run: The run when it was claimed.
+            hold: The leases.
+            build: Builds the change.
+            claimed: The records as they were claimed, and the present, to try first: the commit is
+                refused if one of them has changed. None reads them again.
 
         Returns:
             False if `build` has returned None.
@@ -414,15 +432,21 @@ class Executor:
         Raises:
             LeaseLost: Another worker has continued the run.
         """
+        known = [] if claimed is None else [claimed]
 
         async def attempt() -> bool:
-            stands, approvals, now = await read_again(self.ledger, run)
+            fresh = not known
+            stands, approvals, now = await read_again(self.ledger, run) if fresh else known.pop()
             # New answers change neither of these; a worker that continues the run does.
             if (stands.state, stands.pause) != (run.state, run.pause):
                 raise LeaseLost(f"Run {run.id} was taken on by somebody else.")
             change = await build(stands, approvals, now)
             if change is None:
                 return False
+            if not fresh:
+                change.unless_changed(stands)
+                for one in approvals:
+                    change.unless_changed(one)
             await hold.end(change)
             return True
 

@@ -50,6 +50,8 @@ R = TypeVar("R", Approval, Run)
 Address = Callable[["Change", "AnnounceMilestone", Approval], bool]
 """Adds the messages about a milestone to a change; returns False if it cannot address them."""
 
+_compact = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+
 _KINDS = {Approval: "approval", Run: "run", Grant: "grant"}
 
 
@@ -464,7 +466,8 @@ class Change:
     def arguments(self, now: int) -> list[str | int]:
         """Return the arguments of the commit script.
 
-        Long texts are separate arguments, because escaping and parsing them as JSON takes time.
+        Long texts are separate arguments, because escaping and parsing them as JSON takes time. The
+        script documents the form of the rest.
 
         Args:
             now: The present in milliseconds, or 0 for the server's clock.
@@ -475,25 +478,36 @@ class Change:
             texts.append(str(text))
             return len(texts)
 
-        def kept(write: Mapping[str, Any]) -> int:
-            if not write["data"]:
-                return 0
-            return apart(f"{write['was'] + 1} {write.get('mark') or self.mark} {write['data']}")
+        def write(one: Mapping[str, Any]) -> list[object]:
+            key, was, data, own = one["key"], one["was"], one["data"], one.get("mark", "")
+            place = apart(f"{was + 1} {own or self.mark} {data}") if data else 0
+            # As texts: Redis writes those into commands unchanged, and formats numbers slowly.
+            add = [part for index, name, score in one["add"] for part in (index, name, str(score))]
+            drop = [part for entry in one["drop"] for part in entry[:2]]
+            by = one.get("by", "")
+            return [key, was, place, one["ttl"], add, drop, *((own, by) if own or by else ())]
 
-        change = {
-            "writes": [one | {"data": kept(one)} for one in self.writes],
-            "reads": self.reads,
-            "items": [one | {"body": apart(f"0 - {one['body']}")} for one in self.items],
-            "acks": [
-                one | {"body": apart(one["body"])} if "body" in one else one for one in self.acks
-            ],
-            "audit": [one | {"text": apart(one["text"])} for one in self.audit],
-            "fences": self.fences,
-            "starts": self.starts,
-            "until": self.until,
-            "mark": self.mark,
-        }
-        return [json.dumps(change, ensure_ascii=False), now, *texts]
+        def item(one: Mapping[str, Any]) -> list[object]:
+            lease = (one["token"], one["lease"]) if "token" in one else ()
+            return [one["stage"], one["id"], apart(f"0 - {one['body']}"), one["after"], *lease]
+
+        def ack(one: Mapping[str, Any]) -> list[object]:
+            free = (one["free"],) if "free" in one else ()
+            body = (apart(one["body"]),) if "body" in one else ()
+            return [one["stage"], one["id"], one["token"], one["after"], *free, *body]
+
+        change = [
+            self.mark,
+            self.until,
+            [write(one) for one in self.writes],
+            [[one["key"], one["was"]] for one in self.reads],
+            [item(one) for one in self.items],
+            [ack(one) for one in self.acks],
+            [[apart(one["text"]), one["hash"], one["run"]] for one in self.audit],
+            [[one["key"], one["token"], one["free"]] for one in self.fences],
+            [[one["app"], one["tool"], one["despite"]] for one in self.starts],
+        ]
+        return [_compact(change), now, *texts]
 
     def lease(self, stages: Collection[str], token: str, *, lease: float) -> None:
         """Ask for leases on the work for some stages: its sender does it after the commit.

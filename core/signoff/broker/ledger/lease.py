@@ -35,6 +35,7 @@ class Kept:
         ledger: The ledger.
         key: The lease key.
         token: The token.
+        used: Whether a change has got the condition that it is held.
         ending: Whether a commit that releases it is under way.
         ended: Whether it was released.
     """
@@ -42,6 +43,7 @@ class Kept:
     ledger: Ledger
     key: str
     token: str
+    used: bool = field(default=False, kw_only=True)
     ending: bool = field(default=False, kw_only=True)
     ended: bool = field(default=False, kw_only=True)
 
@@ -57,6 +59,7 @@ class Kept:
 
     def fence(self, change: Change) -> Change:
         """Add to a change the condition that the key is still ours."""
+        self.used = True
         return change.fence(self.key, self.token)
 
 

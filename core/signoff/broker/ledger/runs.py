@@ -32,6 +32,7 @@ class Taken:
         lease_key: The key of the session's lease; "" if the run does not exist or is unreadable.
         alive_at: When the claim was sent, by the clock of the event loop. Both leases start then.
         now: When the claim was carried out, by the ledger's clock (UTC).
+        read_at: When its reply came, by the clock of the event loop.
         frozen: The record of the freezes at that moment.
     """
 
@@ -39,9 +40,19 @@ class Taken:
     lease_key: str
     alive_at: float
     now: datetime
+    read_at: float
     frozen: Stored
     stored_run: Stored
     stored_approvals: tuple[Stored, ...]
+
+    @property
+    def age(self) -> float:
+        """The seconds since the reply to the claim came."""
+        return asyncio.get_running_loop().time() - self.read_at
+
+    def present(self, ledger: Ledger) -> datetime:
+        """Return the present by the ledger's clock (UTC), late by up to a round trip."""
+        return ledger.store.later(self.now, self.age)
 
     @property
     def work(self) -> StartRun | ResumeRun:
@@ -119,6 +130,7 @@ async def claim_runs(
         "1" if opening else "0",
         int(PUT_OFF * 1000),
     )
+    read_at = asyncio.get_running_loop().time()
     now, freezes = ledger.store.moment(*clock), parse_record(frozen)
     taken = tuple(
         Taken(
@@ -126,6 +138,7 @@ async def claim_runs(
             _encodable(lease_key),
             sent_at,
             now,
+            read_at,
             freezes,
             parse_record(run),
             tuple(parse_record(one) for one in approvals),

@@ -227,6 +227,10 @@ class Store:
             return self._clock.now()
         return datetime.fromtimestamp(int(seconds), UTC) + timedelta(microseconds=int(micros))
 
+    def later(self, moment: datetime, seconds: float) -> datetime:
+        """Return the present, so many seconds after a moment of the ledger's clock."""
+        return self._clock.now() if self._clock else moment + timedelta(seconds=seconds)
+
     def now_ms(self) -> int:
         """Return the present in milliseconds for scripts; 0 makes them ask the server."""
         return 0 if self._clock is None else to_ms(self._clock.now())

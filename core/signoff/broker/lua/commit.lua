@@ -1,7 +1,18 @@
 -- One atomic commit: every check first, then every write, so that nothing is half done.
 -- KEYS[1] prefix   ARGV[1] the change as JSON   ARGV[2] now in ms, or 0 for this server's clock
--- ARGV[3], ... the long texts of the change, which refers to them by number, from 1. Those of records
--- and items are in the form in which they are stored
+-- ARGV[3], ... the long texts of the change, which refers to them by number, from 1; 0 is no text.
+-- Those of records and items are in the form in which they are stored
+-- The change is [mark, deadline in ms or 0, writes, reads, items, acks, audit, fences, starts], and
+-- each of the last seven is a list of rows. Parsing is a large part of a commit, so fields have no
+-- names, and those in parentheses are left out if they are not used:
+--   write  key, version before, text, ms until it expires or 0, [index, member, score, ...] to add,
+--          [index, member, ...] to drop (, mark of the record or "", mark before or "")
+--   read   key, version
+--   item   stage, id, text, ms until it is due (, lease token, ms of the lease)
+--   ack    stage, id, lease token, ms until it is due again or -1 (, whether it used no attempt, text)
+--   audit  text, SHA-256, run
+--   fence  lease key, token, whether to release it
+--   start  app, tool, [freeze to ignore, ...]
 -- Returns {"ok", {stage, ...}, {number, ...}}: the stages whose bells must be rung, and the numbers,
 -- from 1, of the items for which the sender asked for a lease and got none,
 -- or {"conflict", record} or {"lease", item} when somebody else was first,
@@ -12,7 +23,7 @@
 -- An item is stored as "<attempts> <lease token, or -> <body>".
 -- Commands are batched, because most of the cost of a command is the call.
 local p = KEYS[1]
-local change = cjson.decode(ARGV[1])
+local own, deadline, writes, reads, items, acked, audit, fences, starts = unpack(cjson.decode(ARGV[1]))
 local now = tonumber(ARGV[2])
 if now == 0 then
   local t = redis.call('TIME')
@@ -42,20 +53,23 @@ end
 local function by_stage(rows)
   local found, stages = {}, {}
   for _, row in ipairs(rows) do
-    if not found[row.stage] then
-      found[row.stage] = {rows = {}, ids = {}}
-      stages[#stages + 1] = row.stage
+    local stage, id = unpack(row)
+    if not found[stage] then
+      found[stage] = {rows = {}, ids = {}}
+      stages[#stages + 1] = stage
     end
-    local here = found[row.stage]
+    local here = found[stage]
     here.rows[#here.rows + 1] = row
-    here.ids[#here.ids + 1] = row.id
+    here.ids[#here.ids + 1] = id
   end
   return found, stages
 end
 
-for number, item in ipairs(change.items) do item.number = number end
-local sent, stages = by_stage(change.items)
-local acks = by_stage(change.acks)
+for number, item in ipairs(items) do
+  if item[5] then item[7] = number end
+end
+local sent, stages = by_stage(items)
+local acks = by_stage(acked)
 
 -- The change was sent again because the first reply was lost: return the same reply.
 local function done()
@@ -63,11 +77,12 @@ local function done()
   for stage, here in pairs(sent) do
     local kept = fields(p .. 'items:' .. stage, here.ids)
     for _, i in ipairs(here.rows) do
-      if i.token then
-        local leased = string.match(kept[i.id] or '', '^%d+ (%S+)') == i.token
-        if not leased then unleased[#unleased + 1] = i.number end
+      local _, id, _, _, token, _, number = unpack(i)
+      if token then
+        local leased = string.match(kept[id] or '', '^%d+ (%S+)') == token
+        if not leased then unleased[#unleased + 1] = number end
         -- If an item is in the change twice, only the first one has the lease.
-        kept[i.id] = nil
+        kept[id] = nil
       end
     end
   end
@@ -77,8 +92,8 @@ end
 -- A repeated commit is recognised by its mark in a record that it wrote, or by a key of its own if it
 -- only deletes.
 local leaves_record = false
-for _, w in ipairs(change.writes) do leaves_record = leaves_record or w.data > 0 end
-local trace = p .. 'done:' .. change.mark
+for _, w in ipairs(writes) do leaves_record = leaves_record or w[3] > 0 end
+local trace = p .. 'done:' .. own
 if not leaves_record and redis.call('EXISTS', trace) == 1 then return done() end
 
 -- Return the version and the mark of a record; 0 and '' if there is none.
@@ -89,57 +104,63 @@ local function version_and_mark(key)
 end
 
 local conflict
-for _, w in ipairs(change.writes) do
-  local version, mark = version_and_mark(w.key)
-  if mark == (w.mark or change.mark) then return done() end
+for _, w in ipairs(writes) do
+  local key, was, _, _, _, _, left, by = unpack(w)
+  local version, mark = version_and_mark(key)
+  if mark == (left and left ~= '' and left or own) then return done() end
   -- Not returned yet: a record that a repeated commit deleted is gone, and another one has its mark.
-  if version ~= w.was or (w.by and w.by ~= mark) then conflict = conflict or w.key end
+  if version ~= was or (by and by ~= '' and by ~= mark) then conflict = conflict or key end
 end
-for _, r in ipairs(change.reads) do
-  if version_and_mark(r.key) ~= r.was then conflict = conflict or r.key end
+for _, r in ipairs(reads) do
+  local key, was = unpack(r)
+  if version_and_mark(key) ~= was then conflict = conflict or key end
 end
 if conflict then return {'conflict', conflict} end
 for stage, here in pairs(acks) do
   here.kept = fields(p .. 'items:' .. stage, here.ids)
   for _, a in ipairs(here.rows) do
-    if string.match(here.kept[a.id] or '', '^%d+ (%S+)') ~= a.token then return {'lease', a.id} end
+    local _, id, token = unpack(a)
+    if string.match(here.kept[id] or '', '^%d+ (%S+)') ~= token then return {'lease', id} end
   end
 end
-for _, f in ipairs(change.fences) do
-  if redis.call('GET', p .. f.key) ~= f.token then return {'lease', f.key} end
+for _, f in ipairs(fences) do
+  local key, token = unpack(f)
+  if redis.call('GET', p .. key) ~= token then return {'lease', key} end
 end
-if change['until'] > 0 and now >= change['until'] then return {'late', ''} end
-local starts = change.starts
+if deadline > 0 and now >= deadline then return {'late', ''} end
 local freezes = #starts > 0 and redis.call('GET', p .. 'freezes')
 for _, f in ipairs(freezes and cjson.decode(string.match(freezes, '^%d+ %S+ (.*)$')) or {}) do
   for _, s in ipairs(starts) do
-    local counts = (f.app or s.app) == s.app and (f.tool or s.tool) == s.tool
-    for _, id in ipairs(s.despite) do counts = counts and id ~= f.id end
-    if counts then return {'frozen', cjson.encode(f), s.tool} end
+    local app, tool, despite = unpack(s)
+    local counts = (f.app or app) == app and (f.tool or tool) == tool
+    for _, id in ipairs(despite) do counts = counts and id ~= f.id end
+    if counts then return {'frozen', cjson.encode(f), tool} end
   end
 end
 
 if not leaves_record then redis.call('SET', trace, '1', 'PX', 120000) end
 -- What each index gains and loses. If a member occurs several times, the last entry counts.
 local gains, losses = {}, {}
-for _, w in ipairs(change.writes) do
-  local record = text(w.data)
-  if w.data == 0 then
-    redis.call('DEL', p .. w.key)
-  elseif w.ttl > 0 then
-    redis.call('SET', p .. w.key, record, 'PX', w.ttl)
+for _, w in ipairs(writes) do
+  local key, _, data, ttl, add, drop = unpack(w)
+  if data == 0 then
+    redis.call('DEL', p .. key)
+  elseif ttl > 0 then
+    redis.call('SET', p .. key, text(data), 'PX', ttl)
   else
-    redis.call('SET', p .. w.key, record)
+    redis.call('SET', p .. key, text(data))
   end
-  for _, e in ipairs(w.drop) do
-    losses[e[1]] = losses[e[1]] or {}
-    losses[e[1]][e[2]] = true
-    if gains[e[1]] then gains[e[1]][e[2]] = nil end
+  for n = 1, #drop, 2 do
+    local index, member = drop[n], drop[n + 1]
+    losses[index] = losses[index] or {}
+    losses[index][member] = true
+    if gains[index] then gains[index][member] = nil end
   end
-  for _, e in ipairs(w.add) do
-    gains[e[1]] = gains[e[1]] or {}
-    gains[e[1]][e[2]] = e[3]
-    if losses[e[1]] then losses[e[1]][e[2]] = nil end
+  for n = 1, #add, 3 do
+    local index, member = add[n], add[n + 1]
+    gains[index] = gains[index] or {}
+    gains[index][member] = add[n + 2]
+    if losses[index] then losses[index][member] = nil end
   end
 end
 for index, members in pairs(losses) do
@@ -158,16 +179,17 @@ end
 for stage, here in pairs(acks) do
   local ended, later, back = {}, {}, {}
   for _, a in ipairs(here.rows) do
-    if a.after < 0 then
-      ended[#ended + 1] = a.id
+    local _, id, _, after, free, new = unpack(a)
+    if after < 0 then
+      ended[#ended + 1] = id
     else
-      local attempts, body = string.match(here.kept[a.id], '^(%d+) %S+ (.*)$')
+      local attempts, body = string.match(here.kept[id], '^(%d+) %S+ (.*)$')
       -- An item that only waited for its turn has used no attempt.
-      if a.free then attempts = string.format('%.0f', math.max(attempts - 1, 0)) end
-      back[#back + 1] = a.id
-      back[#back + 1] = attempts .. ' - ' .. (a.body and text(a.body) or body)
-      later[#later + 1] = now + a.after
-      later[#later + 1] = a.id
+      if free then attempts = string.format('%.0f', math.max(attempts - 1, 0)) end
+      back[#back + 1] = id
+      back[#back + 1] = attempts .. ' - ' .. (new and text(new) or body)
+      later[#later + 1] = now + after
+      later[#later + 1] = id
     end
   end
   each('HDEL', p .. 'items:' .. stage, ended)
@@ -175,18 +197,20 @@ for stage, here in pairs(acks) do
   each('HSET', p .. 'items:' .. stage, back)
   each('ZADD', p .. 'outbox:' .. stage, later)
 end
-for _, f in ipairs(change.fences) do
-  if f.free then redis.call('DEL', p .. f.key) end
+for _, f in ipairs(fences) do
+  local key, _, free = unpack(f)
+  if free then redis.call('DEL', p .. key) end
 end
 
-if #change.audit > 0 then
+if #audit > 0 then
   local link, trails = redis.call('GET', p .. 'audit:head') or '', {}
-  for _, e in ipairs(change.audit) do
-    link = redis.sha1hex(link .. e.hash)
-    local id = redis.call('XADD', p .. 'audit', '*', 'e', text(e.text), 'h', link)
-    if e.run ~= '' then
-      local trail = trails[e.run] or redis.call('HGET', p .. 'trails', e.run)
-      trails[e.run] = trail and trail .. ' ' .. id or id
+  for _, e in ipairs(audit) do
+    local entry, hash, run = unpack(e)
+    link = redis.sha1hex(link .. hash)
+    local id = redis.call('XADD', p .. 'audit', '*', 'e', text(entry), 'h', link)
+    if run ~= '' then
+      local trail = trails[run] or redis.call('HGET', p .. 'trails', run)
+      trails[run] = trail and trail .. ' ' .. id or id
     end
   end
   local all = {}
@@ -203,21 +227,21 @@ for _, stage in ipairs(stages) do
   local here, outbox, called = sent[stage], p .. 'outbox:' .. stage, false
   local kept, new, scores = fields(p .. 'items:' .. stage, here.ids), {}, {}
   local asks = false
-  for _, i in ipairs(here.rows) do asks = asks or i.token end
+  for _, i in ipairs(here.rows) do asks = asks or i[5] end
   -- A leased item may overtake at most one batch of a claim, which is 100 items.
   local behind = asks and redis.call('ZCOUNT', outbox, '-inf', now) >= 100
   for _, i in ipairs(here.rows) do
-    local leased = i.token and not behind and not kept[i.id]
-    if not kept[i.id] then
-      kept[i.id] = true
-      new[#new + 1] = i.id
-      local item = text(i.body)
-      new[#new + 1] = leased and '1 ' .. i.token .. string.sub(item, 4) or item
-      scores[#scores + 1] = now + (leased and i.lease or i.after)
-      scores[#scores + 1] = i.id
-      called = called or (i.after == 0 and not leased)
+    local _, id, body, after, token, lease, number = unpack(i)
+    local leased = token and not behind and not kept[id]
+    if not kept[id] then
+      kept[id] = true
+      new[#new + 1] = id
+      new[#new + 1] = leased and '1 ' .. token .. string.sub(text(body), 4) or text(body)
+      scores[#scores + 1] = now + (leased and lease or after)
+      scores[#scores + 1] = id
+      called = called or (after == 0 and not leased)
     end
-    if i.token and not leased then unleased[#unleased + 1] = i.number end
+    if token and not leased then unleased[#unleased + 1] = number end
   end
   each('HSET', p .. 'items:' .. stage, new)
   each('ZADD', outbox, scores)
