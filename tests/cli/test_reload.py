@@ -25,7 +25,7 @@ from signoff.broker.timers.departures import Departures
 from signoff.broker.work import AnnounceMilestone
 from signoff.cli.composition.gateway import assemble
 from signoff.cli.composition.parts import Parts, build
-from signoff.cli.composition.process import announcing, renewing
+from signoff.cli.composition.process import announcing, beat_forever, renewing
 from signoff.cli.composition.reload import CurrentSettings, Reloader
 from signoff.cli.composition.runtimes import open_runtime
 from signoff.cli.composition.supervisor import Child, Supervisor
@@ -151,6 +151,20 @@ async def test_a_gateway_hears_how_people_are_reached(file: File, parts: Parts) 
     assert await gateway.reload()
     assert not announcer(commit, work, asked_approval())
     assert await addresses()
+
+
+async def test_a_channels_process_hears_itself(parts: Parts) -> None:
+    """After its first heartbeat, it addresses messages about decisions in its own commits."""
+    announcer, reloader = announcing(parts), Reloader(parts.settings, "channels")
+    assert parts.ledger.announcer is announcer
+    work = AnnounceMilestone(approval="ap_1", milestone=Milestone.ENDED)
+    beating = asyncio.create_task(beat_forever(parts, "channels", reloader, announcer))
+    try:
+        async with asyncio.timeout(30):
+            while not announcer(Change(), work, asked_approval()):  # noqa: ASYNC110 -- beats
+                await asyncio.sleep(0.01)
+    finally:
+        beating.cancel()
 
 
 async def test_metrics_have_the_queues_of_a_reload(file: File, parts: Parts) -> None:
