@@ -205,25 +205,30 @@ def _is_contact(bare: str, tokens: tuple[str, ...]) -> bool:
         return False
     if _unknown(tokens) and not bare.startswith("〒"):
         return False
+    places = [word for word in words if "@" in word or "://" in word or word.startswith("www.")]
+    others = [word for word in words if word not in places]
+    if not all(map(_may_label, _SHORT_WORDS.findall(" ".join(others)))):
+        return False
     letters = [token for token in tokens if token.isalpha() and not is_spaceless(token[0])]
     digits = sum(len(token) for token in tokens if token.isdecimal())
     known = _words()
-    if not all(map(_may_label, _SHORT_WORDS.findall(bare))):
-        return False
-    labels = [one for one in letters if len(one) == 1 or one in known]
-    if labels != letters or not letters:
-        # A number without a usual label may be an amount or a day.
-        phone = bare[:1] == "0" or "+" in bare or digits >= _LONG_PHONE_DIGITS
-        if digits and (not phone or _AMOUNT_OR_DAY.fullmatch(bare.lstrip("~<>")) is not None):
-            return False
     if digits >= _PHONE_DIGITS and all(len(one) < 3 or one in known for one in letters):
-        return True
-    places = [word for word in words if "@" in word or "://" in word or word.startswith("www.")]
-    others = [word for word in words if word not in places]
+        return bare.startswith("〒") or _is_phone(bare, letters, digits)
     named = (phrase_tokens(word) for word in others)
     return bool(places) and all(
         all(one in known or not one.isalpha() or len(one) < 3 for one in word) for word in named
     )
+
+
+def _is_phone(bare: str, letters: list[str], digits: int) -> bool:
+    """Say whether a number has a usual label, or the form of a phone number.
+
+    Without them, it may be an amount or a day.
+    """
+    if letters and all(len(one) == 1 or one in _words() for one in letters):
+        return True
+    phone = bare.startswith("0") or "+" in bare or digits >= _LONG_PHONE_DIGITS
+    return phone and _AMOUNT_OR_DAY.fullmatch(bare.lstrip("~<>")) is None
 
 
 def _may_label(short: str) -> bool:
