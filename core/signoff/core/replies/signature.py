@@ -269,10 +269,12 @@ def _is_limit(words: list[str]) -> bool:
         one in _limits() and after.islower() and _plain(after) not in _small()
         for one, after in zip(more, words[2:], strict=False)
     )
-    counted = counted or any(one.isdecimal() and len(one) > _LONGEST_CODE for one in more)
+    # "US 100000" is an amount.
+    amount = len(more) == 1 and more[0].isdecimal() and len(more[0]) > _LONGEST_CODE
+    amount = amount and _is_said(first)
     # "Ab 2027" is "from 2027", although "AB" is also the legal form of a firm.
     begins = words[0].islower() and first in _COMPANIES and _is_said(first)
-    return first in _limits() or counted or orders or begins
+    return first in _limits() or counted or amount or orders or begins
 
 
 def _is_street(words: list[str]) -> bool:
@@ -299,7 +301,7 @@ def _is_known_part(words: list[str], names: Names) -> bool:
     own = {"".join(name) for name in names}
     folded = [_plain(word) for word in words]
     named = next((at for at, one in enumerate(folded) if one in own), 0)
-    if any(one in _offices() or one in _small() for one in folded[:named]):
+    if any(one in _offices() for one in folded[:named]):
         # "Assistant to Mara Lind"
         return False
     if any(one in own for one in folded):
