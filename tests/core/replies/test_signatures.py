@@ -221,6 +221,8 @@ def test_an_office_signs_for_somebody_else(line: str) -> None:
             "m 0171 123456",
         ),
         *("T +49 30 1234567", "M: 0171 1234567", "p 0171 1234567", "Ph. 0171 1234567"),
+        *("mara2@it.example.de", "E-Mail: m.lind@example.it", "www.example.es", "〒100-0001"),
+        *("i.A. Mara Lind", "ppa. Mara Lind", "P.IVA 01234567890"),
         *("HRB DE123456789", "Office: +49 30 1234567", "CFO Mara Lind"),
     ],
 )

@@ -205,25 +205,30 @@ def _is_contact(bare: str, tokens: tuple[str, ...]) -> bool:
         return False
     if _unknown(tokens) and not bare.startswith("〒"):
         return False
+    places = [word for word in words if "@" in word or "://" in word or word.startswith("www.")]
+    others = [word for word in words if word not in places]
+    if not all(map(_may_label, _SHORT_WORDS.findall(" ".join(others)))):
+        return False
     letters = [token for token in tokens if token.isalpha() and not is_spaceless(token[0])]
     digits = sum(len(token) for token in tokens if token.isdecimal())
     known = _words()
-    if not all(map(_may_label, _SHORT_WORDS.findall(bare))):
-        return False
-    labels = [one for one in letters if len(one) == 1 or one in known]
-    if labels != letters or not letters:
-        # A number without a usual label may be an amount or a day.
-        phone = bare[:1] == "0" or "+" in bare or digits >= _LONG_PHONE_DIGITS
-        if digits and (not phone or _AMOUNT_OR_DAY.fullmatch(bare.lstrip("~<>")) is not None):
-            return False
     if digits >= _PHONE_DIGITS and all(len(one) < 3 or one in known for one in letters):
-        return True
-    places = [word for word in words if "@" in word or "://" in word or word.startswith("www.")]
-    others = [word for word in words if word not in places]
+        return bare.startswith("〒") or _is_phone(bare, letters, digits)
     named = (phrase_tokens(word) for word in others)
     return bool(places) and all(
         all(one in known or not one.isalpha() or len(one) < 3 for one in word) for word in named
     )
+
+
+def _is_phone(bare: str, letters: list[str], digits: int) -> bool:
+    """Say whether a number has a usual label, or the form of a phone number.
+
+    Without them, it may be an amount or a day.
+    """
+    if letters and all(len(one) == 1 or one in _words() for one in letters):
+        return True
+    phone = bare.startswith("0") or "+" in bare or digits >= _LONG_PHONE_DIGITS
+    return phone and _AMOUNT_OR_DAY.fullmatch(bare.lstrip("~<>")) is None
 
 
 def _may_label(short: str) -> bool:
@@ -264,10 +269,12 @@ def _is_limit(words: list[str]) -> bool:
         one in _limits() and after.islower() and _plain(after) not in _small()
         for one, after in zip(more, words[2:], strict=False)
     )
-    counted = counted or any(one.isdecimal() and len(one) > _LONGEST_CODE for one in more)
+    # "US 100000" is an amount.
+    amount = len(more) == 1 and more[0].isdecimal() and len(more[0]) > _LONGEST_CODE
+    amount = amount and _is_said(first)
     # "Ab 2027" is "from 2027", although "AB" is also the legal form of a firm.
     begins = words[0].islower() and first in _COMPANIES and _is_said(first)
-    return first in _limits() or counted or orders or begins
+    return first in _limits() or counted or amount or orders or begins
 
 
 def _is_street(words: list[str]) -> bool:
@@ -294,7 +301,7 @@ def _is_known_part(words: list[str], names: Names) -> bool:
     own = {"".join(name) for name in names}
     folded = [_plain(word) for word in words]
     named = next((at for at, one in enumerate(folded) if one in own), 0)
-    if any(one in _offices() or one in _small() for one in folded[:named]):
+    if any(one in _offices() for one in folded[:named]):
         # "Assistant to Mara Lind"
         return False
     if any(one in own for one in folded):
