@@ -1,7 +1,8 @@
-"""Fixtures of the remote runtime: real API servers, and an office that uses them."""
+"""Fixtures of the remote runtime: a real API server, and offices that use it."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -23,29 +24,16 @@ from worker.remote.far_office import FarOffice
 HERE = Path(__file__).parent / "agents"
 
 
-def _server(agents: Path, folder: Path) -> Iterator[ApiServer]:
-    server = ApiServer(agents, folder)
-    server.start()
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """An API server of all agents of the tests; its start takes as long as many tests."""
+    agents = tmp_path_factory.mktemp("agents")
+    for folder in (EXAMPLES, AGENTS, HERE):
+        compiled = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(folder, agents, ignore=compiled, dirs_exist_ok=True)
+    server = ApiServer(agents, tmp_path_factory.mktemp("far"))
     yield server
     server.kill()
-
-
-@pytest.fixture(scope="session")
-def examples_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """An API server of the example agents."""
-    yield from _server(EXAMPLES, tmp_path_factory.mktemp("examples"))
-
-
-@pytest.fixture(scope="session")
-def test_agents_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """An API server of the worker's test agents."""
-    yield from _server(AGENTS, tmp_path_factory.mktemp("agents"))
-
-
-@pytest.fixture(scope="session")
-def patient_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """An API server of the agent that can be stopped at every step."""
-    yield from _server(HERE, tmp_path_factory.mktemp("patient"))
 
 
 @pytest.fixture
@@ -70,10 +58,10 @@ def make_far_office(
     return FarOffice(ledger, decider, Executor(ledger, runtime), clock, runtime)
 
 
-def _office(far_ledger: tuple[Ledger, HandClock], server: ApiServer) -> FarOffice:
+def _office(far_ledger: tuple[Ledger, HandClock], server: ApiServer, agents: Path) -> FarOffice:
     server.start()
     server.forget()
-    names = [one.name for one in server.agents.iterdir() if (one / "agent.py").exists()]
+    names = [one.name for one in agents.iterdir() if (one / "agent.py").exists()]
     apps = {name: RemoteApp(url=server.url, reasons="state") for name in names}
     office = make_far_office(far_ledger, apps)
     office.server = server
@@ -82,30 +70,30 @@ def _office(far_ledger: tuple[Ledger, HandClock], server: ApiServer) -> FarOffic
 
 @pytest.fixture
 async def examples(
-    far_ledger: tuple[Ledger, HandClock], examples_server: ApiServer
+    far_ledger: tuple[Ledger, HandClock], server: ApiServer
 ) -> AsyncIterator[FarOffice]:
     """An office with the example agents behind an API server."""
-    office = _office(far_ledger, examples_server)
+    office = _office(far_ledger, server, EXAMPLES)
     yield office
     await office.runtime.close()
 
 
 @pytest.fixture
 async def odd_agents(
-    far_ledger: tuple[Ledger, HandClock], test_agents_server: ApiServer
+    far_ledger: tuple[Ledger, HandClock], server: ApiServer
 ) -> AsyncIterator[FarOffice]:
     """An office with the worker's test agents behind an API server."""
-    office = _office(far_ledger, test_agents_server)
+    office = _office(far_ledger, server, AGENTS)
     yield office
     await office.runtime.close()
 
 
 @pytest.fixture
 async def patient(
-    far_ledger: tuple[Ledger, HandClock], patient_server: ApiServer
+    far_ledger: tuple[Ledger, HandClock], server: ApiServer
 ) -> AsyncIterator[FarOffice]:
     """An office with the agent that can be stopped at every step, behind an API server."""
-    office = _office(far_ledger, patient_server)
+    office = _office(far_ledger, server, HERE)
     yield office
-    patient_server.open_gates()
+    server.open_gates()
     await office.runtime.close()
