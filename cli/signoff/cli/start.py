@@ -22,14 +22,14 @@ def start(kind: str, config: Path | None = None, apps: Sequence[str] = ()) -> in
     """
     drop_foreign_secrets(kind)
     import_lean("structlog")
-    if kind != "worker":
-        import_lean("celery.app.base", "kombu.serialization")
     if kind == "channels":
-        import_lean("celery.apps.worker")
+        import_lean("celery.app.base", "kombu.serialization", "celery.apps.worker")
     from signoff.cli.config.settings import load_settings  # noqa: PLC0415 -- after import_lean
 
     settings = load_settings(config, kind)
     if kind == "gateway":
+        if not settings.rings_in_redis:
+            import_lean("celery.app.base", "kombu.serialization")
         from signoff.cli.gateway import run_gateway  # noqa: PLC0415 -- each process imports its own
 
         return run_gateway(settings)

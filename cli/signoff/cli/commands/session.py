@@ -17,8 +17,6 @@ from signoff.core.base.errors import ConfigError, LedgerUnavailable
 
 if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
-    from signoff.broker.ledger.ledger import Bell
-    from signoff.broker.ledger.store import Store
     from signoff.cli.config.settings import Settings
     from signoff.core.directory.people import Directory, Person
 
@@ -96,9 +94,10 @@ async def _with_decisions(
     store = Store.open(settings.redis_url, prefix=settings.redis.prefix, replica=replica)
     bell, receipts = None, None
     if rings:
+        from signoff.cli.composition.bells import open_bell  # noqa: PLC0415
         from signoff.cli.composition.receipts import open_receipts  # noqa: PLC0415
 
-        bell = _bell(settings, store)
+        bell = open_bell(settings, store)
         # A function that puts no work into a stage decides nothing and needs no receipts.
         receipts = open_receipts(settings)
     ledger = Ledger(store, bell, receipts=receipts)
@@ -115,16 +114,6 @@ async def _with_decisions(
         ) from error
     finally:
         await ledger.close()
-
-
-def _bell(settings: Settings, store: Store) -> Bell:
-    if settings.rings_in_redis:
-        from signoff.broker.doorbells.push import RedisBell  # noqa: PLC0415 -- few commands ring
-
-        return RedisBell(store)
-    from signoff.broker.doorbells.celery import CeleryBell, make_celery  # noqa: PLC0415 -- it is large
-
-    return CeleryBell(make_celery(settings.broker_url, prefix=settings.redis.prefix))
 
 
 def person_of(directory: Directory, identity: str) -> Person:

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from celery import Celery
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from signoff.broker.decisions import Decisions
-from signoff.broker.doorbells.celery import CeleryBell, make_celery
-from signoff.broker.doorbells.push import RedisBell
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.cli.composition.bells import open_bell, open_celery
 from signoff.cli.composition.receipts import open_receipts
 from signoff.cli.config.settings import Settings
 
+if TYPE_CHECKING:
+    from celery import Celery
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Parts:
     """The parts of a process, built from one set of settings."""
 
     settings: Settings
-    celery: Celery
     ledger: Ledger
     decisions: Decisions
+
+    @cached_property
+    def celery(self) -> Celery:
+        """The Celery app, for processes that work on stages."""
+        return open_celery(self.settings)
 
 
 def build(settings: Settings, *, decides: bool = True) -> Parts:
@@ -35,10 +41,8 @@ def build(settings: Settings, *, decides: bool = True) -> Parts:
     Raises:
         ConfigError: A key of the receipts cannot be read or made.
     """
-    celery = make_celery(settings.broker_url, prefix=settings.redis.prefix)
     replica = settings.redis.durability == "replica"
     store = Store.open(settings.redis_url, prefix=settings.redis.prefix, replica=replica)
     receipts = open_receipts(settings, signs=decides)
-    bell = RedisBell(store) if settings.rings_in_redis else CeleryBell(celery)
-    ledger = Ledger(store, bell, receipts=receipts)
-    return Parts(settings, celery, ledger, Decisions(ledger, settings.everybody))
+    ledger = Ledger(store, open_bell(settings, store), receipts=receipts)
+    return Parts(settings, ledger, Decisions(ledger, settings.everybody))
