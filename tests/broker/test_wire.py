@@ -61,6 +61,17 @@ async def test_concurrent_commands_share_round_trips(
     assert after - before < 10
 
 
+async def test_a_command_does_not_wait_for_a_slow_one(
+    wire: Wire, client: redis.asyncio.Redis
+) -> None:
+    """While a round trip waits, the next one is under way: here it ends the waiting."""
+    slow = asyncio.create_task(wire.send([("BLPOP", "list", 15)]))
+    while not (await client.info("clients"))["blocked_clients"]:
+        pass
+    assert await wire.send([("RPUSH", "list", "one")]) == [1]
+    assert await slow == [["list", "one"]]
+
+
 async def test_a_refused_command_does_not_affect_others(wire: Wire) -> None:
     """Its reply is the error, and the replies of the others are unaffected."""
     good, bad = await asyncio.gather(

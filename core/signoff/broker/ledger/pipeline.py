@@ -17,6 +17,9 @@ Command = tuple[str | int, ...]
 _MOST = 256
 """The most commands in one round trip; more would delay all of them."""
 
+_AT_ONCE = 2
+"""Round trips at the same time: a short read does not wait until a large commit is on the disk."""
+
 _PATIENCE_MS = 3000
 """How long a commit waits for the replica: less than the socket timeout of the client."""
 
@@ -34,13 +37,14 @@ class _Call(NamedTuple):
 
 
 class Wire:
-    """Collects the commands that are called during a round trip, and sends them in the next one.
+    """Collects the commands that are called during round trips, and sends them in the next one.
 
     Two thirds of the cost of a small command is its round trip: the task switches and system calls
-    on both sides and, with `appendfsync always`, a write to the disk. A single call is sent at
-    once.
+    on both sides and, with `appendfsync always`, a write to the disk. A call is sent at once if
+    fewer than two round trips are under way.
 
     The commands stay separate: they are not a transaction, and if one fails, the others do not.
+    Those of one caller are carried out in order, and those of different callers in any order.
 
     redis-py's own pipeline would encode each command in Python, and takes twice as long for one.
 
@@ -66,7 +70,7 @@ class Wire:
         self._on_disk = True
         self._replicas = 1
         self._calls: list[_Call] = []
-        self._flight: asyncio.Task[None] | None = None
+        self._flights: set[asyncio.Task[None]] = set()
 
     async def send(self, commands: Sequence[Command], *, durable: bool = False) -> list[Any]:
         """Return the replies as Redis sends them; one that refuses a command is an exception.
@@ -85,9 +89,10 @@ class Wire:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[list[Any]] = loop.create_future()
         self._calls.append(_Call(_packed(commands), answer, durable and bool(self._mark)))
-        flight = self._flight
-        if flight is None or flight.done() or flight.get_loop() is not loop:
-            self._flight = loop.create_task(self._fly(), name="signoff-wire")
+        # Those of an earlier event loop will never be done.
+        self._flights = {one for one in self._flights if not one.done() and one.get_loop() is loop}
+        if len(self._flights) < _AT_ONCE:
+            self._flights.add(loop.create_task(self._fly(), name="signoff-wire"))
         return await answer
 
     async def _fly(self) -> None:
