@@ -100,12 +100,14 @@ async def test_a_reply_that_is_not_text_does_not_affect_others(
     """The bytes of a value that is not UTF-8 become surrogates; the others get their replies."""
     async with redis.asyncio.Redis.from_url(server.url) as binary:
         await binary.set("binary", b"\xff")
-    results = await asyncio.gather(
-        wire.send([("SET", "a", "1")]),
-        wire.send([("GET", "binary")]),
-        wire.send([("GET", "a")]),
+    results = tuple(
+        await asyncio.gather(
+            wire.send([("SET", "a", "1")]),
+            wire.send([("GET", "binary")]),
+            wire.send([("GET", "a")]),
+        )
     )
-    assert results == [["OK"], ["\udcff"], ["1"]]
+    assert results == (["OK"], ["\udcff"], ["1"])
 
 
 async def test_a_cancelled_caller_does_not_affect_others(wire: Wire) -> None:

@@ -113,6 +113,16 @@ def test_automatic_mail_is_unclear_with_its_reason(invoke: Invoke, saved: Any) -
     assert "No person wrote this" in told["problem"]
 
 
+def test_a_tool_shows_what_is_no_yes_to_it(invoke: Invoke, saved: Any) -> None:
+    """With --tool, a yes to something else than this tool does is unclear, as for the intake."""
+    file = saved("Release the payment")
+    verdicts = {
+        tool: lines(invoke("mail", "explain", file, "--tool", tool, "--json").output)[0]["verdict"]
+        for tool in ("send_payment", "hold_payment")
+    }
+    assert verdicts == {"send_payment": "approve", "hold_payment": "unclear"}
+
+
 def test_a_template_gives_the_values_a_kind(invoke: Invoke, saved: Any) -> None:
     """With the template, the values are shown as the tool would get them."""
     file = saved("approve\ndays: 3")

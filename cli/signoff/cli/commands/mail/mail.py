@@ -41,6 +41,13 @@ def explain(
         str,
         typer.Option(metavar="JSON", help="The template of the request: '{\"days\": 0}'."),
     ] = "",
+    tool: Annotated[
+        str,
+        typer.Option(
+            metavar="TOOL",
+            help="The tool of the request. A reply may approve one tool and be unclear for others.",
+        ),
+    ] = "",
     server: Annotated[
         str,
         typer.Option(
@@ -60,7 +67,7 @@ def explain(
     It needs no settings and no Redis, and no network without --dns. The same limits apply as for
     incoming mail. The exit code is 1 if a file cannot be read.
     """
-    options = _Options(_context(template), text=text, server=server, dns=dns)
+    options = _Options(_context(template, tool), text=text, server=server, dns=dns)
     if asyncio.run(_explain_all(files, options, as_json=as_json)):
         raise typer.Exit(REFUSED)
 
@@ -112,16 +119,17 @@ class _Unreadable(Exception):
     """A file cannot be read; the message says what to do."""
 
 
-def _context(template: str) -> ReplyContext:
+def _context(template: str, tool: str) -> ReplyContext:
     from signoff.core.base.errors import ConfigError  # noqa: PLC0415
     from signoff.core.replies.text import ReplyContext  # noqa: PLC0415
 
     try:
-        return ReplyContext(fields=json.loads(template) if template else None)
+        fields = json.loads(template) if template else None
     except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"--template is not JSON ({error}); write it as '{{\"days\": 0}}'."
         ) from None
+    return ReplyContext(fields=fields, called=(tool,) if tool else ())
 
 
 async def _explain(file: str, options: _Options, readers: Readers) -> Explanation:
