@@ -12,6 +12,7 @@ import pytest
 from archiving import DAYS, archiver, ended
 from builders import CLEO, MARA, RILEY, make_approval, paused
 from deciding import Decider
+from leaks import text_in, words_in
 from signoff.broker.archive import reading
 from signoff.broker.archive.anchor import Anchor
 from signoff.broker.archive.erasure import erase
@@ -31,7 +32,6 @@ from signoff.core.base.errors import ArchiveBroken, ErasureRefused
 from signoff.core.directory.people import Person
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.testing import VirtualClock
-from words import text_in, words_in
 
 PLACEHOLDER = "erased-0a1b2c3d"
 

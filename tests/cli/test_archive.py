@@ -15,9 +15,9 @@ from archiving import seeded
 from builders import present
 from cli.conftest import Invoke
 from cli.test_commands import on_ledger
+from leaks import text_in, words_in
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from words import text_in, words_in
 
 __all__ = ["on_ledger"]
 

@@ -23,7 +23,7 @@ from signoff.core.approvals.input.form import (
 from signoff.core.approvals.parts import INPUT, approval_id
 from signoff.core.base.errors import PayloadError
 from signoff.core.replies.reading import read_reply
-from signoff.core.replies.reply import Approve, Reject
+from signoff.core.replies.reply import Approve, Reject, Unclear
 from signoff.core.replies.text import ReplyContext
 
 
@@ -149,7 +149,6 @@ MISTAKES: dict[str, tuple[JsonValue, str, str, str, str]] = {
     ),
     "too large": ({"type": "integer", "maximum": 5}, "approve 6", "value", "6", "value: 3"),
     "nothing said": ({"type": "string"}, "approve", "value", "", "value: text"),
-    "yes and no": (Review.model_json_schema(), "approve\napproved: no", "approved", "no", "reject"),
 }
 
 
@@ -161,6 +160,17 @@ def test_error_for_a_wrong_value_names_field_value_and_example(case: str) -> Non
         say(question(schema), text)
     assert (raised.value.key, raised.value.read) == (key, read)
     assert raised.value.example.startswith(example)
+
+
+def test_a_yes_with_a_no_in_a_field_is_neither() -> None:
+    """A reply is asked back and names the field; an approval with such a value is an error."""
+    asked = question(Review.model_json_schema())
+    reply = read_reply("approve\napproved: no", ReplyContext(fields=asked.template))
+    assert isinstance(reply, Unclear)
+    assert 'You approve, but "approved" says no.' in reply.problem
+    with pytest.raises(PayloadError) as raised:
+        asked.approve(MARA, people(), channel="email", now=NOON, values={"approved": False})
+    assert (raised.value.key, raised.value.read) == ("approved", "no")
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from cli.conftest import SETTINGS
 from collector import Collector, collecting
+from leaks import words_in
 from services import prometheus
 from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.cli.composition.supervisor import Supervisor
 from signoff.cli.demo.dev_mailbox import DevMailbox, reply
-from words import words_in
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "scrape-me"

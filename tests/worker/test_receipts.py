@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from leaks import words_in
 from signoff.broker import stages
 from signoff.broker.ed25519 import ALGORITHM, Key
 from signoff.broker.freezes import Freezes
@@ -31,7 +32,6 @@ from signoff.core.approvals.parts import Glass
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import CannotSign, ConfigError
 from signoff.worker.adk.guard.guard import GuardPlugin
-from words import words_in
 from worker.office import MARA, Office
 
 KEY = Key.generate()

@@ -10,6 +10,7 @@ from pydantic import SecretStr, ValidationError
 
 from browser import totp_of
 from builders import CLEO, MARA, present
+from leaks import text_in
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.inbox.auth.factors import Factors, enrolled, unenroll
 from signoff.channels.inbox.settings import InboxSettings
@@ -17,7 +18,6 @@ from signoff.core.approvals.events import What
 from signoff.core.base.errors import ConfigError
 from signoff.core.directory.people import Person
 from signoff.testing import VirtualClock
-from words import text_in
 
 KEY = SecretStr("a key of thirty-two characters..")
 

@@ -12,6 +12,7 @@ import pytest
 from browser import ORIGIN, SETTINGS, Browser, forms_of
 from builders import CLEO, MARA, present
 from channels.conftest import Channels, Sink, SinkFactory
+from leaks import text_in
 from signoff.broker import stages
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.inbox.auth.factors import unenroll
@@ -21,7 +22,6 @@ from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import State
 from signoff.core.policies.policy import Policy
-from words import text_in
 
 FREE = Policy(name="free", ask=("mara",), within="4h")
 ASK, USE = "/inbox/sign-in/link", "/inbox/sign-in/link/use"

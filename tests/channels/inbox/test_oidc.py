@@ -19,13 +19,13 @@ from pydantic import JsonValue, SecretStr, ValidationError
 from browser import ORIGIN, SETTINGS, Browser
 from builders import CLEO, MARA
 from channels.conftest import Channels
+from leaks import text_in
 from openid import CLIENT, SECRET, Provider, provider
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings, OidcSettings
 from signoff.testing import VirtualClock
-from words import text_in
 
 BEGIN, BACK = "/inbox/sign-in/oidc", "/inbox/sign-in/oidc/callback"
 

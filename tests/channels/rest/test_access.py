@@ -11,13 +11,13 @@ import pytest
 
 from builders import CLEO, paused
 from channels.rest.conftest import Office
+from leaks import text_in
 from signoff.broker import api_tokens as tokens
 from signoff.core.access.api_tokens import Scope
 from signoff.core.approvals.events import Event
 from signoff.core.base.errors import InvalidToken, TokenNotFound
 from signoff.core.directory.people import Directory, Person, Role
 from signoff.testing import VirtualClock
-from words import text_in
 
 
 @pytest.mark.parametrize(

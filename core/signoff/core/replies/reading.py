@@ -40,7 +40,7 @@ from signoff.core.replies.grammar import (
     Reader,
     readers_of,
 )
-from signoff.core.replies.refusals import contradicts_a_yes
+from signoff.core.replies.refusals import refusing_field
 from signoff.core.replies.reply import Approve, Grant, Part, Reject, Reply, Unclear
 from signoff.core.replies.text import ReplyContext, Text
 
@@ -168,8 +168,9 @@ def _approval(reader: Reader, parse: Parse) -> Reply:
     except PayloadError as error:
         return Unclear(problem=str(error), seems="approve", parts=parts)
     # An argument of the call, such as "confirmed", is not the person's decision.
-    if values and not reader.context.proposes and contradicts_a_yes(values):
-        return _doubtful(reader)
+    if values and not reader.context.proposes and (field := refusing_field(values)):
+        problem = f'You approve, but "{field}" says no. Choose one of the two. {_ALONE}'
+        return Unclear(problem=problem, seems="approve", parts=parts)
     return Approve(
         values=values,
         note=_kept("\n".join(_notes(reader, parse.pieces))),

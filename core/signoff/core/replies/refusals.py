@@ -38,13 +38,19 @@ def says_no(value: JsonValue) -> bool:
     return value.strip().casefold() == "false" or isinstance(read_reply(value), Reject)
 
 
-def contradicts_a_yes(values: dict[str, JsonValue]) -> bool:
-    """Return whether a field for the decision says no: ``{"approved": false}``."""
-    return any(
-        _field_says_no(name.casefold(), value)
+def refusing_field(values: dict[str, JsonValue]) -> str:
+    """Return the name of a field for the decision that says no, such as ``{"approved": false}``.
+
+    Returns:
+        The name, "" if there is none.
+    """
+    names = VERDICT_NAMES | _REFUSAL_NAMES | _OWN_DECISION_NAMES
+    refusing = (
+        name
         for name, value in values.items()
-        if name.casefold() in VERDICT_NAMES | _REFUSAL_NAMES | _OWN_DECISION_NAMES
+        if name.casefold() in names and _field_says_no(name.casefold(), value)
     )
+    return next(refusing, "")
 
 
 def _field_says_no(name: str, value: JsonValue) -> bool:
