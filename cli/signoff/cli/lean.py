@@ -25,13 +25,13 @@ def import_lean(*libraries: str) -> None:
     Args:
         libraries: The names of modules.
     """
-    with hidden(*_UNUSED):
+    with _hidden(_UNUSED):
         for one in libraries:
             import_module(one)
 
 
 @contextmanager
-def hidden(*names: str) -> Iterator[None]:
+def _hidden(names: tuple[str, ...]) -> Iterator[None]:
     """Let imports of these modules raise ModuleNotFoundError, unless they are imported already."""
     hidden = [name for name in names if name not in sys.modules]
     # Python's import system raises ModuleNotFoundError for a module that is None in sys.modules.

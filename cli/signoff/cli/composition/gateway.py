@@ -14,7 +14,6 @@ from signoff.channels.web.lazy import LazyApp
 from signoff.cli.composition.monitoring import known
 from signoff.cli.composition.parts import Parts
 from signoff.cli.composition.slack import slack_inbound
-from signoff.cli.lean import hidden
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -77,6 +76,4 @@ def _rest(parts: Parts) -> ASGIApp:
     from signoff.channels.rest.app import make_rest  # noqa: PLC0415 -- many gateways serve none
 
     settings = parts.settings
-    # FastAPI compares each type of a route with the models of pydantic 1, which take 1.6 MiB.
-    with hidden("pydantic.v1"):
-        return make_rest(parts.decisions, settings.may_have_agent, rate=settings.gateway.rate)
+    return make_rest(parts.decisions, settings.may_have_agent, rate=settings.gateway.rate)
