@@ -17,7 +17,7 @@ _REPAIRING: Final = frozenset({"channels", "gateway"})
 """The kinds of processes that may write all keys; a Redis user of a worker may not."""
 
 
-class Heard(NamedTuple):
+class HeartbeatReply(NamedTuple):
     """What a process learns from its heartbeat.
 
     Attributes:
@@ -41,7 +41,7 @@ async def beat(ledger: Ledger, kind: str, name: str, state: str = "") -> float:
     return (await exchange(ledger, kind, name, state)).set_back
 
 
-async def exchange(ledger: Ledger, kind: str, name: str, state: str = "") -> Heard:
+async def exchange(ledger: Ledger, kind: str, name: str, state: str = "") -> HeartbeatReply:
     """Record that a process is alive, and return what it learns.
 
     A heartbeat of `channels` or `gateway` finds out if the ledger's clock was set back since the
@@ -65,7 +65,7 @@ async def exchange(ledger: Ledger, kind: str, name: str, state: str = "") -> Hea
     if back:
         # The script has dropped only the head, without which the rest is not used.
         await SearchIndex(ledger).drop()
-    return Heard(float(back) / 1000, channels)
+    return HeartbeatReply(float(back) / 1000, channels)
 
 
 async def alive(ledger: Ledger) -> dict[str, list[str]]:

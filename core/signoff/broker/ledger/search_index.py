@@ -179,7 +179,7 @@ class SearchIndex:
         if any(len(one) > _WIDTH for one in ids):
             return False
         if not head.segments:
-            await self._sweep()
+            await self._delete_earlier()
         records = await self._ledger.store.read([f"approval:{one}" for one in ids])
         read = dict(zip(ids, records, strict=True))
         # In a thread, because it would block the event loop for some milliseconds.
@@ -207,10 +207,10 @@ class SearchIndex:
         async with self._ledger.store.translated_client() as client:
             # The head first: without it the rest is not used.
             await client.delete(self._ledger.store.prefix + _HEAD)
-        await self._sweep()
+        await self._delete_earlier()
 
-    async def _sweep(self) -> None:
-        """Delete the rests of earlier indexes."""
+    async def _delete_earlier(self) -> None:
+        """Delete what is left of earlier indexes."""
         keys = await self._ledger.store.keys("search:", "string")
         # Another process may have begun a new index meanwhile.
         new = {f"search:{one.name}" for one in (await Head.read(self._ledger)).segments}

@@ -388,7 +388,8 @@ class Reader:
     def _honoured(self, at: int) -> Iterator[int]:
         """Yield where an unknown name with an honorific may end.
 
-        Words with hiragana do not count as names: "確認は田中さん" is a sentence. Nor does a no.
+        Words with hiragana do not count as names: "確認は田中さん" is a sentence. A no does not
+        count either.
         """
         for end in range(at + 1, min(at + _LONGEST_HONOURED, len(self.text)) + 1):
             token = self.text.tokens[end - 1]
