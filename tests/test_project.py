@@ -19,6 +19,7 @@ from types import ModuleType
 import pytest
 
 import signoff
+from services import program
 from signoff.core.base import errors
 
 ROOT = Path(__file__).parents[1]
@@ -229,8 +230,9 @@ def test_package_links_lead_to_its_repository(
 ) -> None:
     """Each README link to a file leads to the repository, and the Project-URLs are set."""
     monkeypatch.delenv("SIGNOFF_REPOSITORY_URL", raising=False)
+    git = program("git", "git")
     for words in (("init", "-q"), ("remote", "add", "origin", remote)):
-        subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+        subprocess.run([git, "-C", str(tmp_path), *words], check=True)
     assert hook().repository_of(tmp_path) == address
     assert bool(hook().urls_of(address)) is bool(address)
     readme = (ROOT / "README.md").read_text("utf-8")
