@@ -125,6 +125,38 @@ async def test_consumer_reports_ready_and_stops_on_a_signal(
     assert events[-1] == "stopped"
 
 
+LINGERING = """
+import asyncio, structlog
+from signoff.broker.timers.leftovers import Leftovers
+from signoff.cli.entry import main
+
+async def run_forever(self):
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await asyncio.sleep(0.1)
+        structlog.get_logger().info("background.ended", redis=bool(await self._ledger.now()))
+
+Leftovers.run_forever = run_forever
+main()
+"""
+
+
+async def test_stopped_process_has_ended_its_background_work(
+    file: Path, supervisor: Supervisor
+) -> None:
+    """Work in the background ends while it can still reach Redis, and "stopped" comes last."""
+    command = [sys.executable, "-c", LINGERING, "--config", str(file), "channels"]
+    child = await supervisor.start("channels", command)
+    await supervisor.ready(within=60)
+    child.signal(signal.SIGTERM)
+    await child.ended.wait()
+    events = [json.loads(line) for line in child.tail]
+    assert [event["event"] for event in events[-2:]] == ["background.ended", "stopped"]
+    assert events[-2]["redis"] is True
+    assert child.code == 0
+
+
 async def test_gateway_serves_and_stops_on_a_signal(
     file: Path, supervisor: Supervisor, parts: Parts
 ) -> None:

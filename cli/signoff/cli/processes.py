@@ -8,7 +8,6 @@ import signal
 import socket
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
 from types import FrameType
@@ -55,6 +54,9 @@ CHANNEL_THREADS: Final = 8
 """Each thread waits while its stage is drained on the loop, so a few per stage are enough."""
 
 _FAILED: Final = 1
+
+_PATIENCE: Final = 10
+"""The seconds that background work has to end once it is cancelled."""
 
 Drain = Callable[[], Coroutine[Any, Any, int]]
 """Works through one stage."""
@@ -363,16 +365,18 @@ def _consume(
         worker.stopping = stopping
         reloader = Reloader(parts.settings, kind, renewing(parts), renew)
         worker.renewing = reloader.ask
-        beating = beat_forever(parts, kind, reloader, announcing(parts))
-        reconciler = Reconciler(parts.decisions.roster, cards=cards)
-        _in_background(loop, "reconciler", reconciler.run_forever())
-        _in_background(loop, "settings", reloader.run_forever())
-        _in_background(loop, "heartbeat", beating)
-        for name, work in (besides or {}).items():
-            _in_background(loop, name, work())
+        background: dict[str, _Work] = {
+            "reconciler": Reconciler(parts.decisions.roster, cards=cards).run_forever,
+            "settings": reloader.run_forever,
+            "heartbeat": partial(beat_forever, parts, kind, reloader, announcing(parts)),
+            **(besides or {}),
+        }
+        tasks = loop.run(_begin(background))
+        # It ends before what it uses is closed, and before the log says "stopped".
+        stack.callback(lambda: loop.run(_end(tasks)))
         worker.start()
-        log.info("stopped", kind=kind)
-        return int(worker.exitcode or 0)
+    log.info("stopped", kind=kind)
+    return int(worker.exitcode or 0)
 
 
 class _Consumer(Worker):
@@ -441,13 +445,23 @@ async def _note_policies(
         settings = await renewed.get()
 
 
-def _in_background(loop: LoopThread, name: str, coroutine: Coroutine[Any, Any, object]) -> None:
-    """Run something that the process cannot do without; if it fails, stop the process."""
+async def _begin(background: Mapping[str, _Work]) -> list[asyncio.Task[object]]:
+    """Start what the process cannot do without; if one fails, the process stops."""
 
-    def ended(future: Future[object]) -> None:
-        if not future.cancelled() and (error := future.exception()) is not None:
-            log.critical("background.died", name=name, exc_info=error)
+    def ended(task: asyncio.Task[object]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.critical("background.died", name=task.get_name(), exc_info=error)
             worker_state.should_stop = _FAILED  # type: ignore[assignment] # the stub says None
             wake()
 
-    loop.spawn(coroutine).add_done_callback(ended)
+    tasks = [asyncio.create_task(work(), name=name) for name, work in background.items()]
+    for task in tasks:
+        task.add_done_callback(ended)
+    return tasks
+
+
+async def _end(tasks: Sequence[asyncio.Task[object]]) -> None:
+    """Cancel tasks and wait until they have ended; one that ignores it is left to the loop."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks, timeout=_PATIENCE)
