@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import redirect_stdout
 from io import StringIO
 
 import httpx
 import pytest
-from rich.console import Console
 
 from builders import CLEO, MARA, NOON, OF_PEOPLE, make_approval, make_call
 from channels.conftest import Channels
@@ -27,6 +27,7 @@ from signoff.channels.text_channel import shown_in, text_of
 from signoff.channels.webhooks.feed import message as posted
 from signoff.channels.words import phrases
 from signoff.cli.commands.approvals import show
+from signoff.cli.printing import Output
 from signoff.core.approvals.approval import Approval, Asked, Shown
 from signoff.core.base.hiding import HIDDEN
 from signoff.core.cards.card import card
@@ -101,11 +102,11 @@ def slack(approval: Approval, kind: Kind) -> str:
 
 def terminal(approval: Approval, _: Kind) -> str:
     """Return the output of the command line."""
-    out = Console(record=True, width=300, file=StringIO())
-    show.print_approval(out, approval, directory(), (), NOON)
-    out.print(show.approvals_table([approval], directory(), NOON))
+    with redirect_stdout(StringIO()) as out:
+        show.print_approval(Output(), approval, directory(), (), NOON)
+        Output().print(show.approvals_table([approval], directory(), NOON))
     assert IBAN not in json.dumps(show.as_json(approval, ()))
-    return out.export_text()
+    return out.getvalue()
 
 
 def text(approval: Approval, kind: Kind) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import redirect_stdout
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from zoneinfo import ZoneInfo
@@ -10,7 +11,6 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from builders import CLEO, MARA, NOON, RILEY, make_approval
 from signoff.channels.email.outbound.render import html, plain_text
@@ -21,6 +21,7 @@ from signoff.channels.slack.text import date
 from signoff.channels.text_channel import text_of
 from signoff.channels.words import phrases
 from signoff.cli.commands.approvals import show
+from signoff.cli.printing import Output
 from signoff.core.approvals.approval import Approval, Asked
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import TooLate
@@ -80,10 +81,11 @@ def test_settings_time_zone_applies_to_people_without_one() -> None:
 
 def test_the_terminal_shows_the_zone_of_the_settings() -> None:
     """The person at a terminal is not known."""
-    out = Console(record=True, width=300, file=StringIO())
     approval, here = asked(), directory(default="Europe/Berlin")
-    show.print_approval(out, approval, here, [approval.note(What.OPENED, now=NOON)], NOON)
-    said = out.export_text()
+    opened = approval.note(What.OPENED, now=NOON)
+    with redirect_stdout(StringIO()) as out:
+        show.print_approval(Output(), approval, here, [opened], NOON)
+    said = out.getvalue()
     assert "2026-03-02 17:00:00 CET" in said
     assert "time (Europe/Berlin)" in said
     assert "13:00:00.000" in said

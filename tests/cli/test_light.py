@@ -50,9 +50,9 @@ MADE_ELSEWHERE: Final = {
 }
 """Modules for commands that decide, add work to a stage or read a reply."""
 
-UNREAD: Final = {"email.feedparser", "idna", "pydantic_settings", "rich._emoji_codes"}
+UNREAD: Final = {"email.feedparser", "idna", "pydantic_settings", "rich.console"}
 """Modules that read the metadata of packages, international names, settings in the environment,
-and the names of all emoji."""
+and that lay out what a terminal shows."""
 
 SEALED: Final = {"cryptography.hazmat", "httpx", "joserfc", "jsonschema"}
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.commands.session import Json, operator, settings_of, with_decisions, write_json
+from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import say
 from signoff.core.base.errors import ConfigError
 from signoff.core.base.networks import is_loopback
@@ -81,18 +82,18 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
 
     async def work(decisions: Decisions) -> None:
         from signoff.channels.aap.instances import everyone  # noqa: PLC0415
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
+        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
 
         found = await everyone(decisions.ledger)
         if as_json:
             write_json([_as_json(one) for one in found])
             return
-        made = shows.table("name", "id", "app", "requester", "token", "receiver", "added")
+        made = Table("name", "id", "app", "requester", "token", "receiver", "added")
         for one in found:
             receiver = one.receiver.url if one.receiver is not None else ""
             at = shows.moment(one.created_at, decisions.directory)
             shows.add(made, one.name, one.id, one.app, one.user, one.token, receiver, at)
-        shows.console().print(made)
+        Output().print(made)
 
     with_decisions(ctx, work)
 

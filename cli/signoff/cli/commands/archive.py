@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from signoff.cli.commands.session import Json, length_of, settings_of, with_decisions, write_json
+from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import export_json, say
 
 if TYPE_CHECKING:
@@ -108,9 +109,9 @@ def list_(
     if as_json:
         write_json([_summary(one) for one in found])
         return
-    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
+    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
 
-    made = shows.table("id", "kind", "app", "user", "state", "at", "file")
+    made = Table("id", "kind", "app", "user", "state", "at", "file")
     for one in found:
         row = _summary(one)
         shows.add(
@@ -119,7 +120,7 @@ def list_(
             f"{one.sequence:06}.jsonl",
         )
     if found:
-        shows.console().print(made)
+        Output().print(made)
     else:
         say("The archive is empty.")
 

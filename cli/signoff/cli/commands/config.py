@@ -12,6 +12,7 @@ import typer
 
 from signoff.cli.boundary import REFUSED, USAGE
 from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
+from signoff.cli.printing import Output, Text
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -130,14 +131,10 @@ def diff(
 
 
 def _write(faults: list[Fault]) -> None:
-    from rich.text import Text  # noqa: PLC0415
-
-    from signoff.cli.commands.approvals.show import console  # noqa: PLC0415
-
-    out = console()
+    out = Output()
     for fault in faults:
         style = "bold red" if fault.severity == "error" else "yellow"
-        out.print(Text.assemble((f"{fault.severity}: ", style), str(fault)))
+        out.print(Text().append(f"{fault.severity}: ", style).append(str(fault)))
 
 
 def _toml(values: dict[str, Any], table: str = "") -> list[str]:

@@ -11,6 +11,7 @@ from signoff.cli.boundary import REFUSED
 from signoff.cli.commands.session import Json, settings_of, write_json
 from signoff.cli.doctor.loading import AgentLoading
 from signoff.cli.lean import import_lean
+from signoff.cli.printing import Output, Text
 
 if TYPE_CHECKING:
     from signoff.cli.doctor.finding import Finding
@@ -38,12 +39,9 @@ def doctor(ctx: typer.Context, *, as_json: Json = False) -> None:
 
 
 def _write(findings: list[Finding]) -> None:
-    from rich.text import Text  # noqa: PLC0415
-
-    from signoff.cli.commands.approvals.show import console  # noqa: PLC0415
-
     marks = {"good": ("✓", "green"), "warning": ("!", "yellow"), "broken": ("✗", "bold red")}
-    out = console()
+    out = Output()
     for finding in findings:
         mark, style = marks[finding.level]
-        out.print(Text.assemble((f"{mark} ", style), (f"{finding.about}: ", "bold"), finding.text))
+        head = Text().append(f"{mark} ", style).append(f"{finding.about}: ", "bold")
+        out.print(head.append(finding.text))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.commands.session import Json, operator, with_decisions, write_json
+from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -91,10 +92,10 @@ def _list(ctx: typer.Context, *, as_json: bool) -> None:
         elif not found:
             say("Nothing is frozen.")
         else:
-            made = shows.table("stops", "by", "since", "why")
+            made = Table("stops", "by", "since", "why")
             for one in found:
                 since = shows.moment(one.at, decisions.directory)
                 shows.add(made, one.stops, one.by, since, one.why)
-            shows.console().print(made)
+            Output().print(made)
 
     with_decisions(ctx, work)

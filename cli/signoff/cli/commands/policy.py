@@ -11,6 +11,7 @@ import typer
 
 from signoff.cli.boundary import REFUSED
 from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
+from signoff.cli.printing import Output, Table
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -67,13 +68,13 @@ def history(
             say("No version is known yet. `signoff channels` notes them when it starts.")
             return
         latest: dict[str, PolicyVersion] = {}
-        made = shows.table("loaded", "policy", "version", "changed", "by")
+        made = Table("loaded", "policy", "version", "changed", "by")
         for one in known:
             keys = ", ".join(changed(latest.get(one.policy), one))
             at = shows.moment(one.at, decisions.directory)
             shows.add(made, at, one.policy, one.version or "removed", keys, one.by)
             latest[one.policy] = one
-        shows.console().print(made)
+        Output().print(made)
 
     with_decisions(ctx, work)
 

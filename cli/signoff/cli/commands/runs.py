@@ -12,6 +12,7 @@ import typer
 from signoff.cli.boundary import REFUSED
 from signoff.cli.commands.session import Json, operator, settings_of, with_decisions, write_json
 from signoff.cli.composition.kinds import login
+from signoff.cli.printing import Output
 from signoff.cli.terminal import say
 from signoff.core.base.errors import AppNotFound, RunError, SignoffError
 
@@ -119,9 +120,9 @@ def list_(
     if as_json:
         write_json([one.model_dump(mode="json") for one in found])
     elif found:
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
+        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
 
-        shows.console().print(shows.runs_table(found, settings_of(ctx).everybody))
+        Output().print(shows.runs_table(found, settings_of(ctx).everybody))
     else:
         say("There are no runs.")
 
@@ -143,7 +144,7 @@ def show(
         if as_json:
             write_json(shows.as_json(found, events))
         else:
-            shows.print_run(shows.console(), found, decisions.directory, events)
+            shows.print_run(Output(), found, decisions.directory, events)
 
     with_decisions(ctx, work)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
+from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import say
 from signoff.core.base.errors import ConfigError
 
@@ -24,7 +25,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
     async def work(decisions: Decisions) -> None:
         from signoff.broker import stages  # noqa: PLC0415
         from signoff.channels.webhooks.dead_letters import dead_letters  # noqa: PLC0415
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
+        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
 
         backlog = await decisions.ledger.backlog()
         rows = []
@@ -37,10 +38,10 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
             names = ("name", "url", "waiting", "dead", "problem")
             write_json([dict(zip(names, row, strict=True)) for row in rows])
             return
-        made = shows.table("name", "url", "waiting", "dead", "problem")
+        made = Table("name", "url", "waiting", "dead", "problem")
         for row in rows:
             shows.add(made, *(str(cell) for cell in row))
-        shows.console().print(made)
+        Output().print(made)
 
     with_decisions(ctx, work)
 

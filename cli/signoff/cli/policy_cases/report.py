@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from rich.text import Text
-
-from signoff.cli.commands.approvals.show import console
 from signoff.cli.policy_cases.results import Result
+from signoff.cli.printing import Output, Text
 
 Results = Mapping[Path, Sequence[Result]]
 """The results of the cases of each file."""
@@ -18,14 +16,12 @@ Results = Mapping[Path, Sequence[Result]]
 
 def print_results(results: Results) -> None:
     """Print each case with its failures, and how many passed."""
-    out = console()
+    out = Output()
     for file, found in results.items():
         out.print(Text(str(file), style="bold"))
         for one in found:
-            sign = Text(
-                "  ✗ " if one.failures else "  ✓ ", style="red" if one.failures else "green"
-            )
-            out.print(sign + Text(one.case.name, style=""))
+            sign, style = ("✗", "red") if one.failures else ("✓", "green")
+            out.print(Text().append(f"  {sign} ", style).append(one.case.name))
             for failure in one.failures:
                 out.print(Text(f"      {failure}"))
             if one.failures:
@@ -33,7 +29,7 @@ def print_results(results: Results) -> None:
     every = [one for found in results.values() for one in found]
     failed = sum(bool(one.failures) for one in every)
     cases = f"{len(every)} case{'s' * (len(every) != 1)}"
-    out.print(f"{cases}: {len(every) - failed} passed, {failed} failed.")
+    out.print(Text(f"{cases}: {len(every) - failed} passed, {failed} failed."))
 
 
 def results_json(results: Results) -> list[dict[str, Any]]:

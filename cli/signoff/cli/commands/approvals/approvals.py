@@ -12,6 +12,7 @@ import typer
 
 from signoff.cli.commands.approvals import moves, review
 from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
+from signoff.cli.printing import Output
 from signoff.cli.terminal import say
 from signoff.core.approvals.lists.search_terms import Due, Sort, Status
 from signoff.core.base.errors import ApprovalError, PayloadError, SignoffError
@@ -174,7 +175,7 @@ def show(ctx: typer.Context, approval_id: ApprovalId, *, as_json: Json = False) 
     """Show an approval: the card, the approvers and the timeline."""
 
     async def work(decisions: Decisions) -> None:
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich and the domain
+        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
 
         approval = await decisions.ledger.approval(approval_id)
         events = await decisions.ledger.history(approval_id)
@@ -184,7 +185,7 @@ def show(ctx: typer.Context, approval_id: ApprovalId, *, as_json: Json = False) 
             await decisions.roster.refresh()
             now = await decisions.ledger.now()
             people = decisions.roster.directory
-            shows.print_approval(shows.console(), approval, people, events, now)
+            shows.print_approval(Output(), approval, people, events, now)
 
     with_decisions(ctx, work)
 
@@ -364,9 +365,7 @@ def _write_list(
         write_json([shows.as_json(one) for one in found])
     else:
         rotations = decisions.roster.rotations.known
-        shows.console().print(
-            shows.approvals_table(found, decisions.directory, now, rotations=rotations)
-        )
+        Output().print(shows.approvals_table(found, decisions.directory, now, rotations=rotations))
 
 
 def _write_outcome(decisions: Decisions, done: Approval, *, as_json: bool) -> None:

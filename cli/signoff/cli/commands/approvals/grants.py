@@ -18,6 +18,7 @@ from signoff.cli.commands.session import (
     with_decisions,
     write_json,
 )
+from signoff.cli.printing import Output, Table, Text
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def give(
     if as_json:
         write_json(_record(done))
         return
-    from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415 -- rich
+    from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415 -- the domain
 
     until = moment(done.expires_at, settings_of(ctx).everybody)
     say(
@@ -194,19 +195,19 @@ def _json(grant: Grant, now: datetime) -> dict[str, Any]:
 
 
 def _print_list(found: Iterable[Grant], directory: Directory, now: datetime) -> None:
-    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
+    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
 
-    made = shows.table("id", "state", "by", "covers", "requester", "used", "until")
+    made = Table("id", "state", "by", "covers", "requester", "used", "until")
     for one in found:
         person = directory.get(one.by)
         used = f"{one.used} of {one.uses}"
         who = (person.shown if person else one.by, _covers(one), one.scope.user)
         shows.add(made, one.id, one.state(now), *who, used, shows.moment(one.expires_at, directory))
-    shows.console().print(made)
+    Output().print(made)
 
 
 def _print(grant: Grant, used: Iterable[Approval], directory: Directory, now: datetime) -> None:
-    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
+    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
     from signoff.core.cards.card import rows_of  # noqa: PLC0415
 
     person, scope = directory.get(grant.by), grant.scope
@@ -228,20 +229,20 @@ def _print(grant: Grant, used: Iterable[Approval], directory: Directory, now: da
         "came from": grant.approval,
         "revoked": revoked if grant.revoked_at else "",
     }
-    made = shows.table("", "")
+    made = Table("", "")
     made.show_header = False
     for name, value in facts.items():
         if value:
             shows.add(made, name, value)
-    out = shows.console()
+    out = Output()
     out.print(made)
-    uses = shows.table("approval", shows.time_column(directory), "run", "call")
+    uses = Table("approval", shows.time_column(directory), "run", "call")
     for one in used:
         at = one.decision.at if one.decision else None
         call = ", ".join(f"{row.name}={row.value}" for row in rows_of(one, one.call.args))
         shows.add(
             uses, one.id, shows.moment(at, directory), one.origin.run, f"{one.call.name}({call})"
         )
-    if uses.row_count:
-        out.print("\ndecided", style="bold")
+    if uses.rows:
+        out.print(Text("\ndecided", style="bold"))
         out.print(uses)

@@ -8,6 +8,7 @@ import typer
 
 from signoff.cli.commands.approvals.moves import CHANNEL
 from signoff.cli.commands.session import person_of, with_decisions
+from signoff.cli.printing import Output, Table, Text
 from signoff.cli.terminal import say
 from signoff.core.approvals.lists.search_terms import Status
 from signoff.core.base.errors import ApprovalError
@@ -81,17 +82,15 @@ async def _waiting(
 
 
 def _show(decisions: Decisions, seen: list[Approval]) -> None:
-    from rich.text import Text  # noqa: PLC0415
 
-    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
     from signoff.core.cards.card import card  # noqa: PLC0415
 
-    out = shows.console()
+    out = Output()
     for number, one in enumerate(seen, start=1):
         shape = card(one, decisions.directory)
         head = f"{number} of {len(seen)}  {shape.title}"
         out.print(Text(head, style="bold"), Text(one.id, style="dim"))
-        rows = shows.table("", "")
+        rows = Table("", "")
         rows.show_header = False
         for row in shape.rows:
             rows.add_row(Text(row.name, style="dim"), Text(row.value))

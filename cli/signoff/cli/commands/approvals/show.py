@@ -6,11 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from signoff.cli.terminal import make_console
+from signoff.cli.printing import TIME, Output, Table, Text
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.approvals.events import Event
 from signoff.core.approvals.masking import masked
@@ -34,11 +30,6 @@ from signoff.core.routing.escalation import advance
 from signoff.core.routing.quiet_hours import card_waits_for
 from signoff.core.routing.selection import NO_ROTATIONS
 
-_PIPE_WIDTH = 400
-_WHOLE = frozenset({"id", "state", "since", "due in", "after", "number"})
-_TIME = "time ("
-"""The beginning of a column of times; such columns, and those of `_WHOLE`, are not wrapped."""
-
 MOST_NAMES = 5
 """How many names a cell shows."""
 
@@ -54,29 +45,9 @@ _COLOURS = {
 }
 
 
-def console() -> Console:
-    """Return the console that commands write to; output into a pipe is not cut into columns."""
-    made = make_console()
-    if not made.is_terminal:
-        made.width = _PIPE_WIDTH
-    return made
-
-
-def table(*columns: str) -> Table:
-    """Return an empty table in the common style."""
-    made = Table(box=None, padding=(0, 2, 0, 0), header_style="bold dim", pad_edge=False)
-    for column in columns:
-        made.add_column(column, overflow="fold", no_wrap=_is_whole(column))
-    return made
-
-
-def _is_whole(column: str) -> bool:
-    return column in _WHOLE or column.startswith(_TIME)
-
-
 def time_column(directory: Directory) -> str:
     """Return the heading of a column of times, with the time zone of the settings."""
-    return f"{_TIME}{directory.time_zone})"
+    return f"{TIME}{directory.time_zone})"
 
 
 def add(to: Table, *cells: str | Text) -> None:
@@ -117,7 +88,7 @@ def approvals_table(
 
     The awaited approvers are those who may decide now, even if no timer has run yet.
     """
-    made = table("id", "state", "asks for", "requester", "waits on", "since", "due in")
+    made = Table("id", "state", "asks for", "requester", "waits on", "since", "due in")
     for one in approvals:
         pending = one.state is State.PENDING
         here = advance(one, directory, now=now, rotations=rotations)[0] if pending else one
@@ -138,7 +109,7 @@ def approvals_table(
 
 def runs_table(runs: Iterable[Run], directory: Directory) -> Table:
     """Return a table of runs with their states."""
-    made = table("id", "state", "app", "user", "submitted", "waits for", "last word")
+    made = Table("id", "state", "app", "user", "submitted", "waits for", "last word")
     for run in runs:
         add(
             made,
@@ -155,7 +126,7 @@ def runs_table(runs: Iterable[Run], directory: Directory) -> Table:
 
 def timeline(events: Sequence[Event], directory: Directory) -> Table:
     """Return a table of events, each with its time and the seconds since the first."""
-    made = table(time_column(directory), "after", "what", "by", "why")
+    made = Table(time_column(directory), "after", "what", "by", "why")
     for event in events:
         passed = (event.at - events[0].at).total_seconds()
         to = event.more.get("to")
@@ -192,7 +163,7 @@ def _delivery(asked: Asked, waits_for: str) -> str:
 
 
 def print_approval(
-    out: Console, approval: Approval, directory: Directory, events: Sequence[Event], now: datetime
+    out: Output, approval: Approval, directory: Directory, events: Sequence[Event], now: datetime
 ) -> None:
     """Print the card, its state, the approvers, and the timeline."""
     _print_card(out, approval, directory)
@@ -201,10 +172,10 @@ def print_approval(
     out.print(timeline(events, directory))
 
 
-def _print_card(out: Console, approval: Approval, directory: Directory) -> None:
+def _print_card(out: Output, approval: Approval, directory: Directory) -> None:
     shape = card(approval, directory)
     out.print(Text(shape.title, style="bold"), state_text(approval.state.value))
-    facts = table("", "")
+    facts = Table("", "")
     facts.show_header = False
     for name, value in _facts(approval, directory):
         facts.add_row(Text(name, style="dim"), Text(value))
@@ -215,7 +186,7 @@ def _print_card(out: Console, approval: Approval, directory: Directory) -> None:
     _section(out, "to fill in", ((row.name, row.value) for row in shape.fields))
 
 
-def _print_approvers(out: Console, approval: Approval, directory: Directory, now: datetime) -> None:
+def _print_approvers(out: Output, approval: Approval, directory: Directory, now: datetime) -> None:
     """Print who was asked, and what they have answered so far."""
     _print_rows(
         out,
@@ -274,13 +245,13 @@ def _print_approvers(out: Console, approval: Approval, directory: Directory, now
 
 
 def _print_rows(
-    out: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
+    out: Output, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
     """Print a table below a title; nothing if it has no rows."""
     if not rows:
         return
     out.print(Text(f"\n{title}", style="bold"))
-    made = table(*columns)
+    made = Table(*columns)
     for row in rows:
         add(made, *row)
     out.print(made)
@@ -297,11 +268,11 @@ def _step_values(approval: Approval, step: Decision) -> str:
     return "" if values is None else values_text(approval, values)
 
 
-def print_run(out: Console, run: Run, directory: Directory, events: Sequence[Event]) -> None:
+def print_run(out: Output, run: Run, directory: Directory, events: Sequence[Event]) -> None:
     """Print a run and its timeline."""
     title = Text(f"{run.app}: {one_line(run.message)}", style="bold")
     out.print(title, state_text(run.state.value))
-    facts = table("", "")
+    facts = Table("", "")
     facts.show_header = False
     rows = {
         "id": run.id,
@@ -382,12 +353,12 @@ def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]
     return ((name, value) for name, value in rows.items() if value)
 
 
-def _section(out: Console, title: str, rows: Iterable[tuple[str, str]]) -> None:
+def _section(out: Output, title: str, rows: Iterable[tuple[str, str]]) -> None:
     found = list(rows)
     if not found:
         return
     out.print(Text(f"\n{title}", style="bold"))
-    made = table("", "")
+    made = Table("", "")
     made.show_header = False
     for name, value in found:
         made.add_row(Text(name), Text(value))

@@ -7,11 +7,10 @@ from datetime import datetime, timedelta, tzinfo
 from typing import Any, Final
 
 from pydantic import JsonValue
-from rich.console import Console
-from rich.text import Text
 
-from signoff.cli.commands.approvals.show import add, console, first_names, table
+from signoff.cli.commands.approvals.show import add, first_names
 from signoff.cli.policy_cases.diff import Changed
+from signoff.cli.printing import Output, Table, Text
 from signoff.core.approvals.events import What
 from signoff.core.approvals.milestones import topics_of
 from signoff.core.base.durations import coarse, format_duration
@@ -52,7 +51,7 @@ def print_approvers(
     key: str, rows: Sequence[tuple[JsonValue, Timeline]], directory: Directory
 ) -> None:
     """Print who has to approve a call, one row for each value of an argument."""
-    shown = table(key, "policy", "who has to approve", "end")
+    shown = Table(key, "policy", "who has to approve", "end")
     for value, timeline in rows:
         found = who_approves(timeline, directory)
         levels = [
@@ -61,7 +60,7 @@ def print_approvers(
         ]
         nobody = "nobody: the policy allows it" if timeline.allowed else "nobody"
         add(shown, _value(value), found["policy"], ", then ".join(levels) or nobody, found["end"])
-    console().print(shown)
+    Output().print(shown)
 
 
 def print_timeline(
@@ -82,7 +81,7 @@ def print_timeline(
             never bundled.
         approving: Whether the timeline assumes that everybody approves.
     """
-    out = console()
+    out = Output()
     facts = timeline.facts
     args = facts["args"] if isinstance(facts["args"], dict) else {}
     call = f"{facts['tool']}({', '.join(f'{key}={_value(one)}' for key, one in args.items())})"
@@ -98,7 +97,7 @@ def print_timeline(
         out.print(Text("\nthe requester ", style="bold"), Text(one_line(notified)), sep="")
     answers = "everybody approves" if approving else "nobody answers"
     out.print(Text(f"\nif {answers} ({zone})", style="bold"))
-    steps = table("when", "after", "what", "")
+    steps = Table("when", "after", "what", "")
     for step in _together(timeline.steps):
         first, *rest = _lines(step, timeline, directory, zone)
         after = step.at - timeline.start
@@ -123,7 +122,7 @@ def print_timeline(
     _print_rules(out, timeline, directory)
 
 
-def _print_rules(out: Console, timeline: Timeline, directory: Directory) -> None:
+def _print_rules(out: Output, timeline: Timeline, directory: Directory) -> None:
     """Print the other rules of the policy for the call."""
     if timeline.holds:
         say = "calls of the same turn that need no approval wait for this one"
@@ -180,9 +179,9 @@ def _requester_is_told(timeline: Timeline, directory: Directory) -> str:
     return f"is told when it is {about}" + (f"; by {by}" if by else "")
 
 
-def _print_policies(out: Console, timeline: Timeline) -> None:
+def _print_policies(out: Output, timeline: Timeline) -> None:
     out.print(Text("\npolicies", style="bold"))
-    rows = table("", "name", "when", "here")
+    rows = Table("", "name", "when", "here")
     rows.show_header = False
     for one in timeline.considered:
         sign, colour = _SIGNS[one.verdict]
@@ -269,7 +268,7 @@ def print_diff(found: Sequence[Changed], looked_at: int, *, most: int) -> None:
         looked_at: How many approvals are pending.
         most: How many groups are printed, the largest first.
     """
-    out = console()
+    out = Output()
     groups: dict[tuple[object, ...], list[Changed]] = {}
     for one in found:
         terms, notes = one.approval.terms, one.notes
@@ -279,18 +278,19 @@ def print_diff(found: Sequence[Changed], looked_at: int, *, most: int) -> None:
     for group in ordered[:most]:
         _print_alike(out, group)
     if (left := len(ordered) - most) > 0:
-        out.print(f"… and {left:,} more groups. --limit shows more of them.")
+        out.print(Text(f"… and {left:,} more groups. --limit shows more of them."))
     same = looked_at - len(found)
-    out.print(f"{looked_at} pending: {len(found)} would have other terms, {same} the same.")
+    counts = f"{len(found)} would have other terms, {same} the same"
+    out.print(Text(f"{looked_at} pending: {counts}."))
 
 
-def _print_alike(out: Console, group: Sequence[Changed]) -> None:
+def _print_alike(out: Output, group: Sequence[Changed]) -> None:
     """Print approvals whose terms would change in the same way."""
     one = group[0]
     call, policy = one.approval.call.name, one.approval.terms
     ids = first_names([each.approval.id for each in group])
     out.print(Text(one_line(f"{ids}  {call}()  {policy.policy if policy else ''}"), style="bold"))
-    rows = table("", "", "")
+    rows = Table("", "", "")
     rows.show_header = False
     for difference in one.differences:
         frozen, new = _plainly(difference.frozen), _plainly(difference.new)

@@ -13,6 +13,7 @@ import typer
 from signoff.broker.server.private import private_folder
 from signoff.cli.commands.session import Json, settings_of, write_json
 from signoff.cli.composition.credentials import MAILBOX, drop_foreign_secrets
+from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import say
 from signoff.core.base.errors import ConfigError
 
@@ -63,12 +64,12 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
     if as_json:
         write_json([{"number": number, **_summary(mail)} for number, mail in mails])
         return
-    made = shows.table("number", "date", "to", "subject")
+    made = Table("number", "date", "to", "subject")
     for number, mail in mails:
         summary = _summary(mail)
         shows.add(made, number, summary["date"], summary["to"], summary["subject"])
     if mails:
-        shows.console().print(made)
+        Output().print(made)
     else:
         say("No mail.")
 

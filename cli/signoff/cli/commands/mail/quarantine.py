@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from signoff.cli.commands.session import Json, operator, with_decisions, write_json
+from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -39,15 +40,13 @@ def list_(
             write_json([_summary(one) for one in found])
             return
         directory = decisions.directory
-        made = shows.table(
-            "id", shows.time_column(directory), "from", "subject", "bytes", "problem"
-        )
+        made = Table("id", shows.time_column(directory), "from", "subject", "bytes", "problem")
         for one in found:
             row = _summary(one)
             cells = (row["from"], row["subject"], f"{row['size']:,}", row["problem"])
             shows.add(made, one.id[:12], shows.moment(one.at, directory), *cells)
         if found:
-            shows.console().print(made)
+            Output().print(made)
         else:
             say("No mail is in quarantine.")
 

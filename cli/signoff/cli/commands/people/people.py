@@ -18,6 +18,7 @@ from signoff.cli.commands.session import (
     with_decisions,
     write_json,
 )
+from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import say
 from signoff.core.base.errors import AbsenceRefused, ConfigError
 
@@ -50,7 +51,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
 
     async def work(decisions: Decisions) -> None:
         from signoff.channels.inbox.auth.factors import enrolled  # noqa: PLC0415 -- cryptography
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
+        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
 
         now = await decisions.ledger.now()
         directory = await decisions.people.directory()
@@ -69,11 +70,11 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
                 ]
             )
             return
-        made = shows.table("id", "name", "address", "away", "enrolled")
+        made = Table("id", "name", "address", "away", "enrolled")
         for one in people:
             words = _absence_text(away[one.id]) if one.active else "not active"
             shows.add(made, one.id, one.name, one.email, words, "yes" if one.id in found else "")
-        shows.console().print(made)
+        Output().print(made)
 
     with_decisions(ctx, work)
 

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
+from signoff.cli.printing import Output, Table, Text
 from signoff.cli.terminal import say, say_json
 from signoff.core.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
-
-    from rich.table import Table
 
     from signoff.broker.decisions import Decisions
     from signoff.core.approvals.approval import Approval
@@ -43,7 +42,7 @@ def list_(
     The count and the oldest are exact. The rest covers the 1,000 approvals that are due next.
     """
 
-    async def look(decisions: Decisions) -> Any:  # noqa: ANN401 -- a table, or JSON
+    async def look(decisions: Decisions) -> Any:  # noqa: ANN401 -- tables and texts, or JSON
         from signoff.broker.backlog import ALL, names_of, summaries  # noqa: PLC0415
         from signoff.core.directory.queues import QUEUE  # noqa: PLC0415
         from signoff.core.routing.vacancies import vacancies  # noqa: PLC0415
@@ -59,7 +58,8 @@ def list_(
         table = _table([*apart, *people[:limit]], decisions.directory, now)
         empty = vacancies(settings.policies, settings.default, decisions.directory, now=now)
         rest = _rest(len(people) - limit, "people", "--limit shows more of them.")
-        return _with_lines(table, *rest, *(f"Nobody can be asked for {one}." for one in empty))
+        nobody = [Text(f"Nobody can be asked for {one}.") for one in empty]
+        return [table, *rest, *nobody]
 
     settings = settings_of(ctx)
     _shown(ctx, look, watch=watch, as_json=as_json)
@@ -76,7 +76,7 @@ def show(
 ) -> None:
     """Show the pending approvals of a queue or a person, the oldest first."""
 
-    async def look(decisions: Decisions) -> Any:  # noqa: ANN401 -- a table, or JSON
+    async def look(decisions: Decisions) -> Any:  # noqa: ANN401 -- tables and texts, or JSON
         from signoff.broker.backlog import index_of, waiting  # noqa: PLC0415
         from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
 
@@ -88,7 +88,7 @@ def show(
         ((count, _),) = await ledger.store.extents([index_of(named)])
         table = _details(found, decisions.directory, await ledger.now())
         rest = _rest(count - limit, "requests", "--limit shows more of them.")
-        return _with_lines(table, *rest)
+        return [table, *rest]
 
     _shown(ctx, look, watch=watch, as_json=as_json)
 
@@ -119,23 +119,24 @@ def figures(
 
 
 def _print_figures(found: Figures, directory: Directory) -> None:
-    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
+    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
     from signoff.core.approvals.lifecycle import State  # noqa: PLC0415
     from signoff.core.base.durations import coarse  # noqa: PLC0415
 
-    out = shows.console()
-    out.print(f"{found.count:,} ended since {shows.moment(found.since, directory)}.", style="bold")
-    took = shows.table("queue", "decisions", "half took", "nine of ten took")
+    out = Output()
+    since = shows.moment(found.since, directory)
+    out.print(Text(f"{found.count:,} ended since {since}.", style="bold"))
+    took = Table("queue", "decisions", "half took", "nine of ten took")
     for one in found.took:
         shows.add(took, one.name or "none", f"{one.count:,}", coarse(one.p50), coarse(one.p90))
     ends = [state for state in State if state is not State.PENDING]
-    came = shows.table("week", "tool", *(state.value.replace("_", " ") for state in ends))
+    came = Table("week", "tool", *(state.value.replace("_", " ") for state in ends))
     for each in found.came:
         counts = (f"{each.outcomes[state]:,}" if state in each.outcomes else "" for state in ends)
         shows.add(came, each.week.isoformat(), each.tool, *counts)
     for table in (took, came):
-        if table.row_count:
-            out.print()
+        if table.rows:
+            say()
             out.print(table)
 
 
@@ -167,7 +168,7 @@ def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
         for one in directory
         if (until := quiet_until(one, now)) is not None
     }
-    made = shows.table("name", "waiting", "oldest", "due in", "overdue", "waits on", "claimed")
+    made = Table("name", "waiting", "oldest", "due in", "overdue", "waits on", "claimed")
     for one in found:
         claimed = [f"{_name(directory, claim.by)} ({claim.id})" for claim in one.claimed]
         shows.add(
@@ -183,17 +184,9 @@ def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
     return made
 
 
-def _rest(left: int, what: str, how: str) -> list[str]:
+def _rest(left: int, what: str, how: str) -> list[Text]:
     """Return a line with the number of rows that a table leaves out; no line if it is complete."""
-    return [f"… and {left:,} more {what}. {how}"] if left > 0 else []
-
-
-def _with_lines(table: Table, *lines: str) -> Any:  # noqa: ANN401 -- anything that rich prints
-    """Return a table with lines below it."""
-    from rich.console import Group  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    return Group(table, *(Text(one) for one in lines)) if lines else table
+    return [Text(f"… and {left:,} more {what}. {how}")] if left > 0 else []
 
 
 def _details(found: list[Approval], directory: Directory, now: datetime) -> Table:
@@ -201,7 +194,7 @@ def _details(found: list[Approval], directory: Directory, now: datetime) -> Tabl
     from signoff.core.base.durations import coarse  # noqa: PLC0415
     from signoff.core.routing.quiet_hours import card_waits_for  # noqa: PLC0415
 
-    made = shows.table("id", "asks for", "requester", "waits on", "since", "due in", "claimed by")
+    made = Table("id", "asks for", "requester", "waits on", "since", "due in", "claimed by")
     for one in found:
         claim, question = one.claim_at(now), one.open_question
         waits = {asked.person: card_waits_for(one, asked, directory, now) for asked in one.asked}
@@ -237,26 +230,25 @@ def _shown(
     """Print the result of `look`: once, or repeatedly until Ctrl-C."""
 
     async def once(decisions: Decisions) -> None:
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
 
         found = await look(decisions)
         if as_json:
             write_json(found)
         else:
-            shows.console().print(found)
+            for one in found:
+                Output().print(one)
 
     async def again(decisions: Decisions) -> None:
+        from rich.console import Group  # noqa: PLC0415 -- slow
         from rich.live import Live  # noqa: PLC0415
-
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
 
         if as_json:
             while True:
                 say_json(json.dumps(await look(decisions), ensure_ascii=False, default=str))
                 await asyncio.sleep(_EVERY)
-        with Live(console=shows.console(), auto_refresh=False, screen=False) as live:
+        with Live(console=Output().rich(), auto_refresh=False, screen=False) as live:
             while True:
-                live.update(await look(decisions), refresh=True)
+                live.update(Group(*await look(decisions)), refresh=True)
                 await asyncio.sleep(_EVERY)
 
     with_decisions(ctx, again if watch else once)

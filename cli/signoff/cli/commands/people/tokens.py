@@ -14,6 +14,7 @@ from signoff.cli.commands.session import (
     with_decisions,
     write_json,
 )
+from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -95,20 +96,20 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
 
     async def work(decisions: Decisions) -> None:
         from signoff.broker.api_tokens import all_tokens  # noqa: PLC0415
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
+        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
 
         found, now = await all_tokens(decisions.ledger), await decisions.ledger.now()
         if as_json:
             write_json([_as_json(one) for one in found])
             return
-        made = shows.table("id", "name", "of", "scopes", "apps", "expires")
+        made = Table("id", "name", "of", "scopes", "apps", "expires")
         for one in found:
             of = one.person or ", ".join(one.users)
             ends = shows.moment(one.expires_at, decisions.directory)
             ends = "expired" if one.has_expired(now) else ends
             scopes = ", ".join(sorted(one.scopes))
             shows.add(made, one.id, one.name, of, scopes, ", ".join(one.apps), ends)
-        shows.console().print(made)
+        Output().print(made)
 
     with_decisions(ctx, work)
 

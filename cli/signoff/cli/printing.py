@@ -1,0 +1,177 @@
+"""Lines and tables that commands print: by rich at a terminal, and without it into a pipe.
+
+Importing rich takes a twentieth of the instructions of a short command, and laying out a table as
+much again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final, Self
+
+from signoff.cli.terminal import make_console, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text as RichText
+
+TIME: Final = "time ("
+"""The beginning of the heading of a column of times."""
+
+_WHOLE: Final = frozenset({"id", "state", "since", "due in", "after", "number"})
+"""Columns that are not wrapped, as those of times."""
+
+_PIPE_WIDTH: Final = 400
+_GAP: Final = 2
+"""The space between two columns."""
+
+_TERMINALS: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
+"""Environment variables that tell rich whether the output is a terminal."""
+
+
+class Text:
+    """Text with the styles of rich, which are left out in a pipe.
+
+    Args:
+        text: The text; it is never read as markup.
+        style: The style of the whole text.
+    """
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, text: str = "", style: str = "") -> None:
+        self._parts = [(text, style)]
+
+    def append(self, text: str, style: str = "") -> Self:
+        """Add more text with a style of its own; return this text."""
+        self._parts.append((text, style))
+        return self
+
+    @property
+    def plain(self) -> str:
+        """The text without styles."""
+        return "".join(text for text, _ in self._parts)
+
+    def __rich__(self) -> RichText:
+        from rich.text import Text as RichText  # noqa: PLC0415 -- slow; a pipe does not need it
+
+        (first, style), *more = self._parts
+        made = RichText(first, style=style)
+        for text, own in more:
+            made.append(text, own)
+        return made
+
+
+class Table:
+    """Rows of texts in columns.
+
+    Args:
+        columns: The headings.
+
+    Attributes:
+        show_header: Whether to print the headings.
+        rows: The cells of each row, one for each column.
+    """
+
+    __slots__ = ("_columns", "rows", "show_header")
+
+    def __init__(self, *columns: str) -> None:
+        self._columns = columns
+        self.show_header = True
+        self.rows = list[tuple[Text, ...]]()
+
+    def add_row(self, *cells: Text) -> None:
+        """Add a row."""
+        self.rows.append(cells)
+
+    def __rich__(self) -> RichTable:
+        from rich.table import Table as RichTable  # noqa: PLC0415 -- as above
+
+        made = RichTable(
+            box=None,
+            padding=(0, _GAP, 0, 0),
+            header_style="bold dim",
+            pad_edge=False,
+            show_header=self.show_header,
+        )
+        for column in self._columns:
+            whole = column in _WHOLE or column.startswith(TIME)
+            made.add_column(column, overflow="fold", no_wrap=whole)
+        for row in self.rows:
+            made.add_row(*row)
+        return made
+
+    def lines(self) -> list[str]:
+        """Return the lines of the table without styles, each with the width of the table."""
+        from rich.cells import cell_len  # noqa: PLC0415 -- a small part of rich
+
+        texts = [self._columns] if self.show_header else []
+        texts += [tuple(cell.plain for cell in row) for row in self.rows]
+        rows = [[text.split("\n") for text in row] for row in texts]
+        sizes = [[[cell_len(line) for line in cell] for cell in row] for row in rows]
+        widths = [max(max(cell) for cell in column) for column in zip(*sizes, strict=True)]
+        # As rich does: an empty last column, which has no gap behind it, takes one space.
+        widths[-1:] = [max(one, 1) for one in widths[-1:]]
+        lines = list[str]()
+        for row, size in zip(rows, sizes, strict=True):
+            for at in range(max(map(len, row))):
+                cells = (
+                    cell[at] + " " * (width - each[at]) if at < len(cell) else " " * width
+                    for cell, each, width in zip(row, size, widths, strict=True)
+                )
+                lines.append((" " * _GAP).join(cells))
+        return lines
+
+
+class Output:
+    """Standard output. Lines into a pipe are wrapped at 400 columns, whatever the terminal has."""
+
+    def print(self, *objects: Text | Table, sep: str = " ") -> None:
+        """Print a table, or texts one after the other.
+
+        Args:
+            objects: A table, or texts.
+            sep: What stands between two texts.
+        """
+        lines = None if _may_be_terminal() else _plain(objects, sep)
+        if lines is None:
+            self.rich().print(*objects, sep=sep)
+        else:
+            say("\n".join(lines))
+
+    def rich(self) -> Console:
+        """Return a console of rich with the same output."""
+        console = make_console()
+        if not console.is_terminal:
+            console.width = _PIPE_WIDTH
+        return console
+
+
+def _may_be_terminal() -> bool:
+    return not _TERMINALS.isdisjoint(os.environ) or sys.stdout.isatty()
+
+
+def _plain(objects: Sequence[Text | Table], sep: str) -> list[str] | None:
+    """Return the lines that rich would print into a pipe; None if its layout is not that simple.
+
+    It is simple if nothing has to be wrapped, and all characters are printed as they are.
+    """
+    from rich.cells import cell_len  # noqa: PLC0415 -- as above
+
+    from signoff.core.base.shown_text import visible  # noqa: PLC0415 -- help must not wait for it
+
+    texts = [one.plain for one in objects if isinstance(one, Text)]
+    if len(texts) == len(objects):
+        lines = sep.join(texts).split("\n")
+    elif len(objects) == 1:
+        lines = [line for one in objects if isinstance(one, Table) for line in one.lines()]
+    else:
+        return None
+    text = "".join(lines)
+    ordinary = text.isprintable() and visible(text) == text
+    fits = all(len(line) <= _PIPE_WIDTH and cell_len(line) <= _PIPE_WIDTH for line in lines)
+    return lines if lines and ordinary and fits else None

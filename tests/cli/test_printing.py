@@ -1,0 +1,92 @@
+"""Into a pipe, commands print the same lines and tables as rich does, without importing it."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stdout
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from signoff.cli.printing import Output, Table, Text
+from signoff.core.base.shown_text import visible
+
+_CHARS = st.sampled_from("ab  Zé…⚠漢🙂e\u0301\n\t\u202e\x1b\u200b[]*")
+TEXTS = st.lists(_CHARS, max_size=12).map("".join)
+LONG = st.builds(lambda text, times: text * times, TEXTS, st.integers(1, 60))
+NAMES = ("", "id", "asks for", "since", "time (UTC)")
+
+
+@pytest.fixture(autouse=True)
+def in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no variable of this shell say that the output is a terminal."""
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def printed(*objects: Text | Table, sep: str = " ") -> str:
+    """Return what is printed into a pipe."""
+    with redirect_stdout(io.StringIO()) as out:
+        Output().print(*objects, sep=sep)
+    return out.getvalue()
+
+
+def printed_by_rich(*objects: Text | Table, sep: str = " ") -> str:
+    """Return what rich prints into a pipe."""
+    with redirect_stdout(io.StringIO()) as out:
+        Output().rich().print(*objects, sep=sep)
+    return out.getvalue()
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Table:
+    """Return a table with rows of texts, some of them long."""
+    columns = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=4))
+    made = Table(*columns)
+    made.show_header = draw(st.booleans())
+    cells = st.builds(Text, TEXTS | LONG, st.sampled_from(["", "bold red"]))
+    for _ in range(draw(st.integers(0, 4))):
+        made.add_row(*(draw(cells).append(draw(TEXTS), "dim") for _ in columns))
+    return made
+
+
+def rows_of(*cells: str) -> Table:
+    """Return a table with one row."""
+    made = Table(*NAMES[: len(cells)])
+    made.add_row(*map(Text, cells))
+    return made
+
+
+@given(tables())
+@example(rows_of("x" * 400))
+@example(rows_of("x" * 401))
+@example(rows_of("x", "word " * 79 + "word"))
+@example(rows_of("a\n\nb", "漢字 ", ""))
+def test_a_table_in_a_pipe_is_that_of_rich(table: Table) -> None:
+    """Also if a cell has several lines or wide characters, or is too long for a line."""
+    assert printed(table) == printed_by_rich(table)
+
+
+@given(st.lists(TEXTS | LONG, min_size=1, max_size=3), st.sampled_from(["", " "]))
+@example(["\ntimeline", ""], " ")
+def test_texts_in_a_pipe_are_those_of_rich(texts: list[str], sep: str) -> None:
+    """Several texts are printed one after the other, and long ones are wrapped."""
+    objects = [Text(one, style="bold") for one in texts]
+    assert printed(*objects, sep=sep) == printed_by_rich(*objects, sep=sep)
+
+
+@given(tables())
+def test_nothing_invisible_is_printed(table: Table) -> None:
+    """Characters that a person would not see become escapes, as in all output."""
+    out = printed(table)
+    assert visible(out) == out
+
+
+@pytest.mark.parametrize("name", ["FORCE_COLOR", "TTY_COMPATIBLE"])
+def test_colours_can_be_forced(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe into a program that shows colours gets them, as rich documents."""
+    monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[31m" in printed(Text("no", style="red"))
