@@ -1,4 +1,4 @@
-"""Write what follows from the code: settings, command line and API.
+"""Write what follows from the code: settings, command line, API and its OpenAPI document.
 
 Run it with ``make docs``; tests/test_docs.py fails while the pages are out of date.
 """
@@ -7,6 +7,7 @@ Run it with ``make docs``; tests/test_docs.py fails while the pages are out of d
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 import types
 import typing
@@ -28,6 +29,7 @@ from signoff.core.base.durations import Span, format_duration
 from signoff.core.policies.policy import Policy
 
 REFERENCE = Path(__file__).parent / "reference"
+OPENAPI = Path(__file__).parents[1] / "channels/signoff/channels/rest/openapi.json"
 
 _SETTINGS_INTRO = """\
 # Settings
@@ -80,6 +82,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "cli.md": cli_page(),
         REFERENCE / "api.md": api_reference(),
         REFERENCE / "metrics.md": metrics_page(),
+        OPENAPI: openapi(),
     }
 
 
@@ -101,6 +104,13 @@ def api_reference() -> str:
     from signoff.channels.rest.app import openapi_document  # noqa: PLC0415 -- slow to import
 
     return api_page(openapi_document())
+
+
+def openapi() -> str:
+    """Return the OpenAPI document that gateways serve, with a line for each value."""
+    from signoff.channels.rest.app import openapi_document  # noqa: PLC0415 -- slow to import
+
+    return json.dumps(openapi_document(), ensure_ascii=False, indent=1) + "\n"
 
 
 # -- settings -----------------------------------------------------------------------------------

@@ -283,7 +283,7 @@ def test_input_request_is_listed_with_its_own_text(waiting: Approval) -> None:
     call = waiting.call.model_copy(update={"args": {"message": "Which account?\nSay."}})
     asked = waiting.model_copy(update={"kind": Kind.INPUT, "call": call})
     table = show.approvals_table([asked], Directory([]), asked.opened_at)
-    (cell,) = [str(one) for one in table.columns[2].cells]
+    cell = table.rows[0][2].plain
     assert cell == "finance: Which account? Say."
 
 
