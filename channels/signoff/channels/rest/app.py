@@ -76,7 +76,7 @@ def make_rest(
     add_freezes(router, decisions)
 
     @app.get("/openapi.json", include_in_schema=False)
-    def openapi() -> Response:
+    async def openapi() -> Response:
         return Response(openapi_json(), media_type="application/json")
 
     return app
