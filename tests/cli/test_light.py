@@ -103,7 +103,7 @@ async def test_each_process_imports_its_own(with_page: Path) -> None:
     unread = {"signoff.core.lexicon", "signoff.core.replies.reading"}
     assert (unused | unread | {"celery", "kombu", "fastapi"}) & gateway == set()
     assert "celery.worker" in channels
-    assert (unused | {"fastapi", "uvicorn"}) & channels == set()
+    assert (unused | {"fastapi", "starlette", "uvicorn"}) & channels == set()
 
 
 async def test_the_rest_api_does_not_load_the_reader_of_replies(with_page: Path) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hmac
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
-from signoff.channels.inbox.settings import ROOT
 from signoff.channels.web.problems import Problem, read_body
 
 if TYPE_CHECKING:
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
 
 _LARGEST: Final = 64 << 10
 _MOST_FIELDS: Final = 100
-_OWN: Final = re.compile(rf"{ROOT}/(?!sign-)(?:[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*)?")
 
 
 class BadForm(Exception):
@@ -72,11 +69,6 @@ def require_token(form: Mapping[str, str], csrf: str) -> None:
             "This form belongs to another session, so nothing was done. Load the page again.",
             status=403,
         )
-
-
-def own_path(text: str) -> str:
-    """Return a path to show after the sign-in; the start page for one that is not ours."""
-    return text if _OWN.fullmatch(text) else f"{ROOT}/"
 
 
 def _from_here(headers: Mapping[str, str], origin: str) -> bool:

@@ -2,6 +2,7 @@
 
 import base64
 import ipaddress
+import re
 from datetime import timedelta
 from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
@@ -24,6 +25,9 @@ CHANNEL: Final = "inbox"
 
 ROOT: Final = "/inbox"
 """The path below which all pages are."""
+
+_OWN: Final = rf"{ROOT}/(?!sign-)(?:[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*)?"
+"""A path of a page; the pattern is only compiled where it is used."""
 
 SignInMethod = Literal["link", "code", "passkey", "oidc"]
 """How people sign in."""
@@ -237,3 +241,8 @@ def _is_address(host: str) -> bool:
 def page_of(approval: str) -> str:
     """Return the path of the page of an approval."""
     return f"{ROOT}/approvals/{approval}"
+
+
+def own_path(text: str) -> str:
+    """Return a path to show after the sign-in; the start page for one that is not ours."""
+    return text if re.fullmatch(_OWN, text) else f"{ROOT}/"

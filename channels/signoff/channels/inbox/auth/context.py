@@ -21,8 +21,8 @@ from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.auth.passkey_store import has_passkey
 from signoff.channels.inbox.auth.sessions import How, Session, Sessions
 from signoff.channels.inbox.auth.sign_in import SignIn, TooManyAttempts
-from signoff.channels.inbox.forms import BadForm, own_path, read_form, require_token
-from signoff.channels.inbox.settings import ROOT, InboxSettings
+from signoff.channels.inbox.forms import BadForm, read_form, require_token
+from signoff.channels.inbox.settings import ROOT, InboxSettings, own_path
 from signoff.channels.inbox.templating import page
 from signoff.core.base.errors import LedgerError
 from signoff.core.directory.people import Person

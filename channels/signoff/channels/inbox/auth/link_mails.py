@@ -15,8 +15,7 @@ from signoff.broker.limits.throttle import Rule, Throttle, hashed
 from signoff.broker.work import MailLink
 from signoff.channels.inbox.auth.links import LASTS, make_link
 from signoff.channels.inbox.auth.sessions import How
-from signoff.channels.inbox.forms import own_path
-from signoff.channels.inbox.settings import InboxSettings
+from signoff.channels.inbox.settings import InboxSettings, own_path
 from signoff.channels.pipeline.outbox import backoff, dead_letter, drain, work_of
 from signoff.channels.pipeline.port import Delivered, LinkMail, MailsLinks, Result, Retry
 from signoff.core.base.errors import LeaseLost

@@ -13,7 +13,7 @@ from signoff.channels.inbox.auth.browsers import browser_of
 from signoff.channels.inbox.auth.context import TOO_MANY, AuthContext, Pages, Route, go, peer_of
 from signoff.channels.inbox.auth.links import LASTS, Link, Links, new_secret
 from signoff.channels.inbox.auth.sign_in import TooManyAttempts
-from signoff.channels.inbox.forms import own_path
+from signoff.channels.inbox.settings import own_path
 from signoff.channels.inbox.templating import page
 from signoff.core.base.errors import Conflict
 

@@ -16,8 +16,7 @@ from signoff.channels.inbox.auth.context import TOO_MANY, AuthContext, Pages, Ro
 from signoff.channels.inbox.auth.links import new_secret
 from signoff.channels.inbox.auth.oidc import LASTS, OpenId, SignInError
 from signoff.channels.inbox.auth.sessions import How
-from signoff.channels.inbox.forms import own_path
-from signoff.channels.inbox.settings import OidcSettings
+from signoff.channels.inbox.settings import OidcSettings, own_path
 from signoff.channels.inbox.templating import page
 
 log = structlog.get_logger(__name__)

@@ -24,8 +24,7 @@ from signoff.channels.inbox.auth.context import (
 from signoff.channels.inbox.auth.passkey_store import invited, passkeys_of
 from signoff.channels.inbox.auth.passkeys import PasskeyRefused, Passkeys
 from signoff.channels.inbox.auth.sessions import How
-from signoff.channels.inbox.forms import own_path
-from signoff.channels.inbox.settings import ROOT
+from signoff.channels.inbox.settings import ROOT, own_path
 from signoff.channels.words.messages import moment
 from signoff.core.base.errors import Conflict
 from signoff.core.base.text import clean_text

@@ -11,8 +11,7 @@ from starlette.responses import Response
 from signoff.channels.inbox.auth.context import TOO_MANY, Pages, Route, go, peer_of
 from signoff.channels.inbox.auth.sessions import How, sign_out_everywhere
 from signoff.channels.inbox.auth.sign_in import TooManyAttempts
-from signoff.channels.inbox.forms import own_path
-from signoff.channels.inbox.settings import ROOT
+from signoff.channels.inbox.settings import ROOT, own_path
 
 _WRONG: Final = (
     "That did not work. Check the address, and use the next code; each works once. "
