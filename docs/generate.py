@@ -10,7 +10,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, timedelta
 from enum import Enum
 from pathlib import Path
@@ -236,6 +236,9 @@ def _kind(annotation: Any) -> str:  # noqa: ANN401
         return ", ".join(f"`{part}`" for part in parts)
     if origin is tuple:
         return f"list of {_kind(parts[0])}"
+    if origin in {dict, Mapping}:
+        values = _kind(parts[1])
+        return f"table of {'numbers' if values == 'number' else values}"
     if origin in {typing.Union, types.UnionType}:
         return " or ".join(_kind(part) for part in parts if part is not type(None))
     if origin is not None and parts:
