@@ -1,7 +1,6 @@
 """The settings of the inbox page: the table `[inbox]`."""
 
 import base64
-import ipaddress
 from datetime import timedelta
 from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
@@ -17,7 +16,7 @@ from pydantic import (
 )
 
 from signoff.core.base.durations import Duration
-from signoff.core.base.networks import is_loopback
+from signoff.core.base.networks import is_address, is_loopback
 
 CHANNEL: Final = "inbox"
 """The page's name as a channel."""
@@ -214,7 +213,7 @@ class InboxSettings(BaseModel):
     def has_passkeys(self) -> bool:
         """Whether passkeys work: browsers keep them for host names, never for IP addresses."""
         host = urlsplit(self.url).hostname or ""
-        return bool(host) and not _is_address(host)
+        return bool(host) and not is_address(host)
 
     def link_to(self, approval: str) -> str:
         """Return the URL of the page of an approval, "" without an inbox page."""
@@ -224,14 +223,6 @@ class InboxSettings(BaseModel):
     def absence_page(self) -> str:
         """The URL of the page on which people set an absence, "" without an inbox page."""
         return f"{self.url}{ROOT}/away" if self.url else ""
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def page_of(approval: str) -> str:

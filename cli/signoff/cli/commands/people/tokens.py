@@ -64,7 +64,7 @@ def create(
     users and decides nothing.
     """
     scopes = frozenset(_scope(one) for one in scope)
-    within = length_of(expires) if expires else None
+    within = length_of(expires, "--expires") if expires else None
 
     async def work(decisions: Decisions) -> tuple[str, Access]:
         from signoff.broker.api_tokens import create as make  # noqa: PLC0415
