@@ -234,11 +234,10 @@ def _kind(annotation: Any) -> str:  # noqa: ANN401
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Literal:
         return ", ".join(f"`{part}`" for part in parts)
-    if origin is tuple:
-        return f"list of {_kind(parts[0])}"
-    if origin in {dict, Mapping}:
-        values = _kind(parts[1])
-        return f"table of {'numbers' if values == 'number' else values}"
+    if origin in {tuple, dict, Mapping}:
+        values = _kind(parts[0 if origin is tuple else 1])
+        plural = "numbers" if values == "number" else values
+        return f"{'list' if origin is tuple else 'table'} of {plural}"
     if origin in {typing.Union, types.UnionType}:
         return " or ".join(_kind(part) for part in parts if part is not type(None))
     if origin is not None and parts:

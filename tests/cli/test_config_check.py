@@ -37,7 +37,7 @@ BAD = {
     "a URL without a scheme": (
         GOOD + '[redis]\nurl = ""\n',
         "redis.url",
-        "it has no scheme. Write redis://host:port/0",
+        "it has no scheme",
         "error",
     ),
     "metrics that anybody can read": (
