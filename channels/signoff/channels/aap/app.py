@@ -200,7 +200,9 @@ def _key(request: Request) -> str:
     if not key:
         raise invalid("An Idempotency-Key is needed.", "Idempotency-Key", "missing_idempotency_key")
     if not _KEY.fullmatch(key):
-        raise invalid("It has 1 to 255 visible ASCII characters.", "Idempotency-Key")
+        raise invalid(
+            "An Idempotency-Key has 1 to 255 visible ASCII characters.", "Idempotency-Key"
+        )
     return key
 
 
