@@ -140,7 +140,9 @@ def _scope(text: str) -> Scope:
     try:
         return Scope(text)
     except ValueError as error:
-        raise typer.BadParameter(f"--scope takes {', '.join(Scope)}, not {text!r}") from error
+        # Instances get the other scope with their token, and nothing else has it.
+        known = ", ".join(one for one in Scope if one is not Scope.REQUESTS_SUBMIT)
+        raise typer.BadParameter(f"it takes {known}, not {text!r}", param_hint="--scope") from error
 
 
 def _as_json(access: Access) -> dict[str, object]:
