@@ -11,7 +11,7 @@ import json
 import sys
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, timedelta
 from enum import Enum
 from pathlib import Path
@@ -121,7 +121,12 @@ def settings_page() -> str:
     from signoff.cli.config.settings import Settings  # noqa: PLC0415 -- slow to import, and only here
 
     shared: dict[tuple[str, str], str] = {}
-    sections = (_section(*one, shared) for one in _tables("", Settings))
+    tables = list(_tables("", Settings))
+    lists = {name for name, _, many in tables if many}
+    sections = (
+        _section(name, model, many, shared, in_list=name.rpartition(".")[0] in lists)
+        for name, model, many in tables
+    )
     return "\n".join([_SETTINGS_INTRO, *sections])
 
 
@@ -153,7 +158,12 @@ def _plain_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def _section(
-    name: str, model: type[BaseModel], many: bool, shared: dict[tuple[str, str], str]
+    name: str,
+    model: type[BaseModel],
+    many: bool,
+    shared: dict[tuple[str, str], str],
+    *,
+    in_list: bool,
 ) -> str:
     """Return the table of a section; rows that an earlier section has are only named.
 
@@ -162,12 +172,14 @@ def _section(
         model: Its model.
         many: Whether there may be several.
         shared: By the owner and the row of a key, the section that has it; added to.
+        in_list: Whether it belongs to an entry of a list, and so has no variable of its own.
     """
     title = f"[[{name}]]" if many else f"[{name}]"
     lines = [f"## `{title}`", "", _summary(model), ""]
     if many:
         variable = f"SIGNOFF_{name.upper().replace('.', '__')}"
-        lines += [f"Repeat it as needed. In the environment: `{variable}`, as JSON.", ""]
+        by_variable = "" if in_list else f" In the environment: `{variable}`, as JSON."
+        lines += [f"Repeat it as needed.{by_variable}", ""]
     rows, same = [], dict[str, list[str]]()
     # The default has the same keys as a policy, and says of them only what is different.
     notes = _attributes(Policy) | _attributes(model)
@@ -244,8 +256,10 @@ def _kind(annotation: Any) -> str:  # noqa: ANN401
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Literal:
         return ", ".join(f"`{part}`" for part in parts)
-    if origin is tuple:
-        return f"list of {_kind(parts[0])}"
+    if origin in {tuple, dict, Mapping}:
+        values = _kind(parts[0 if origin is tuple else 1])
+        plural = "numbers" if values == "number" else values
+        return f"{'list' if origin is tuple else 'table'} of {plural}"
     if origin in {typing.Union, types.UnionType}:
         return " or ".join(_kind(part) for part in parts if part is not type(None))
     if origin is not None and parts:

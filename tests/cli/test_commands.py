@@ -717,3 +717,32 @@ def test_words_of_another_program_may_be_empty(invoke: Invoke, settings_file: Pa
     assert settings_file.exists()
     done = invoke("mcp", "gate", "--name", "bank", "--wait", "soon", "--", "python", "--x", "")
     assert "it is empty" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("approvals list --limit 0", "for '--limit': it should be at least 1"),
+        ("runs list --limit many", "for '--limit': it should be a whole number"),
+        ("approvals list --state done", "for '--state': 'done' is not one of 'pending'"),
+        ("approvals extend ap_x --as mara --by soon --reason r", "for --by: 'soon' is not a dur"),
+        ("archive run --after soon", "for --after: 'soon' is not a duration"),
+        ("tokens create --scope runs:read --expires soon", "for --expires: 'soon' is not a dur"),
+    ],
+)
+def test_an_invalid_option_is_named_in_plain_words(
+    invoke: Invoke, settings_file: Path, line: str, said: str
+) -> None:
+    """The error names the option and what it takes, without words of pydantic."""
+    result = invoke("--config", str(settings_file), *line.split())
+    assert result.exit_code == 2
+    assert said in result.output
+    as_json = invoke("--config", str(settings_file), *line.split(), "--json")
+    assert said in json.loads(as_json.output)["error"]["message"]
+
+
+def test_an_empty_message_is_refused_in_plain_words(invoke: Invoke, settings_file: Path) -> None:
+    """The error has the field and what it should be."""
+    result = invoke("--config", str(settings_file), "run", "finance", "", "--user", "nora")
+    assert result.exit_code == 1
+    assert "message: it should have at least 1 character." in result.output

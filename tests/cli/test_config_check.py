@@ -34,6 +34,12 @@ ask = ["cleo", "mara"]
 SHA = f'sha256 = "{"0" * 64}"\n'
 
 BAD = {
+    "a URL without a scheme": (
+        GOOD + '[redis]\nurl = ""\n',
+        "redis.url",
+        "it has no scheme",
+        "error",
+    ),
     "metrics that anybody can read": (
         GOOD + '[gateway]\nhost = "0.0.0.0"\n[metrics]\nenabled = true\n',
         "metrics.token",

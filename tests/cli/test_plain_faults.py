@@ -15,10 +15,10 @@ from annotated_types import Ge, Gt
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from signoff.cli.config.faults import Fault, faults_of
-from signoff.cli.config.plain import PATTERNS
+from signoff.cli.config.faults import ConfigErrors, Fault, faults_of, read_text
 from signoff.cli.config.settings import Settings, load_settings
 from signoff.core.base.errors import ConfigError
+from signoff.core.base.plain import PATTERNS
 
 PYTHON = (
     *("timedelta", "datetime", "Decimal", "pattern", "instance of", "class ", "tuple", "dict"),
@@ -118,6 +118,16 @@ def test_error_for_a_value_below_the_bound_names_the_bound(model: type[BaseModel
             '[[policies]]\nname = "x"\nask = ["mara"]\nquorum = 0',
             "policy 'x': quorum: it should be at least 1, or 'all' or 'majority', not 0",
         ),
+        (
+            "[policies]\nname = 'x'",
+            "it should be a list. Write its header with two brackets: [[policies]]",
+        ),
+        ('[[policies]]\nname = "x"\nask = []', "policy 'x': ask: it is empty. Name somebody."),
+        (
+            '[[people]]\nid = "x"\nemail = "x@example.com"\naway = [{ on = 2026-01-01 }]',
+            "Known here: delegate, from, second_factor, to.",
+        ),
+        ('[redis]\nurl = "redis://a"\nurl = "redis://b"', "a key or [table] is set only once"),
         ('[channels.chat]\nfactory = "a.b"', "a function like package.module:function, not 'a.b'"),
     ],
 )
@@ -130,3 +140,46 @@ def test_error_has_the_setting_the_bound_and_the_value(
     with pytest.raises(ConfigError) as caught:
         load_settings(file)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[inbox]\nsign_in = ["password"]', "sign_in[0]: it should be 'link'"),
+        ('[[policies]]\nname = "x"\nall_of = ["mara"]', "all_of[0]: it should be a table"),
+    ],
+)
+def test_an_invalid_entry_of_a_list_is_the_only_fault(tmp_path: Path, text: str, said: str) -> None:
+    """The list does not count as empty because its only entry is invalid."""
+    file = tmp_path / "signoff.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigErrors) as caught:
+        load_settings(file)
+    assert said in str(caught.value)
+    assert len(caught.value.faults) == 1
+
+
+@pytest.mark.parametrize(
+    "host", ["https://mail.example.com", "mail.example.com:587", "me@mail.example.com", "[::1]"]
+)
+@pytest.mark.parametrize("table", ["email.smtp", "email.imap"])
+def test_a_mail_server_is_named_without_scheme_and_port(
+    tmp_path: Path, table: str, host: str
+) -> None:
+    """The message has the value and the right form; IPv6 addresses are accepted."""
+    file = tmp_path / "signoff.toml"
+    text = f'[{table}]\nsecurity = "tls"\nusername = "me"\npassword = "pw"\n'
+    file.write_text(f'{text}host = "{host}"\n')
+    with pytest.raises(ConfigError, match="is not the name of a server"):
+        load_settings(file)
+    file.write_text(f'{text}host = "2001:db8::1"\n')
+    load_settings(file)
+
+
+def test_a_missing_file_is_named_once(tmp_path: Path) -> None:
+    """The message does not repeat the path or have a number of the system."""
+    with pytest.raises(ConfigError) as caught:
+        read_text(tmp_path / "none.toml")
+    said = "none.toml: it cannot be read: No such file or directory. Name a UTF-8 text file."
+    assert str(caught.value).endswith(said)
+    assert str(caught.value).count("none.toml") == 1

@@ -16,7 +16,7 @@ from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger, waiting
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.cli.composition.receipts import private_file, public_file, public_keys
+from signoff.cli.composition.receipts import private_file, private_key, public_file, public_keys
 from signoff.cli.config.settings import load_settings
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import ConfigError
@@ -127,6 +127,18 @@ def test_unreadable_public_keys_are_an_error_of_the_settings(
         public_keys(settings)
     file.unlink()
     assert public_keys(settings) == []
+
+
+@pytest.mark.parametrize("text", ["abc", "[]"])
+def test_a_private_key_that_is_not_json_is_explained(
+    settings_file: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """The message names the setting, and how to make a key."""
+    monkeypatch.setenv("SIGNOFF_RECEIPTS__PRIVATE_KEY", text)
+    with pytest.raises(ConfigError) as caught:
+        private_key(load_settings(settings_file))
+    told = "it is not a JSON object. Make one with `signoff receipt new-key`."
+    assert str(caught.value) == f"receipts.private_key: {told}"
 
 
 def test_a_worker_never_gets_the_private_key(

@@ -71,6 +71,13 @@ def test_lists_in_the_environment_are_json(monkeypatch: pytest.MonkeyPatch) -> N
     fault = faults()["people"]
     assert fault.source == "SIGNOFF_PEOPLE"
     assert "JSON" in fault.message
+    monkeypatch.delenv("SIGNOFF_PEOPLE")
+    monkeypatch.setenv("SIGNOFF_PEOPLE__AWAY", "[]")
+    with pytest.raises(ConfigErrors) as caught:
+        load_settings()
+    (fault,) = caught.value.faults
+    assert fault.source == "SIGNOFF_PEOPLE__AWAY"
+    assert "Set SIGNOFF_PEOPLE to the whole list, as JSON." in str(fault)
 
 
 def test_the_file_is_found_by_argument_variable_or_working_directory(

@@ -50,3 +50,13 @@ def test_invalid_token_is_not_created(
     assert refused.exit_code in {1, 2}
     assert words in refused.stderr
     assert json.loads(invoke("tokens", "list", "--json").stdout) == []
+
+
+def test_an_unknown_scope_gets_the_scopes_that_a_token_may_have(
+    invoke: Invoke, settings_file: Path
+) -> None:
+    """The scope of instances is not among them."""
+    result = invoke("--config", str(settings_file), "tokens", "create", "--scope", "everything")
+    assert result.exit_code == 2
+    assert "for --scope: it takes runs:submit, runs:read" in result.output
+    assert "requests:submit" not in result.output

@@ -79,6 +79,7 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except (Exception, KeyboardInterrupt) as error:
             if _is_of_typer(error):
+                _say_plainly(error)
                 message = getattr(error, "format_message", None)
                 if not as_json or message is None:
                     raise
@@ -180,6 +181,20 @@ def _require_values(words: Sequence[str]) -> None:
             raise typer.BadParameter(
                 "it is empty: leave it out, or give a value", param_hint=option
             )
+
+
+def _say_plainly(error: BaseException) -> None:
+    """Replace pydantic's message about the value of an option."""
+    if "pydantic" not in sys.modules:
+        return
+    from pydantic import ValidationError  # noqa: PLC0415 -- only if an option has an error
+
+    from signoff.core.base.plain import plainly  # noqa: PLC0415
+
+    cause = error.__cause__
+    if isinstance(cause, ValidationError) and hasattr(error, "message"):
+        found = dict.fromkeys(plainly(one) for one in cause.errors(include_url=False))
+        setattr(error, "message", ", or ".join(found))  # noqa: B010 -- typer's classes have it
 
 
 def _is_of_typer(error: BaseException) -> bool:

@@ -23,6 +23,7 @@ from signoff.core.access.api_tokens import Access
 from signoff.core.access.scopes import Scope
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import InvalidToken, TokenNotFound
+from signoff.core.base.plain import plainly
 from signoff.core.directory.people import Directory
 
 log = structlog.get_logger(__name__)
@@ -81,7 +82,7 @@ async def create(
         )
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        raise InvalidToken(f"{first['msg'].removeprefix('Value error, ')}.") from error
+        raise InvalidToken(f"{plainly(first)}.") from error
     if access.has_expired(now):
         raise InvalidToken("The expiry is in the past.")
     await ledger.commit(_put(Change(), access))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -160,7 +161,8 @@ def keys_text(keys: Iterable[Key]) -> str:
 
 
 def _object(text: str) -> dict[str, Any]:
-    found = json.loads(text)
-    if not isinstance(found, dict):
-        raise ValueError("it is not a JSON object")  # noqa: TRY004 -- of the text, not of a type
-    return found
+    with suppress(json.JSONDecodeError):
+        found = json.loads(text)
+        if isinstance(found, dict):
+            return found
+    raise ValueError("it is not a JSON object")

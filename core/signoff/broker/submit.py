@@ -12,6 +12,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.monitoring import tracing
 from signoff.core.approvals.run import Run, Watch
 from signoff.core.base.errors import Conflict, InvalidRun, RunNotFound
+from signoff.core.base.plain import plainly
 
 
 async def submit(
@@ -64,7 +65,7 @@ async def submit(
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             name = ".".join(str(part) for part in first["loc"])
-            raise InvalidRun(f"This cannot be submitted: {name}: {first['msg']}.") from error
+            raise InvalidRun(f"This cannot be submitted: {name}: {plainly(first)}.") from error
         change = Change() if also is None else also.copy()
         change.put(run, was=None).note(run.submitted())
         send_work(change, run)

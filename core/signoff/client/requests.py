@@ -184,7 +184,11 @@ def pause_before(attempt: int, response: httpx.Response | httpx.TransportError) 
 
 
 def check(response: httpx.Response) -> None:
-    """Raise `ApiError` unless a response is a success. The body must have been read."""
+    """Check that a response is a success. Its body must have been read.
+
+    Raises:
+        ApiError: It is none; the error has the problem document.
+    """
     if response.is_success:
         return
     try:

@@ -209,6 +209,8 @@ async def test_a_request_without_key_or_token_is_refused(provider: Provider) -> 
     assert manages.status_code == 403
     for path in (f"/requests/{MISSING}", "/requests/nonsense", "/nothing"):
         assert (await provider.raw("GET", path, token)).status_code == 404
+    message = (await provider.raw("GET", "/nothing", token)).json()["error"]["message"]
+    assert message == "Nothing is at /aap/v1/nothing. Requests are at /aap/v1/requests."
     assert (await provider.raw("PUT", "/requests", token)).status_code == 405
 
 

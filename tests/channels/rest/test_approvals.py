@@ -71,7 +71,12 @@ async def test_only_the_call_that_was_shown_is_approved(
     path = f"approvals/{approval.id}/approve"
     wrong = await mara.post(path, json={"digest": "sha256:" + "0" * 64})
     assert (wrong.status_code, wrong.json()["type"]) == (409, "urn:signoff:problem:digest")
-    assert (await mara.post(path, json={})).json()["errors"][0]["pointer"] == "/digest"
+    missing = (await mara.post(path, json={"verdict": "yes"})).json()
+    assert missing["detail"] == "/digest: it is missing; /verdict: there is no such field"
+    assert missing["errors"][0] == {"pointer": "/digest", "detail": "it is missing"}
+    assert (await mara.post(path)).json()["detail"] == "the body: it is missing"
+    short = (await mara.post(path, json={"digest": "sha256:0"})).json()
+    assert "sha256: and 64 hexadecimal digits" in short["detail"]
     assert (await office.decider.ledger.approval(approval.id)).state == "pending"
 
 

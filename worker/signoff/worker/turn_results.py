@@ -102,7 +102,29 @@ def turn_ended(
             after[proposer.id] = proposer.model_copy(update={"superseded_by": approval.id})
     for approval_id, approval in after.items():
         change.put(approval, was=before[approval_id])
-    waiting = [one.id for one in others if one.state is State.PENDING] + opened
+    return _put_run(change, run, turn, others, opened, now=now)
+
+
+def _put_run(
+    change: Change,
+    run: Run,
+    turn: Turn,
+    others: Sequence[Approval],
+    opened: Sequence[str],
+    *,
+    now: datetime,
+) -> Change:
+    """Put the run as the turn has left it: paused, answered again, failed or completed.
+
+    Args:
+        change: The change, which is added to.
+        run: The run.
+        turn: The turn.
+        others: The approvals of the pause whose answers the run was not resumed with.
+        opened: The ids of the approvals that the turn has opened.
+        now: The current time.
+    """
+    waiting = [*(one.id for one in others if one.state is State.PENDING), *opened]
     decided = [one.id for one in others if one.state is not State.PENDING]
     if waiting and (turn.kept or not decided):
         return change.put(run.paused(waiting, decided=decided), was=run)

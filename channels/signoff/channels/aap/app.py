@@ -183,11 +183,12 @@ def _answering(endpoint: Endpoint) -> Endpoint:
 
 
 async def _nowhere(request: Request, error: Exception) -> Response:
-    del request
     status = error.status_code if isinstance(error, HTTPException) else 500
     if status == 405:
         return Fault(405, "method_not_allowed", "There is no such operation.").response()
-    return not_found().response()
+    path = request.url.path
+    message = f"Nothing is at {path}. Requests are at {PATH}/v1/requests."
+    return Fault(404, "not_found", message).response()
 
 
 def _request(approval: Approval, status: int = 200) -> Response:
@@ -199,7 +200,9 @@ def _key(request: Request) -> str:
     if not key:
         raise invalid("An Idempotency-Key is needed.", "Idempotency-Key", "missing_idempotency_key")
     if not _KEY.fullmatch(key):
-        raise invalid("It has 1 to 255 visible ASCII characters.", "Idempotency-Key")
+        raise invalid(
+            "An Idempotency-Key has 1 to 255 visible ASCII characters.", "Idempotency-Key"
+        )
     return key
 
 

@@ -19,6 +19,7 @@ from signoff.channels.aap.faults import invalid
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.parts import Program
 from signoff.core.approvals.programs import note_of, permission
+from signoff.core.base.plain import plainly
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -119,7 +120,7 @@ def validated(kind: type[T], value: object) -> T:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise invalid(f"{where or 'the body'}: {first['msg']}.", where) from error
+        raise invalid(f"{where or 'the body'}: {plainly(first)}.", where) from error
 
 
 def members(body: bytes) -> dict[str, str]:

@@ -4,11 +4,11 @@ import ssl
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from signoff.channels.web.settings import Table
 from signoff.core.base.errors import ConfigError
-from signoff.core.base.networks import is_loopback
+from signoff.core.base.networks import is_address, is_loopback
 
 
 class ServerSettings(Table):
@@ -47,6 +47,16 @@ class ServerSettings(Table):
     def where(self) -> str:
         """Host and port, for messages."""
         return f"{self.host}:{self.real_port}"
+
+    @field_validator("host", mode="after")
+    @classmethod
+    def _only_a_name(cls, value: str) -> str:
+        if "/" in value or "@" in value or (":" in value and not is_address(value)):
+            raise ValueError(
+                f"{value!r} is not the name of a server, like mail.example.com: leave out scheme, "
+                "port and path"
+            )
+        return value
 
     @model_validator(mode="after")
     def _safe(self) -> Self:

@@ -1,7 +1,6 @@
 """The settings of the inbox page: the table `[inbox]`."""
 
 import base64
-import ipaddress
 import re
 from datetime import timedelta
 from typing import Annotated, Final, Literal, Self
@@ -18,7 +17,7 @@ from pydantic import (
 )
 
 from signoff.core.base.durations import Duration
-from signoff.core.base.networks import is_loopback
+from signoff.core.base.networks import is_address, is_loopback
 
 CHANNEL: Final = "inbox"
 """The page's name as a channel."""
@@ -218,7 +217,7 @@ class InboxSettings(BaseModel):
     def has_passkeys(self) -> bool:
         """Whether passkeys work: browsers keep them for host names, never for IP addresses."""
         host = urlsplit(self.url).hostname or ""
-        return bool(host) and not _is_address(host)
+        return bool(host) and not is_address(host)
 
     def link_to(self, approval: str) -> str:
         """Return the URL of the page of an approval, "" without an inbox page."""
@@ -228,14 +227,6 @@ class InboxSettings(BaseModel):
     def absence_page(self) -> str:
         """The URL of the page on which people set an absence, "" without an inbox page."""
         return f"{self.url}{ROOT}/away" if self.url else ""
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def page_of(approval: str) -> str:

@@ -23,6 +23,7 @@ from signoff.core.base.errors import (
     RecordUnreadable,
     SignoffError,
 )
+from signoff.core.base.plain import plainly
 from signoff.core.base.problems import KINDS, MEDIA_TYPE, Kinds
 
 log = structlog.get_logger(__name__)
@@ -142,7 +143,7 @@ def _invalid(errors: Sequence[Any]) -> Problem:
         where, *path = (str(part) for part in one["loc"])
         pointer = "/".join(["", *(part.replace("~", "~0").replace("/", "~1") for part in path)])
         faults.append(
-            {"pointer": pointer if where == "body" else "".join(path), "detail": one["msg"]}
+            {"pointer": pointer if where == "body" else "".join(path), "detail": plainly(one)}
         )
-    words = "; ".join(f"{one['pointer']}: {one['detail']}".lstrip(": ") for one in faults)
+    words = "; ".join(f"{one['pointer'] or 'the body'}: {one['detail']}" for one in faults)
     return Problem(422, "invalid", "The request has the wrong form", words, errors=list(faults))

@@ -53,7 +53,7 @@ def run(
     settings = settings_of(ctx)
     age = settings.retention.after
     if after:
-        age = timedelta() if after == "0s" else length_of(after)
+        age = timedelta() if after == "0s" else length_of(after, "--after")
     if age is None:
         raise typer.BadParameter(
             "[retention] after is not set: name the age here", param_hint="--after"

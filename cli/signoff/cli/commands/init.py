@@ -109,6 +109,7 @@ def _id_of(name: str, email: str) -> str:
     """
     from pydantic import ValidationError  # noqa: PLC0415 -- help must not wait for it
 
+    from signoff.core.base.plain import plainly  # noqa: PLC0415
     from signoff.core.directory.people import Person, identity_key  # noqa: PLC0415
 
     if identity_key(email) == _REQUESTER:
@@ -119,8 +120,7 @@ def _id_of(name: str, email: str) -> str:
         Person(id="approver", name=name, email=email)
     except ValidationError as error:
         what = error.errors()[0]
-        message = what["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"--{what['loc'][0]} {what['input']!r}: {message}") from error
+        raise ConfigError(f"--{what['loc'][0]} {what['input']!r}: {plainly(what)}") from error
     found = email.partition("@")[0].partition("+")[0].lower()
     usable = (
         re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", found) and f"{found}@example.com" != _REQUESTER

@@ -133,8 +133,12 @@ def person_of(directory: Directory, identity: str) -> Person:
     return person
 
 
-def length_of(text: str) -> timedelta:
+def length_of(text: str, option: str) -> timedelta:
     """Parse a duration of clock time.
+
+    Args:
+        text: The value of an option.
+        option: The option, such as ``--by``.
 
     Raises:
         typer.BadParameter: The text is not a duration, or is one of working time.
@@ -144,7 +148,7 @@ def length_of(text: str) -> timedelta:
     try:
         return parse_length(text)
     except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
+        raise typer.BadParameter(str(error), param_hint=option) from error
 
 
 def operator() -> str:

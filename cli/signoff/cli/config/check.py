@@ -495,7 +495,8 @@ def _url(loc: Loc, url: str, schemes: tuple[str, ...]) -> Iterator[Found]:
         yield loc, defect(NO_URL, remedy)
         return
     if parts.scheme not in schemes:
-        yield loc, defect(f"{parts.scheme or 'no scheme'} is not a scheme for it", remedy)
+        message = f"{parts.scheme} is not a scheme for it" if parts.scheme else "it has no scheme"
+        yield loc, defect(message, remedy)
     elif parts.scheme == "unix":
         if not parts.path:
             yield loc, defect("it names no socket", "Write unix:///path/to/redis.sock.")

@@ -15,8 +15,8 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from signoff.cli.config.plain import plainly
 from signoff.core.base.errors import ConfigError
+from signoff.core.base.plain import plainly
 
 Loc = tuple[int | str, ...]
 """The path of a setting: ``("policies", 0, "within")``."""
@@ -131,7 +131,12 @@ def _part(value: Any, key: int | str) -> Any:  # noqa: ANN401 -- a model, or the
 def faults_of(error: ValidationError, model: type[BaseModel]) -> list[tuple[Loc, Fault]]:
     """Translate the errors of pydantic into faults without a source, each with its path."""
     found: dict[Loc, Fault] = {}
-    for one in error.errors(include_url=False):
+    errors = error.errors(include_url=False)
+    for one in errors:
+        if one["type"] == "too_short" and any(
+            _is_within(other["loc"], one["loc"]) for other in errors
+        ):
+            continue  # pydantic does not count entries that have errors of their own
         loc = tuple(part for part in one["loc"] if not _BRANCH.fullmatch(str(part)))
         fault = _fault({**one, "loc": loc}, model)
         if loc in found and loc != one["loc"]:
@@ -199,16 +204,26 @@ def _fault(error: ErrorDetails, model: type[BaseModel]) -> Fault:
         return Fault(key, message, suggest(name, known))
     plain = all(isinstance(part, str) for part in loc)
     by_environment = export(loc) if plain and name != "url" and _is_secret(loc[-1:]) else ""
-    if kind == "missing":
-        remedy = f"Set it: {by_environment}" if by_environment else f"Add it to {where}."
-        return Fault(key, f"{name!r} is missing", remedy)
-    message = plainly(error)
     value = error.get("input")
+    if kind == "missing" and value == []:
+        return Fault(key, "it is empty", "Name somebody.")
+    if kind == "missing":
+        add = f"Add it to {where}." if where else "Add it."
+        return Fault(
+            key, f"{name!r} is missing", f"Set it: {by_environment}" if by_environment else add
+        )
+    message = plainly(error, table="a table")
     showable = isinstance(value, str | int | float | bool) and not _is_secret(loc)
     if showable and str(value) and str(value) not in message and len(str(value)) <= 80:
         message += f", not {value!r}"
     remedy = f"Set it: {by_environment}" if by_environment else ""
+    if kind in {"tuple_type", "list_type"} and isinstance(value, dict):
+        remedy = f"Write its header with two brackets: {_table((*loc, 0))}."
     return Fault(key, message[:1].lower() + message[1:], remedy)
+
+
+def _is_within(loc: Loc, table: Loc) -> bool:
+    return len(loc) > len(table) and loc[: len(table)] == table
 
 
 def _either(one: Fault, other: Fault) -> Fault:
@@ -237,7 +252,8 @@ def _fields_at(model: type[BaseModel], loc: Loc) -> list[str]:
         for one in _models_in(here):
             if isinstance(part, str) and part in one.model_fields:
                 here = one.model_fields[part].annotation
-    return [name for one in _models_in(here)[:1] for name in one.model_fields]
+    fields = (pair for one in _models_in(here)[:1] for pair in one.model_fields.items())
+    return [field.alias or name for name, field in fields]
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:  # noqa: ANN401 -- any annotation
@@ -245,6 +261,11 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:  # noqa: ANN401 -- any
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
         return [annotation] if issubclass(annotation, BaseModel) else []
     return [model for part in typing.get_args(annotation) for model in _models_in(part)]
+
+
+def why_unreadable(error: OSError | UnicodeDecodeError) -> str:
+    """Return why a file cannot be read, without its path: ``No such file or directory``."""
+    return str(getattr(error, "strerror", None) or error)
 
 
 def read_text(file: Path) -> str:
@@ -256,7 +277,8 @@ def read_text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        fault = Fault("", f"it cannot be read: {error}", "Name a UTF-8 text file.", str(file))
+        message = f"it cannot be read: {why_unreadable(error)}"
+        fault = Fault("", message, "Name a UTF-8 text file.", str(file))
         raise ConfigErrors([fault]) from error
 
 
@@ -269,5 +291,6 @@ def parse_toml(text: str, file: Path | None) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        message, remedy = f"it is not TOML: {error}", "Text values need quotes; see toml.io."
+        message = f"it is not TOML: {error}"
+        remedy = "Text values need quotes, and a key or [table] is set only once; see toml.io."
         raise ConfigErrors([Fault("", message, remedy, str(file))]) from error

@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_origin
 from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
@@ -330,7 +330,10 @@ def load_settings(path: Path | None = None, kind: str = "") -> Settings:
     text = read_text(file) if file is not None else ""
     content = own_content(kind, parse_toml(text, file))
     variables, unreadable = with_files(os.environ, Settings.model_fields)
-    faults = [*_unknown_variables(), *unreadable]
+    unknown = _unknown_variables()
+    for fault in unknown:
+        variables.pop(fault.source, None)
+    faults = [*unknown, *unreadable]
     home = file.parent if file is not None else Path.cwd()
     try:
         settings = Settings.model_validate(
@@ -455,7 +458,7 @@ def _source(loc: Loc, text: str, file: Path | None) -> str:
 
 
 def _unknown_variables() -> list[Fault]:
-    """Find variables that look like settings but do not belong to a section."""
+    """Find variables that look like settings but belong to no section, or to a part of a list."""
     faults = []
     for variable in sorted(os.environ):
         section, nested, _ = variable.upper().removeprefix(PREFIX).partition(NESTED)
@@ -464,5 +467,9 @@ def _unknown_variables() -> list[Fault]:
         if section.lower() not in Settings.model_fields:
             remedy = suggest(section.lower(), Settings.model_fields)
             message = f"there is no section [{section.lower()}]"
+            faults.append(Fault(section.lower(), message, remedy, variable))
+        elif get_origin(Settings.model_fields[section.lower()].annotation) is tuple:
+            message = "it is a list, so its parts have no variables of their own"
+            remedy = f"Set {PREFIX}{section} to the whole list, as JSON."
             faults.append(Fault(section.lower(), message, remedy, variable))
     return faults

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, JsonValue, ValidationError
 
-from signoff.cli.config.faults import Fault, faults_of, suggest
+from signoff.cli.config.faults import Fault, faults_of, suggest, why_unreadable
 from signoff.core.base.errors import ConfigError
 from signoff.core.base.model import Value
 from signoff.core.directory.people import Person
@@ -132,7 +132,7 @@ def text_of(file: Path) -> str | Fault:
         return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         remedy = "It must be UTF-8 text that this user may read."
-        return Fault("", f"{file} cannot be read: {error}", remedy)
+        return Fault("", f"{file} cannot be read: {why_unreadable(error)}", remedy)
 
 
 def _read_csv(file: Path, found: Sourced) -> None:

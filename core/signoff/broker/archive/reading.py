@@ -114,7 +114,11 @@ class _Walk:
         self.seen = not expect_head
 
     def file(self, sequence: int) -> Iterator[Entry]:
-        """Verify one file, and yield its entries."""
+        """Verify one file, and yield its entries.
+
+        Raises:
+            ArchiveBroken: The file does not continue the previous one, or cannot be read.
+        """
         self._sums[sequence] = self._files.checksum(sequence)
         for line in self._files.read(sequence):
             match line:
@@ -134,7 +138,11 @@ class _Walk:
                     pass
 
     def note(self, entry_id: str, text: str) -> None:
-        """Collect the checksums of files that the audit names."""
+        """Collect the checksums of files that the audit names.
+
+        Raises:
+            AuditBroken: The entry names files and cannot be read.
+        """
         if '"what":"archived"' not in text and '"what":"erased"' not in text:
             return
         event = read_event(text)
@@ -152,7 +160,11 @@ class _Walk:
             ) from error
 
     def require_noted(self, anchor: Anchor) -> None:
-        """Check that each file has the checksum that the audit names."""
+        """Check that each file has the checksum that the audit names.
+
+        Raises:
+            ArchiveBroken: A file has another checksum, or an erasure was interrupted.
+        """
         if anchor.swaps:
             raise ArchiveBroken(
                 "An erasure was interrupted. `signoff archive run` finishes it; then verify again."

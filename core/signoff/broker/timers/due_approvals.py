@@ -84,12 +84,12 @@ class DueApprovals:
         runs = _Runs()
         moves: list[tuple[Approval, Change]] = []
         failed: dict[str, tuple[Approval | None, Exception]] = {}
-        for approval_id, standing in zip(ids, await self._ledger.current_all(ids), strict=True):
+        for approval_id, found in zip(ids, await self._ledger.current_all(ids), strict=True):
             approval = None
             try:
-                if isinstance(standing, SignoffError):
-                    raise standing  # noqa: TRY301 -- `current_all` returns errors
-                approval, read, now = standing
+                if isinstance(found, SignoffError):
+                    raise found  # noqa: TRY301 -- `current_all` returns errors
+                approval, read, now = found
                 change = self._due.change(approval, runs.latest(read), now)
             except Exception as error:
                 # An approval that cannot be moved does not block the others.

@@ -37,6 +37,15 @@ def is_public(address: str) -> bool:
     )
 
 
+def is_address(host: str) -> bool:
+    """Say whether a host is an IP address, not a name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def is_loopback(host: str) -> bool:
     """Say whether a host is the loopback interface of this machine."""
     if host == "localhost" or host.endswith(".localhost"):

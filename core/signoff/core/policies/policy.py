@@ -257,7 +257,8 @@ class Routing(Rules):
         if info.data.get("all_of"):
             return value
         asks = info.data.get("effect", Effect.ASK) is Effect.ASK
-        if cls.must_ask and asks and not value and not levels and "levels" in info.data:
+        is_read = {"levels", "all_of"} <= info.data.keys()  # those with errors are not in it
+        if cls.must_ask and asks and not value and not levels and is_read:
             raise PydanticCustomError("missing", "nobody is asked")
         return value
 

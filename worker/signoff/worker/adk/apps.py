@@ -77,8 +77,9 @@ def session_service(url: str, folder: Path, store: Store | None = None) -> BaseS
             return TextSessionService(url)
         return create_session_service_from_options(base_dir=folder, session_service_uri=url)
     except (ValueError, ImportError, OSError, RuntimeError, sqlite3.Error) as error:
+        scheme, why = url.partition("://")[0], str(error).rstrip(".")
         raise ConfigError(
-            f"ADK cannot use {url.split('://', maxsplit=1)[0]}:// for its sessions: {error}. "
+            f"ADK cannot use {scheme}:// for its sessions: {why}. "
             "Write sqlite:///path, redis://host:port/number, or "
             "postgresql+asyncpg://user:password@host/database (pip install 'signoff[postgres]').",
             key="sessions.url",

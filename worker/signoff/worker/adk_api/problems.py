@@ -22,6 +22,7 @@ from signoff.core.base.errors import (
     RemoteUnavailable,
     SignoffError,
 )
+from signoff.core.base.plain import plainly
 from signoff.core.base.problems import MEDIA_TYPE, BaseProblem, Kinds
 
 log = structlog.get_logger(__name__)
@@ -113,16 +114,17 @@ def invalid(error: ValidationError, *, at: str = "") -> Problem:
         error: The error of pydantic.
         at: The place of the document in the body, as a JSON pointer (RFC 6901).
     """
-    found = error.errors(include_url=False, include_input=False, include_context=False)[:20]
+    found = error.errors(include_url=False, include_input=False)[:20]
     errors: list[JsonValue] = [
         {
             "pointer": "".join([at, *(f"/{_escaped(part)}" for part in one["loc"])]),
-            "detail": one["msg"],
+            "detail": plainly(one),
         }
         for one in found
     ]
     words = "; ".join(
-        f"{at}{''.join(f'/{_escaped(part)}' for part in one['loc'])}: {one['msg']}" for one in found
+        f"{at}{''.join(f'/{_escaped(part)}' for part in one['loc'])}: {plainly(one)}"
+        for one in found
     )
     return Problem(422, "invalid", "The body has the wrong form", words, errors=errors)
 

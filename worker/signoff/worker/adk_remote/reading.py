@@ -61,7 +61,7 @@ class View:
     ordered: bool = False
 
     @property
-    def standing(self) -> Invocation:
+    def invocation(self) -> Invocation:
         """The state of the run, as the in-process runtime would read it."""
         answered = answered_ids(self.mine)
         asked = [one for event in self.mine for one in confirmations(event)]
@@ -84,7 +84,7 @@ class View:
         agents = [event for event in self.mine if event.author != "user"]
         if self.half or not agents:
             return Remainder.RESUMABLE
-        paused = self.standing.paused
+        paused = self.invocation.paused
         if not self.ordered:
             over = paused or (ends_with_word(self.mine) and not self.is_graph)
             return Remainder.NOTHING if over else Remainder.RESUMABLE

@@ -104,7 +104,7 @@ class RemoteRuntime:
         if taken_up:
             await self._show_rest(run, view)
         _require_whole_pause(view, server, run)
-        return turn_of(run, view.standing)
+        return turn_of(run, view.invocation)
 
     async def resumes_each(self, run: Run, approvals: Sequence[Approval]) -> bool:
         """Return whether a pause of this app may be answered in parts, as its settings say."""
@@ -139,9 +139,9 @@ class RemoteRuntime:
         if view is None:
             raise _gone(run)
         _require_whole_pause(view, server, run)
-        if not view.standing.paused:
+        if not view.invocation.paused:
             view = await self._tell_reasons(server, run, approvals, view)
-        return turn_of(run, view.standing)
+        return turn_of(run, view.invocation)
 
     # -- the answers ---------------------------------------------------------------------------
 

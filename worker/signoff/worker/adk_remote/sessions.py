@@ -40,7 +40,11 @@ class RemoteSessionService(BaseSessionService):
         state: dict[str, Any] | None = None,
         session_id: str | None = None,
     ) -> Session:
-        """Create a session; the id is generated here, because not every server generates one."""
+        """Create a session; the id is generated here, because not every server generates one.
+
+        Raises:
+            AlreadyExistsError: The server has a session with this id.
+        """
         made = session_id or f"s_{secrets.token_hex(8)}"
         if session_id and await self._server.session(user_id, session_id) is not None:
             raise AlreadyExistsError(f"Session {session_id} is there.")

@@ -146,7 +146,11 @@ def _built(client: httpx.AsyncClient, asked: dict[str, Any], goes_to: Target) ->
 def redirected(
     asked: dict[str, Any], goes_to: Target, status: int, location: str
 ) -> dict[str, Any]:
-    """Return the request that a response redirects to (RFC 9110, section 15.4)."""
+    """Return the request that a response redirects to (RFC 9110, section 15.4).
+
+    Raises:
+        HttpRefused: There were too many redirects, or the new address cannot be requested.
+    """
     came = [*asked.get(FROM, []), str(goes_to.url)]
     if len(came) > _MAX_REDIRECTS:
         raise HttpRefused(f"{came[0]} redirects more than {_MAX_REDIRECTS} times.")

@@ -91,7 +91,12 @@ class Connection:
         self._aborted = False
 
     def open(self, token: str = "") -> None:
-        """Connect and log in, by the password or by an OAuth token."""
+        """Connect and log in, by the password or by an OAuth token.
+
+        Raises:
+            LoginRefused: The server refuses the login.
+            MailboxUnavailable: The server cannot be reached, or this was closed meanwhile.
+        """
         secrets = (token, self._settings.password.get_secret_value())
         with self._translated("cannot be reached", secrets):
             client = _Client(self._dial, self._settings, self._tls)

@@ -63,7 +63,11 @@ class Session:
     async def call_for(
         self, seconds: float, work: Callable[P, T], *args: P.args, **more: P.kwargs
     ) -> T:
-        """Run a blocking function as `call` does, but allow it this many more seconds."""
+        """Run a blocking function as `call` does, but allow it this many more seconds.
+
+        Raises:
+            MailboxUnavailable: The server does not answer in time.
+        """
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(seconds + self._patience):

@@ -75,7 +75,11 @@ class BatchPages(Pages):
         return (("GET", "/batch", self.look), ("POST", "/batch", self.approve))
 
     async def look(self, request: Request) -> Response:
-        """Show the selected calls in full, or the first ones that can be approved together."""
+        """Show the selected calls in full, or the first ones that can be approved together.
+
+        Raises:
+            BadForm: None of the person's requests can be approved together with others.
+        """
         visit = await self._auth.of(request)
         now, person = await self._ledger.now(), visit.person
         directory = self._decisions.directory

@@ -64,7 +64,7 @@ def give(
     as_json: Json = False,
 ) -> None:
     """Approve a call, and similar calls for a while."""
-    span = length_of(length)
+    span = length_of(length, "--for")
 
     async def work(decisions: Decisions) -> Grant:
         from signoff.core.approvals.moves import Actor  # noqa: PLC0415 -- the domain

@@ -56,7 +56,7 @@ def claim(
     """Reserve the decision for one approver for a while."""
     from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
 
-    move = moves.Claim(length=length_of(length) if length else None)
+    move = moves.Claim(length=length_of(length, "--for") if length else None)
 
     def outcome(done: Approval, directory: Directory) -> str:
         from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415
@@ -174,7 +174,7 @@ def extend(
     """Extend the deadline, by at most the level's original length."""
     from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
 
-    move = moves.Extend(by=length_of(by), reason=reason)
+    move = moves.Extend(by=length_of(by, "--by"), reason=reason)
 
     def outcome(done: Approval, directory: Directory) -> str:
         from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415

@@ -419,6 +419,5 @@ def _day(text: str, option: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError as error:
-        raise AbsenceRefused(
-            f"{option} {text!r} is not a day: write it like 2026-12-24."
-        ) from error
+        message = f"{text!r} is not a day: write it like 2026-12-24"
+        raise typer.BadParameter(message, param_hint=option) from error

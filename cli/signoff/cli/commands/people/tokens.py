@@ -65,7 +65,7 @@ def create(
     users and decides nothing.
     """
     scopes = frozenset(_scope(one) for one in scope)
-    within = length_of(expires) if expires else None
+    within = length_of(expires, "--expires") if expires else None
 
     async def work(decisions: Decisions) -> tuple[str, Access]:
         from signoff.broker.api_tokens import create as make  # noqa: PLC0415
@@ -141,7 +141,9 @@ def _scope(text: str) -> Scope:
     try:
         return Scope(text)
     except ValueError as error:
-        raise typer.BadParameter(f"--scope takes {', '.join(Scope)}, not {text!r}") from error
+        # Instances get the other scope with their token, and nothing else has it.
+        known = ", ".join(one for one in Scope if one is not Scope.REQUESTS_SUBMIT)
+        raise typer.BadParameter(f"it takes {known}, not {text!r}", param_hint="--scope") from error
 
 
 def _as_json(access: Access) -> dict[str, object]:

@@ -61,7 +61,7 @@ async def _note_declared(ledger: Ledger, where: Sequence[str], tool: BaseTool) -
     await arguments.keep(ledger, [*where, _DECLARED], noted, kept=_NOTED)
 
 
-async def as_they_are(ledger: Ledger, session: Session, standing: Invocation) -> Invocation:
+async def as_they_are(ledger: Ledger, session: Session, invocation: Invocation) -> Invocation:
     """Return the state of an invocation, with the calls that would actually run.
 
     Raises:
@@ -69,9 +69,9 @@ async def as_they_are(ledger: Ledger, session: Session, standing: Invocation) ->
         LedgerUnavailable: Redis cannot be reached.
     """
     return replace(
-        standing,
-        waiting=tuple([await _as_it_is(ledger, session, one) for one in standing.waiting]),
-        requests=tuple([await _as_it_is(ledger, session, one) for one in standing.requests]),
+        invocation,
+        waiting=tuple([await _as_it_is(ledger, session, one) for one in invocation.waiting]),
+        requests=tuple([await _as_it_is(ledger, session, one) for one in invocation.requests]),
     )
 
 

@@ -505,9 +505,9 @@ class GuardPlugin(BasePlugin):
         """Return the ids of an invocation's calls that contain suspended code."""
         return await carrying(self._ledger, session, invocation)
 
-    async def as_they_are(self, session: Session, standing: Invocation) -> Invocation:
+    async def as_they_are(self, session: Session, invocation: Invocation) -> Invocation:
         """Return the state of an invocation, with the calls that would actually run."""
-        return await as_they_are(self._ledger, session, standing)
+        return await as_they_are(self._ledger, session, invocation)
 
     async def note_call(self, tool: BaseTool, args: dict[str, Any], context: ToolContext) -> None:
         """Record what a tool declares, and its arguments if they are not those of the model."""
@@ -589,7 +589,11 @@ class _AskingInside(_Asking):
     state: Inside = field(kw_only=True)
 
     async def asked(self, args: dict[str, Any], context: ToolContext) -> None:
-        """Stop the agent so that somebody is asked, unless the tool asks for values."""
+        """Stop the agent so that somebody is asked, unless the tool asks for values.
+
+        Raises:
+            AsksInside: The turn stops here, to ask about this call.
+        """
         asked = asked_by(context)
         self.noted = True
         if asked is None and self.tool.is_long_running:
@@ -606,7 +610,11 @@ class _EnteringInside(_AskingInside):
     """The entry of an approved call by such an agent."""
 
     async def run(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> Any:  # noqa: ANN401 -- a tool may return anything
-        """Run the tool once, with a copy of the approved arguments."""
+        """Run the tool once, with a copy of the approved arguments.
+
+        Raises:
+            AsksInside: The approval does not cover this call; the turn stops here, to ask about it.
+        """
         if not may_run(self.state, self.tool, args):
             # The same call beside it may have used the approval, and must not be cut off.
             await self.guard.running_tools.wait_for_others(_session_of(context))

@@ -1,4 +1,7 @@
-"""Translates pydantic's errors into sentences without Python types, patterns or classes."""
+"""Translates pydantic's errors into sentences without Python types, patterns or classes.
+
+They are about settings, options of the command line, and the bodies and parameters of requests.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from typing import Any, Final
 from pydantic_core import ErrorDetails
 
 _SENTENCES: Final = {
+    "missing": "it is missing",
+    "extra_forbidden": "there is no such field",
     "bool_parsing": "it should be true or false",
     "bool_type": "it should be true or false",
     "int_parsing": "it should be a whole number",
@@ -23,9 +28,6 @@ _SENTENCES: Final = {
     "path_type": "it should be a path",
     "tuple_type": "it should be a list",
     "list_type": "it should be a list",
-    "dict_type": "it should be a table",
-    "model_type": "it should be a table",
-    "model_attributes_type": "it should be a table",
     "date_type": "it should be a date like 2026-01-31",
     "date_parsing": "it should be a date like 2026-01-31",
     "date_from_datetime_parsing": "it should be a date like 2026-01-31",
@@ -39,6 +41,7 @@ _SENTENCES: Final = {
 }
 """The sentence for each type of error of pydantic."""
 
+_TABLES: Final = frozenset({"dict_type", "model_type", "model_attributes_type"})
 _BOUNDS: Final = {
     "greater_than": ("gt", "more than"),
     "greater_than_equal": ("ge", "at least"),
@@ -72,8 +75,16 @@ PATTERNS: Final = {
     "^(S[A-Z0-9]{2,32})?$": "the id of a user group like S0123ABC",
     r"^(mailto:[^@\s]+@[^@\s]+|https://\S+)$": "an address like mailto:ops@example.com or a URL",
     "^every ": "an interval like every 4h",
+    "^[A-Za-z0-9._:-]+$": "letters, digits, ., _, : and -",
+    r"^[^\x00-\x1f\x7f]+$": "text without control characters",
+    "^sha256:[0-9a-f]{64}$": "the digest that the request has: sha256: and 64 hexadecimal digits",
+    r"^(\d{1,18}-\d{1,18})?$": "the id of an entry, like 1795273200000-0",
+    "^[1-9][0-9]*(s|m|h)$": "a duration like 90s, 30m or 4h",
+    "^(succeeded|failed)$": "'succeeded' or 'failed'",
+    r"^[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$": "a UUID",
+    "^whsec_[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$": "whsec_ and 32 bytes in base64",
 }
-"""The meanings of the patterns of settings; a test ensures that all are here."""
+"""The meanings of the patterns of settings and requests; tests ensure that all are here."""
 
 _DELTA: Final = re.compile(r"datetime\.timedelta\((.*)\)")
 _UNITS: Final = {
@@ -85,9 +96,16 @@ _UNITS: Final = {
 }
 
 
-def plainly(error: ErrorDetails) -> str:
-    """Return a sentence about an error: ``it should be at least 1 hour``."""
+def plainly(error: ErrorDetails, *, table: str = "an object") -> str:
+    """Return a sentence about an error: ``it should be at least 1 hour``.
+
+    Args:
+        error: The error, with its context.
+        table: The name of a mapping where the value comes from, such as ``a table`` in TOML.
+    """
     kind, context = error["type"], error.get("ctx") or {}
+    if kind in _TABLES:
+        return f"it should be {table}"
     if (sentence := _SENTENCES.get(kind) or _by_context(kind, context)) is not None:
         return sentence
     message = error["msg"].removeprefix("Value error, ")
