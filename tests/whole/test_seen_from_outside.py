@@ -185,7 +185,8 @@ async def _run(tmp_path: Path, collector: Collector) -> None:
                     ) >= 2
                     (group,) = (await asked.data("rules"))["groups"]
                     assert {one["health"] for one in group["rules"]} <= {"ok", "unknown"}
-                    assert (await asked.data("alerts"))["alerts"] == []
+                    # A scrape that took too long makes an alert pending until the next one.
+                    await asked.until("count(ALERTS) or vector(0)", 0)
 
 
 async def _submit(file: Path, environment: dict[str, str]) -> None:
