@@ -113,7 +113,7 @@ async def test_the_rest_api_does_not_load_the_reader_of_replies(with_page: Path)
     async with Supervisor(echo=lambda _, line: lines.append(line)) as supervisor:
         await supervisor.signoff("gateway", "--config", str(with_page), "gateway", env=env)
         await supervisor.ready(within=120)
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=60) as http:
             assert (await http.get(f"http://127.0.0.1:{port}{PATH}/me")).status_code == 401
     found = imported(lines)
     assert "fastapi" in found
