@@ -90,7 +90,7 @@ async def imported_by(file: Path, *kinds: str) -> dict[str, set[str]]:
         for kind in kinds:
             timed = {"PYTHONPROFILEIMPORTTIME": "1"}
             await supervisor.signoff(kind, "--config", str(file), kind, env=timed)
-        await supervisor.ready(within=120)
+        await supervisor.ready(within=300)
     return {kind: imported(lines[kind]) for kind in kinds}
 
 
@@ -112,7 +112,7 @@ async def test_the_rest_api_does_not_load_the_reader_of_replies(with_page: Path)
     env = {"PYTHONPROFILEIMPORTTIME": "1", "SIGNOFF_GATEWAY__PORT": str(port)}
     async with Supervisor(echo=lambda _, line: lines.append(line)) as supervisor:
         await supervisor.signoff("gateway", "--config", str(with_page), "gateway", env=env)
-        await supervisor.ready(within=120)
+        await supervisor.ready(within=300)
         async with httpx.AsyncClient(timeout=60) as http:
             assert (await http.get(f"http://127.0.0.1:{port}{PATH}/me")).status_code == 401
     found = imported(lines)
@@ -175,7 +175,7 @@ async def test_processes_at_rest_sleep(with_page: Path, resting: redis.Redis) ->
         for kind in KINDS:
             child = await supervisor.signoff(kind, "--config", str(with_page), kind)
             seen[kind] = psutil.Process(child.pid)
-        await supervisor.ready(within=120)
+        await supervisor.ready(within=300)
         first, commands = await asyncio.to_thread(after, resting, len(KINDS))
         before = {kind: switches(one) for kind, one in seen.items()}
         await asyncio.to_thread(after, resting, 4 * len(KINDS))
