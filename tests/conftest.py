@@ -19,8 +19,10 @@ import structlog
 
 from builders import NOON, Snapshot, people
 from deciding import Decider
+from ports import free_port
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.server import embedded
 from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.core.directory.people import Directory
 from signoff.testing import VirtualClock
@@ -43,6 +45,9 @@ patient = hypothesis.settings(
 hypothesis.settings.register_profile("signoff", patient, max_examples=40)
 hypothesis.settings.register_profile("soak", patient, max_examples=200)
 hypothesis.settings.load_profile("signoff")
+
+# No other process gets the port of a server that a test restarts.
+embedded.free_port = free_port
 
 # Collecting tests makes little garbage. `pytest_collection_finish` enables it again.
 gc.disable()

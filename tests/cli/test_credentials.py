@@ -257,7 +257,7 @@ async def test_no_process_has_a_secret_of_another_in_its_memory(file: Path, tmp_
     async with Supervisor() as supervisor:
         for kind in KINDS:
             await supervisor.signoff(kind, "--config", str(file), kind, env=given)
-        await supervisor.ready(within=60)
+        await supervisor.ready(within=300)
         for kind in KINDS:
             memory = memory_of(supervisor.children[kind].pid)
             has = {path for path, value in VALUES.items() if value.encode() in memory}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ports import free_port
 from signoff.channels.email.parsing.reading import read_mail
 from signoff.cli.demo.dev_mailbox import (
     DevMailbox,
@@ -161,10 +162,8 @@ async def test_a_reply_goes_to_the_server_by_smtp(tmp_path: Path) -> None:
 
 async def test_unavailable_server_is_retried_and_refusal_is_final() -> None:
     """An unavailable server means a retry, and a refusal is final."""
-    async with DevMailbox(Path("mail")) as mailbox:
-        port = mailbox.port
     with pytest.raises(MailDeferred, match=r"cannot be reached.*signoff gateway"):
-        await send(CARD, host="127.0.0.1", port=port, recipients=["mara@example.com"])
+        await send(CARD, host="127.0.0.1", port=free_port(), recipients=["mara@example.com"])
 
     class Refusing(DevMailbox):
         async def handle_RCPT(self, *_: object) -> str:  # noqa: N802

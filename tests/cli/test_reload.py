@@ -269,7 +269,7 @@ async def test_processes_read_again_on_a_signal(file: File, parts: Parts) -> Non
     async with Supervisor() as supervisor:
         for kind in ("channels", "worker", "gateway"):
             await supervisor.signoff(kind, "--config", str(file.path), kind)
-        await supervisor.ready(within=120)
+        await supervisor.ready(within=300)
         children = list(supervisor.children.values())
         file.write(PERSON.format("tom"), POLICY.format("all", "tom"))
         for child in children:

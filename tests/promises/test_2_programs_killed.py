@@ -82,7 +82,7 @@ async def test_the_gateway_is_killed_at_every_step(tmp_path: Path) -> None:
         await asyncio.gather(here.kill("gateway"), here.kill("channels"))
         await _answered(here, "approve")
         await here.kill("gateway")
-        assert await asyncio.wait_for(woken.get(), 120) == pending.request_id
+        assert await asyncio.wait_for(woken.get(), 300) == pending.request_id
         verdicts = asyncio.gather(*(gate.check(call) for _ in range(10)))
         await here.kill("gateway")
         found = await verdicts

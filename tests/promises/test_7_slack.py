@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from contextlib import suppress
 from email.message import EmailMessage
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,15 +88,19 @@ async def test_every_channel_decides_and_updates_all_slack_cards_once(tmp_path: 
         assert [card["edits"] for card in cards] == [1] * len(cards)
         assert [len(office.thread(card)) for card in cards] == [1] * len(cards)
         # Each card also went out by mail; an outcome follows each mail.
-        told = Counter(str(one["In-Reply-To"]) for one in plant.mailbox.received)
         asked = [one for one in plant.mailbox.received if "+" in str(one["Reply-To"])]
-        assert all(told[str(one["Message-ID"])] for one in asked[:4])
+        for one in asked[:4]:
+            await plant.mailbox.wait_for(partial(_answers, one))
         assert sum(plant.executions().values()) == 3
         await _stopped_quietly(office, "gateway", "channels")
 
 
 def _asks_about(mail: EmailMessage, approval: str) -> bool:
     return "+" in str(mail["Reply-To"]) and approval in mail.as_string()
+
+
+def _answers(card: EmailMessage, mail: EmailMessage) -> bool:
+    return str(mail["In-Reply-To"]) == str(card["Message-ID"])
 
 
 async def _stopped_quietly(office: SlackOffice, *names: str) -> None:

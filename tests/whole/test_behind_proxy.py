@@ -121,7 +121,7 @@ async def behind_nginx(folder: Path) -> AsyncIterator[tuple[Proxy, Ledger, int]]
             async with Supervisor() as supervisor:
                 file = str(folder / "signoff.toml")
                 await supervisor.signoff("gateway", "--config", file, "gateway", env=environment)
-                await supervisor.ready()
+                await supervisor.ready(within=300)
                 behind = supervisor.children["gateway"].report["port"]
                 secure, plain = free_port(), free_port()
                 chain, private = certificate(folder)
@@ -174,7 +174,7 @@ async def _page(browser: httpx.AsyncClient, ledger: Ledger) -> None:
     live = re.search(r'data-live="([^"]+)"', answer.text)
     path = live[1].replace("&amp;", "&") if live else "/inbox/live"
     async with (
-        asyncio.timeout(60),
+        asyncio.timeout(300),
         browser.stream("GET", path, headers=cookie, extensions=SNI) as stream,
     ):
         # nginx does not hold events back until the stream ends, as it does by default.

@@ -224,13 +224,13 @@ async def started(host: Host) -> AsyncIterator[tuple[Supervisor, Host, Decider]]
         try:
             async with Supervisor() as supervisor:
                 await supervisor.start("mailbox", host.line(SERVICES["mailbox"]))
-                await supervisor.ready()
+                await supervisor.ready(within=300)
                 port = str(supervisor.children["mailbox"].report["port"])
                 ports = {**host.ports, "mailbox": "127.0.0.1", "2525": port}
                 here = replace(host, ports=ports)
                 for name in ("worker", "channels", "gateway"):
                     await supervisor.start(name, here.line(SERVICES[name]))
-                await supervisor.ready()
+                await supervisor.ready(within=300)
                 yield supervisor, here, Decider(ledger, settings.everybody)
         finally:
             await ledger.close()
@@ -246,7 +246,7 @@ async def test_approval_completes_across_all_compose_services(host: Host, tmp_pa
         submit += ["--user", "nora@example.com", "--json"]
         run = json.loads(await _output(here.line(operator, *submit)))["id"]
         mails = host.volumes / "mail" / "mail"
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             async for event in follow(decider.ledger.store, subject=run):
                 if event.what is What.DELIVERED:
                     break

@@ -36,7 +36,7 @@ port = {server.imap}
 security = "none"
 username = "approvals"
 password = "{PASSWORD}"
-takeover = 2
+takeover = 12
 """
     async with plant(tmp_path, "worker", "channels", gateway=tables) as here:
         here.environment["SIGNOFF_EMAIL__INBOUND__LISTEN"] = "false"
@@ -75,7 +75,7 @@ async def test_standby_gateway_reads_the_mailbox_after_the_first_is_killed(
     await office.start("gateway-2")
     for name in ("gateway", "gateway-2"):
         port = office.supervisor.children[name].report["port"]
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
             ready = await http.get("/readyz")
         assert ready.json()["checks"]["email.imap"] == "ok"
     store = office.parts.ledger.store

@@ -17,10 +17,15 @@ README = (ROOT / "README.md").read_text("utf-8")
 
 UP = """\
 if [ -n "${{up:-}}" ]; then kill -INT $up; wait $up || true; fi
+rm -f {log}
 signoff up > {log} 2>&1 & up=$!
 grep -q -m1 "Everything is ready" <(tail -n +1 -F --pid=$up {log} 2>/dev/null)
 """
-"""The effect of Ctrl-C in the first terminal and a second start."""
+"""The effect of Ctrl-C in the first terminal and a second start.
+
+The old output is deleted first, because it says "Everything is ready" too until the shell in the
+background has emptied it.
+"""
 
 AT_LAST = """\
 until signoff runs list --json | grep -q '"state": "{state}"'; do kill -0 $up; done

@@ -64,7 +64,7 @@ class Asked:
         """Wait until a query has a value; Prometheus scrapes every second."""
         last: float | None = None
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(300):
                 while (last := await self.value(query)) != value:  # noqa: ASYNC110 -- Prometheus gives no signal
                     await asyncio.sleep(0.2)
         except TimeoutError:
@@ -82,7 +82,7 @@ async def test_run_appears_in_one_trace_and_in_the_metrics_once(tmp_path: Path) 
     """A run from a command to its end is counted once by some process, in one trace."""
     with collecting() as collector:
         await _run(tmp_path, collector)
-        spans = await asyncio.to_thread(collector.wait_for, *TRACE, within=60)
+        spans = await asyncio.to_thread(collector.wait_for, *TRACE, within=300)
     by_id = {span.span_id: span for _, span in spans}
     first: dict[str, tuple[str, Span]] = {}
     for service, span in sorted(spans, key=lambda one: one[1].start_time_unix_nano):
@@ -141,7 +141,7 @@ async def _run(tmp_path: Path, collector: Collector) -> None:
             file.write_text(settings)
             for kind in ("worker", "channels", "gateway"):
                 await supervisor.signoff(kind, "--config", str(file), kind, env=environment)
-            await supervisor.ready(within=120)
+            await supervisor.ready(within=300)
             children = supervisor.children
             ports = {
                 kind: one.report.get("metrics") or one.report["port"]
@@ -158,7 +158,7 @@ async def _run(tmp_path: Path, collector: Collector) -> None:
                     asked = Asked(http)
                     await asked.until('sum(up{job="signoff"})', 3)
                     await _submit(file, environment)
-                    card = await mailbox.wait_for(lambda one: "mara@" in str(one["To"]), within=60)
+                    card = await mailbox.wait_for(lambda one: "mara@" in str(one["To"]), within=300)
                     await asked.until('max(signoff_approvals_pending{policy="expenses"})', 1)
                     await reply(
                         card, "approve", "Mara Lind <mara@example.com>",
@@ -185,7 +185,8 @@ async def _run(tmp_path: Path, collector: Collector) -> None:
                     ) >= 2
                     (group,) = (await asked.data("rules"))["groups"]
                     assert {one["health"] for one in group["rules"]} <= {"ok", "unknown"}
-                    assert (await asked.data("alerts"))["alerts"] == []
+                    # A scrape that took too long makes an alert pending until the next one.
+                    await asked.until("count(ALERTS) or vector(0)", 0)
 
 
 async def _submit(file: Path, environment: dict[str, str]) -> None:

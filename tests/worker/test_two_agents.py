@@ -33,11 +33,17 @@ def agents_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def pause(office: Office, app: str) -> tuple[Run, list[Approval]]:
-    """Submit a run; return it and the approvals of its first pause, routed to Mara."""
-    run = await office.submit(app, "go")
-    asked = await office.ask(run)
-    assert len(asked) > 1
-    return run, asked
+    """Submit a run; return it and the approvals of its first pause, routed to Mara.
+
+    ADK cancels a single-turn agent that has not paused when another one does, so both pause only if
+    Redis does not answer one of them much later than the other.
+    """
+    for _ in range(5):
+        run = await office.submit(app, "go")
+        asked = await office.ask(run)
+        if len(asked) > 1:
+            return run, asked
+    raise AssertionError(f"{app} has never asked about two calls")
 
 
 def paid(office: Office) -> list[str]:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -48,7 +49,12 @@ def gate(tmp_path: Path) -> Path:
 
 def children(program: str) -> list[psutil.Process]:
     """Return the processes of this one that run a program."""
-    return [one for one in psutil.Process().children() if program in one.cmdline()]
+    found = []
+    for one in psutil.Process().children():
+        # Another test may have left a process that has ended and has no command line any more.
+        with suppress(psutil.NoSuchProcess):
+            found += [one] if program in one.cmdline() else []
+    return found
 
 
 async def opened(gate: Path) -> None:

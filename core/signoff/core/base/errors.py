@@ -368,7 +368,7 @@ class TurnLost(RunError):
 
 
 class AnswerNotTaken(RunError):
-    """The agent got an answer and did not continue: the tool was not run."""
+    """The agent got an answer and did not continue; the message says which tools have run."""
 
 
 class RemoteError(RunError):

@@ -242,7 +242,7 @@ class AdkRuntime:
         """
         calls = [one for one in approvals if not is_request(one)]
         if lost := unconsumed(session.events, calls):
-            raise answer_not_taken(run, lost)
+            raise answer_not_taken(run, [await self.guard.approval(one.id) for one in lost])
         for one in approvals:
             fresh = await self.guard.approval(one.id)
             if fresh.lets_run and fresh.handoff is Handoff.RECORDED:

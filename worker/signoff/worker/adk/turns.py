@@ -89,11 +89,23 @@ def turn_lost(run: Run, approvals: Sequence[Approval], why: str = NOT_RESUMABLE)
 
 
 def answer_not_taken(run: Run, approvals: Sequence[Approval]) -> AnswerNotTaken:
-    """Return the error for answers that ADK got but has not resumed from."""
-    names = _listed([f"{one.call.name}() of {one.origin.agent}" for one in approvals])
+    """Return the error for answers that ADK got but has not resumed from.
+
+    Args:
+        run: The run.
+        approvals: The approvals without a result in the session, in their current state. Their
+            tools may have run: ADK cancels a single-turn agent when another one pauses.
+    """
+    names: dict[bool, list[str]] = {False: [], True: []}
+    for one in approvals:
+        ran = one.handoff is Handoff.FINISHED
+        names[ran].append(f"{one.call.name}() of {one.origin.agent}")
+    told = f"{_listed(names[False])} was not run. " if names[False] else ""
+    if names[True]:
+        told += f"{_listed(names[True])} has run, and the agent did not get its result. "
     return AnswerNotTaken(
         f"google-adk got the answer to run {run.id} of {run.app}, but did not resume from it: "
-        f"{names} was not run. `signoff doctor` lists the agents that cannot receive answers."
+        f"{told}`signoff doctor` lists the agents that cannot receive answers."
     )
 
 
