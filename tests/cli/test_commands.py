@@ -297,17 +297,14 @@ def test_show_prints_card_people_and_timeline(invoke: Invoke, waiting: Approval)
     assert data["history"][0]["what"] == "opened"
 
 
-def test_agent_text_is_escaped(waiting: Approval) -> None:
+def test_agent_text_is_escaped(waiting: Approval, capsys: pytest.CaptureFixture[str]) -> None:
     """Hidden and direction-changing characters are escaped."""
-    from rich.console import Console
-
     from signoff.cli.commands.approvals import show
+    from signoff.cli.printing import Output
 
-    out = Console(record=True, width=200)
-    show.print_approval(
-        out, waiting.model_copy(update={"said": "[red]I \u202elooked"}), Directory([]), [], NOON
-    )
-    assert "agent said" in (text := out.export_text())
+    shown = waiting.model_copy(update={"said": "[red]I \u202elooked"})
+    show.print_approval(Output(), shown, Directory([]), [], NOON)
+    assert "agent said" in (text := capsys.readouterr().out)
     assert "[red]I \\u202elooked" in text
 
 
