@@ -227,3 +227,42 @@ def test_an_approval_of_others_is_asked_back(text: str) -> None:
         "PLEASE PROCEED WITH IT",
     ):
         assert kind_of(own, context) == "yes", own
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("holdPayment", "pay it"), ("holdPayment", "approve the payment")),
+        *(("stopServer", "let it run"), ("CancelOrder", "order approved")),
+        *(("deleteAccount", "approve the account"), ("ERPCancelOrder", "ship it")),
+        *(("cancelOrder2", "Approve the order"), ("storniereRechnung", "Rechnung genehmigt")),
+        *(("löscheKonto", "weitermachen"), ("cancelOrder", "ok, cancel")),
+        *(("deleteAccount", "approve account"), ("deleteAccount", "pay it")),
+    ],
+)
+def test_a_tool_in_camel_case_is_read_for_what_it_ends(tool: str, text: str) -> None:
+    """The words of ``holdPayment`` count as those of ``hold_payment`` do."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("deleteAccount", "approve deleteAccount"), ("deleteAccount", "deleteAccount approved")),
+        *(("holdPayment", "Approved, hold the payment"), ("stopServer", "yes, stop the server")),
+        *(("makePayment", "payment approved"), ("deployApp", "approve the deployment")),
+        *(("deleteAccount", "Approve the deletion"), ("makePayment", "approve make payment")),
+        *(("doNotDisturb", "approve doNotDisturb"), ("sendEMail", "send it")),
+    ],
+)
+def test_a_tool_in_camel_case_is_named_by_its_words(tool: str, text: str) -> None:
+    """A reply may name ``makePayment`` as it is written, and by its words."""
+    assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize(
+    "text", ["Do not approve", "not approved", "approve not", "ok, do not disturb"]
+)
+def test_a_denial_in_a_tool_in_camel_case_stays_one(text: str) -> None:
+    """The "not" of ``doNotDisturb`` is no name of the request."""
+    assert reading("doNotDisturb", text) != "yes"

@@ -75,6 +75,10 @@ _ENDS: Final = frozenset(",.!、。\n")
 _COMMAS: Final = frozenset(",、")
 _AROUND_VALUES: Final = frozenset(":*_\"'“”„«»‘’")
 _POINTS: Final = ".。・、"
+_HUMPS: Final = re.compile(
+    r"(?<=[^\W\d_])(?=[A-ZÀ-ÖØ-Þ][^\W\d_A-ZÀ-ÖØ-Þ])|(?<=[a-zß-öø-ÿ0-9])(?=[A-ZÀ-ÖØ-Þ])"
+)
+"""The places between the words of a name such as ``holdPayment`` or ``ERPCancelOrder``."""
 _INSIDE_WORDS: Final = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
 _EMPHASIS: Final = re.compile(r"(?<!\w)(_+)(?=[^\s_])[^_]*[^\s_]\1(?!\w)")
 _BOXES: Final = {"(": ")", "|": "|"}
@@ -153,8 +157,8 @@ class Reader:
         self._called = _words_of(tuple(context.called))
         # "Approve the payment" may mean not to hold it, unless the text says "hold".
         self._tool = tool = _words_of(tuple(context.called[:1]))
-        said = (token.text for token in self.text.tokens)
-        self._ends_something = bool(tool and (ends := tool & endings()) and ends.isdisjoint(said))
+        ends = tool & endings()
+        self._ends_something = bool(ends) and ends.isdisjoint(_words_in(self.text.text))
         self._found: dict[int, list[Match]] = {}
         self._slots: dict[tuple[str, int], tuple[int, ...]] = {}
         self._openings: tuple[int, ...] | None = None
@@ -956,7 +960,12 @@ def _pieces(best: dict[tuple[int, State], _Step], end: tuple[int, State]) -> tup
 @lru_cache(maxsize=256)
 def _words_of(names: tuple[str, ...]) -> frozenset[str]:
     """Return the words in the names of a request on its card."""
-    return frozenset(one for name in names for one in phrase_tokens(name)) - MARKS
+    return frozenset[str]().union(*map(_words_in, names))
+
+
+def _words_in(text: str) -> frozenset[str]:
+    """Return the words of a text; "holdPayment" is a word and has two."""
+    return frozenset((*phrase_tokens(text), *phrase_tokens(_HUMPS.sub(" ", text)))) - MARKS
 
 
 def _no_slots(slot: str, at: int) -> tuple[int, ...]:
