@@ -266,3 +266,36 @@ def test_a_tool_in_camel_case_is_named_by_its_words(tool: str, text: str) -> Non
 def test_a_denial_in_a_tool_in_camel_case_stays_one(text: str) -> None:
     """The "not" of ``doNotDisturb`` is no name of the request."""
     assert reading("doNotDisturb", text) != "yes"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("release_pending_payment", "ok, pending"), ("release_pending_payment", "yes pending")),
+        *(("pay_without_invoice", "approved, without"), ("log_out_user", "ok. out")),
+        *(("rollBackServer", "ok, back"), ("send_off_letter", "please proceed, off")),
+        *(("write_above_limit", "approve above"), ("open_both_doors", "ok, both")),
+        *(("zahlung_unter_vorbehalt", "ok, unter"), ("payer_sans_facture", "ok, sans")),
+        *(("pagar_sin_factura", "vale, sin"), ("paga_tranne_hotel", "va bene, tranne")),
+        *(("pagar_sem_nota", "ok, sem"), ("betaal_behalve_hotel", "akkoord, behalve")),
+        *(("notify_subject_owner", "approved subject"), ("use_fallback_server", "ok fallback")),
+        *(("release_pending_payment", "ok pending the payment"),),
+    ],
+)
+def test_a_bare_word_of_a_tools_name_may_be_a_condition(tool: str, text: str) -> None:
+    """Only nouns of requests count as the tool's name alone: "pending" may be a condition."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("release_pending_payment", "ok, pending payment approved"), ("restart", "ok, restart")),
+        *(("run_forecast", "approve the forecast"), ("run_forecast", "approve run forecast")),
+        *(("stop_server", "Approved, stop the server"), ("make_payment", "payment ok")),
+        *(("send_newsletter", "newsletter approved"), ("pay_without_invoice", "ok, pay")),
+    ],
+)
+def test_a_tool_is_named_by_a_noun_or_several_words(tool: str, text: str) -> None:
+    """The tool's noun, or several words of its name, mean the request."""
+    assert reading(tool, text) == "yes"

@@ -157,6 +157,8 @@ class Reader:
         self._called = _words_of(tuple(context.called))
         # "Approve the payment" may mean not to hold it, unless the text says "hold".
         self._tool = tool = _words_of(tuple(context.called[:1]))
+        self._names = {"".join(phrase_tokens(one)) for one in context.called}
+        self._verb = _first_word("".join(context.called[:1]))
         ends = tool & endings()
         self._ends_something = bool(ends) and ends.isdisjoint(_words_in(self.text.text))
         self._found: dict[int, list[Match]] = {}
@@ -233,8 +235,21 @@ class Reader:
                 end += 1
                 named = tokens[end - 1].text in self._called and len(tokens[end - 1].text) > 1
                 named = named and not self._ends_something and self._is_no_label(at, end)
+                named = named and (end > at + 1 or self._is_clear(at))
                 if named and not self._names_a_denial(start, end):
                     yield end
+
+    def _is_clear(self, at: int) -> bool:
+        """Say whether a bare word of a name means the request: the "payment" of a tool's name.
+
+        Other words need an article or more of the name, because alone they may be a limit or a
+        condition: the "pending" of ``release_pending_payment``.
+        """
+        word = self.text.tokens[at].text
+        more = {one.text for one in self.text.tokens[at + 1 : at + 3]}
+        verb = word == self._verb and not self._called.isdisjoint(more)
+        nouns = (one for known in stems().values() for one in known)
+        return verb or word in self._names or word.startswith(tuple(nouns))
 
     def _is_no_label(self, at: int, end: int) -> bool:
         """Say whether words of the card are no name of a team: "Finance approved"."""
@@ -961,6 +976,11 @@ def _pieces(best: dict[tuple[int, State], _Step], end: tuple[int, State]) -> tup
 def _words_of(names: tuple[str, ...]) -> frozenset[str]:
     """Return the words in the names of a request on its card."""
     return frozenset[str]().union(*map(_words_in, names))
+
+
+def _first_word(name: str) -> str:
+    """Return the first word of a name: the "hold" of ``holdPayment``."""
+    return next(iter(phrase_tokens(_HUMPS.sub(" ", name))), "")
 
 
 def _words_in(text: str) -> frozenset[str]:
