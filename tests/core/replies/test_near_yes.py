@@ -67,6 +67,7 @@ def test_an_accent_may_be_left_out(text: str) -> None:
     [
         *("aprobado si puede proceder", "ok si pueden proceder", "aprobado si estoy de acuerdo"),
         *("Aprobado. Si puede proceder, adelante", "si apruebo, adelante"),
+        *("ok si ok", "si ok, go", "Si ok, adelante", "validé si ok", "ok si ok pour moi"),
     ],
 )
 def test_si_without_its_accent_beside_a_yes_is_a_condition(text: str) -> None:
@@ -74,6 +75,7 @@ def test_si_without_its_accent_beside_a_yes_is_a_condition(text: str) -> None:
     assert not isinstance(read_reply(text), Approve)
     assert isinstance(read_reply("sí, puede proceder"), Approve)
     assert isinstance(read_reply("si puede proceder"), Approve)
+    assert isinstance(read_reply("Si va bene, procedi"), Approve)
 
 
 @pytest.mark.parametrize(

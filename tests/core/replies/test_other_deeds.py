@@ -279,7 +279,9 @@ def test_a_denial_in_a_tool_in_camel_case_stays_one(text: str) -> None:
         *(("pagar_sin_factura", "vale, sin"), ("paga_tranne_hotel", "va bene, tranne")),
         *(("pagar_sem_nota", "ok, sem"), ("betaal_behalve_hotel", "akkoord, behalve")),
         *(("notify_subject_owner", "approved subject"), ("use_fallback_server", "ok fallback")),
-        *(("release_pending_payment", "ok pending the payment"),),
+        *(("release_pending_payment", "ok pending the payment"), ("list_archived", "ok archived")),
+        *(("refund_cancelled_order", "ok, cancelled"), ("restore_removed_user", "ok, removed")),
+        *(("publish_postponed_post", "ok, postponed"), ("restore_deleted_account", "ok deleted")),
     ],
 )
 def test_a_bare_word_of_a_tools_name_may_be_a_condition(tool: str, text: str) -> None:

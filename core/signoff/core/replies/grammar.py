@@ -248,8 +248,9 @@ class Reader:
         word = self.text.tokens[at].text
         more = {one.text for one in self.text.tokens[at + 1 : at + 3]}
         verb = word == self._verb and not self._called.isdisjoint(more)
-        nouns = (one for known in stems().values() for one in known)
-        return verb or word in self._names or word.startswith(tuple(nouns))
+        # "Ok, deleted" may be what happened meanwhile.
+        nouns = (known for topic, known in stems().items() if f"{TOPIC}{topic}" != _DELETION)
+        return verb or word in self._names or any(map(word.startswith, nouns))
 
     def _is_no_label(self, at: int, end: int) -> bool:
         """Say whether words of the card are no name of a team: "Finance approved"."""

@@ -7,7 +7,7 @@ text after a no is its reason, unless it takes the no back. A text that is neith
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -21,6 +21,7 @@ from signoff.core.lexicon.languages import (
     brush_offs,
     ifs,
     is_true,
+    language,
     languages,
     praises,
 )
@@ -224,18 +225,23 @@ def _is_condition(reader: Reader, parse: Parse) -> bool:
     Without its accent, "sí" is also the word for "if". Alone, "si puede proceder" is a yes, because
     a condition needs a sentence beside it.
     """
-    own_ifs = {word for one in reader.languages for word in one.file.ifs}
+    own = {word for one in reader.languages for word in one.file.ifs}
     said = [piece for piece in parse.pieces if piece.role == Role.YES]
-    tokens = reader.text.tokens
     return any(map(partial(_is_left_open, reader), said)) or (
-        len(said) > 1
-        and any(
-            reader.text.words(one.start, one.start + 1).casefold() in own_ifs
-            and one.end > one.start + 1
-            and tokens[one.start + 1].text not in MARKS | {NEWLINE}
-            for one in said
-        )
+        len(said) > 1 and any(_may_begin_a_condition(reader, one, own) for one in said)
     )
+
+
+def _may_begin_a_condition(reader: Reader, yes: Piece, own: Container[str]) -> bool:
+    """Say whether a yes begins with "si" in a language in which this may be "if".
+
+    If its next word is English, the language is not known: "ok si ok".
+    """
+    first, *more = (token.text for token in reader.text.tokens[yes.start : yes.end])
+    if not more or more[0] in MARKS | {NEWLINE} or first not in ifs():
+        return False
+    spelt = reader.text.words(yes.start, yes.start + 1).casefold()
+    return spelt in own or (spelt in ifs() and more[0] in language("en").words)
 
 
 def _is_left_open(reader: Reader, yes: Piece) -> bool:
