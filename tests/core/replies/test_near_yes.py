@@ -184,3 +184,28 @@ def test_si_without_its_accent_inside_a_sentence_is_asked_back(text: str) -> Non
     assert not isinstance(read_reply(text), Approve)
     assert isinstance(read_reply("ok, si"), Approve)
     assert isinstance(read_reply("Sí, aprobado"), Approve)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Run it by me", "please run it by me", "run this by us", "Let it run by me"),
+        *("Run the payment by Mara", "run it by Mara Lind", "book it for me", "pay it for me"),
+        *("payez pour moi", "Bitte überweisen für mich", "Weitermachen für mich"),
+    ],
+)
+def test_an_order_for_the_person_is_asked_back(text: str) -> None:
+    """To run a plan by somebody is to ask, and "book it for me" changes who travels."""
+    assert not isinstance(read_reply(text, PAYMENT), Approve)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Approved by me", "ok to proceed from my side", "Ok to pay from my side", "go by me"),
+        *("Payment approved by me", "approve for me", "Zahlung ok für mich", "Run it. Fine by me"),
+    ],
+)
+def test_a_yes_of_the_person_approves(text: str) -> None:
+    """Words such as "by me" beside a yes that orders nothing say whose yes it is."""
+    assert isinstance(read_reply(text, PAYMENT), Approve)

@@ -276,15 +276,25 @@ class Reader:
         slots = [range(slot.start, slot.end) for slot in yes.slots]
         if any(self._names_the_deletion(slot) for slot in slots):
             return False
-        inside = {at for slot in slots for at in slot}
+        return any(self._is_another_deed(topics, word) for word, topics in self._deeds_in(yes))
+
+    def orders(self, yes: Piece) -> bool:
+        """Say whether a yes has a verb that says what to do: "run it", but not "payment ok"."""
+        nouns = {word for one in self.languages for word in one.nouns.words()}
         return any(
-            self._is_another_deed(topics, word)
-            for at in range(yes.start, yes.end)
-            if at not in inside
-            for one in self.languages
-            for word, topics in one.deeds.items()
-            if tuple(token.text for token in self.text.tokens[at : at + len(word)]) == word
+            GOING in topics or nouns.isdisjoint(word) for word, topics in self._deeds_in(yes)
         )
+
+    def _deeds_in(self, yes: Piece) -> Iterator[tuple[tuple[str, ...], frozenset[str]]]:
+        """Yield the words of a yes that say what is done, with the topics that they fit."""
+        inside = {at for slot in yes.slots for at in range(slot.start, slot.end)}
+        for at in range(yes.start, yes.end):
+            if at in inside:
+                continue
+            for one in self.languages:
+                for word, topics in one.deeds.items():
+                    if tuple(token.text for token in self.text.tokens[at : at + len(word)]) == word:
+                        yield word, topics
 
     def _is_another_deed(self, topics: frozenset[str], word: tuple[str, ...]) -> bool:
         if self._ends_something and "deletion" not in topics:

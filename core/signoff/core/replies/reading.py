@@ -50,6 +50,8 @@ _ALONE: Final = 'Reply "approve" or "reject" alone on the first line.'
 _QUOTES: Final = frozenset("\"'“”„‟‘’‚«»‹›「」『』")
 _OFFERED: Final = "approve"
 _MOST_QUOTED: Final = 3
+_LONGEST_FOR_ME: Final = 2
+"""How many words "for me" and "by us" have."""
 _CLEARLY_A_YES: Final = 12
 """How many tokens may be left over if a text with words before its yes still counts as a yes."""
 
@@ -284,8 +286,23 @@ def _names_another_deed(reader: Reader, parse: Parse) -> bool:
     return any(reader.names_another_deed(one) for one in parse.pieces if one.role == Role.YES)
 
 
+def _is_for_the_person(reader: Reader, parse: Parse) -> bool:
+    """Say whether an order to do something is for the person: "run it by me", "book it for me".
+
+    "From my side" has no other meaning than that the person approves.
+    """
+    return any(
+        one.role == Role.YES
+        and other.role == Role.FOR_ME
+        and one.end == other.start
+        and (other.slots or other.end - other.start <= _LONGEST_FOR_ME)
+        and reader.orders(one)
+        for one, other in pairwise(parse.pieces)
+    )
+
+
 _DOUBTS: Final = (
-    *(_is_brush_off, _is_praise, _is_cited, _is_condition),
+    *(_is_brush_off, _is_praise, _is_cited, _is_condition, _is_for_the_person),
     *(_is_misleading, _is_contradicted, _names_another_deed),
 )
 
