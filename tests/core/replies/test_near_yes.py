@@ -127,6 +127,14 @@ def test_headings_questions_and_praise_are_asked_back(text: str) -> None:
             "Passt das für Sie",
         ),
         *("ist das für mich ok", "geht das für mich in Ordnung", "gaan we akkoord"),
+        *("Confirm the request please", "confirm this request, please", "please do confirm"),
+        *("Genehmigen Sie bitte", "Genehmigen Sie die Zahlung bitte", "Bestätige bitte"),
+        *(
+            "genehmigen Sie",
+            "Bestätigen Sie bitte den Betrag",
+            "Gestatten Sie",
+            "erlauben Sie bitte",
+        ),
     ],
 )
 def test_a_request_for_a_yes_is_asked_back(text: str) -> None:
@@ -134,6 +142,8 @@ def test_a_request_for_a_yes_is_asked_back(text: str) -> None:
     assert not isinstance(read_reply(text), Approve)
     assert isinstance(read_reply("approve please"), Approve)
     assert isinstance(read_reply("für mich passt das"), Approve)
+    assert isinstance(read_reply("ich genehmige sie"), Approve)
+    assert isinstance(read_reply("Wir genehmigen sie hiermit"), Approve)
 
 
 @pytest.mark.parametrize(

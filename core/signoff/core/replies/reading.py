@@ -7,7 +7,7 @@ text after a no is its reason, unless it takes the no back. A text that is neith
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -261,16 +261,28 @@ def _is_misleading(reader: Reader, parse: Parse) -> bool:
         for one, other in pairwise((*parse.pieces, Piece("", len(reader.text), len(reader.text))))
         if Role.YES in (one.role, other.role)
     ]
-    return any(_joined_words(reader, *pieces) in asked for each in said for pieces in each)
+    return any(
+        words in asked
+        for each in said
+        for pieces in each
+        for words in _joined_words(reader, *pieces)
+    )
 
 
-def _joined_words(reader: Reader, *pieces: Piece) -> tuple[str, ...]:
-    """Return the words of pieces with only marks between them, without marks."""
-    tokens = reader.text.tokens[pieces[0].start : pieces[-1].end]
-    between = reader.text.tokens[pieces[0].end : pieces[-1].start]
+def _joined_words(reader: Reader, *pieces: Piece) -> Iterator[tuple[str, ...]]:
+    """Yield the words of pieces with only marks between them, and those without the objects."""
+    tokens = reader.text.tokens
+    between = tokens[pieces[0].end : pieces[-1].start]
     if any(token.text not in MARKS for token in between):
-        return ()
-    return tuple(token.text for token in tokens if token.text not in MARKS | {NEWLINE})
+        return
+    objects = {at for one in pieces for slot in one.slots for at in range(slot.start, slot.end)}
+    said = [
+        (at, tokens[at].text)
+        for at in range(pieces[0].start, pieces[-1].end)
+        if tokens[at].text not in MARKS | {NEWLINE}
+    ]
+    yield tuple(word for _, word in said)
+    yield tuple(word for at, word in said if at not in objects)
 
 
 def _is_contradicted(reader: Reader, parse: Parse) -> bool:
