@@ -301,3 +301,36 @@ def test_a_bare_word_of_a_tools_name_may_be_a_condition(tool: str, text: str) ->
 def test_a_tool_is_named_by_a_noun_or_several_words(tool: str, text: str) -> None:
     """The tool's noun, or several words of its name, mean the request."""
     assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("update_config", "approved with changes"), ("update_config", "ok with edits")),
+        *(("update_config", "einverstanden mit Änderungen"), ("deploy_app", "ok with upgrade")),
+        *(("update_config", "Mit Änderungen einverstanden"), ("pay_supplier", "ok mit Rechnung")),
+        *(("pay_supplier", "ok with invoice"), ("pay_supplier", "d'accord avec facture")),
+        *(("pay_supplier", "de acuerdo con factura"), ("pay_supplier", "ok con fattura")),
+        *(("pay_supplier", "ok com fatura"), ("pay_supplier", "akkoord met factuur")),
+    ],
+)
+def test_something_beside_the_call_is_a_condition(tool: str, text: str) -> None:
+    """The words "with changes" and "with invoice" ask for something that the call has not."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("update_config", "ok with the changes"), ("update_config", "fine with this change")),
+        *(("pay_supplier", "mit der Zahlung einverstanden"), ("pay_supplier", "fine with it")),
+        *(
+            ("pay_supplier", "d'accord avec le paiement"),
+            ("pay_supplier", "de acuerdo con el pago"),
+        ),
+        *(("pay_supplier", "akkoord met de betaling"), ("update_config", "ok with update config")),
+    ],
+)
+def test_the_call_itself_is_no_condition(tool: str, text: str) -> None:
+    """With an article or its own name, the call is what the person agrees with."""
+    assert reading(tool, text) == "yes"

@@ -38,6 +38,7 @@ from signoff.core.lexicon.languages import (
     endings,
     language,
     languages,
+    leads_values,
     negations,
     stems,
     stops,
@@ -283,6 +284,26 @@ class Reader:
         nouns = {word for one in self.languages for word in one.nouns.words()}
         return any(
             GOING in topics or nouns.isdisjoint(word) for word, topics in self._deeds_in(yes)
+        )
+
+    def is_with_something(self, yes: Piece) -> bool:
+        """Say whether a noun without an article may be a condition: "ok with changes"."""
+        tokens = self.text.tokens
+        return any(
+            slot.start > yes.start
+            and leads_values(word := tokens[slot.start - 1].text)
+            and not is_spaceless(word[0])
+            and tokens[slot.start].text not in self._called
+            and not self._has_article(slot.start)
+            for slot in yes.slots
+        )
+
+    def _has_article(self, at: int) -> bool:
+        """Say whether an article, or another word for any request, is at a token."""
+        return any(
+            found.role in (Role.DETERMINER, Role.OBJECT)
+            for one in self.languages
+            for found in one.nouns.at(self.text.tokens, at, _no_slots)
         )
 
     def _deeds_in(self, yes: Piece) -> Iterator[tuple[tuple[str, ...], frozenset[str]]]:

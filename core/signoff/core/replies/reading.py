@@ -298,6 +298,11 @@ def _names_another_deed(reader: Reader, parse: Parse) -> bool:
     return any(reader.names_another_deed(one) for one in parse.pieces if one.role == Role.YES)
 
 
+def _is_with_something(reader: Reader, parse: Parse) -> bool:
+    """Say whether a yes wants something beside the call: "approved with changes"."""
+    return any(reader.is_with_something(one) for one in parse.pieces if one.role == Role.YES)
+
+
 def _is_for_the_person(reader: Reader, parse: Parse) -> bool:
     """Say whether an order to do something is for the person: "run it by me", "book it for me".
 
@@ -314,7 +319,7 @@ def _is_for_the_person(reader: Reader, parse: Parse) -> bool:
 
 
 _DOUBTS: Final = (
-    *(_is_brush_off, _is_praise, _is_cited, _is_condition, _is_for_the_person),
+    *(_is_brush_off, _is_praise, _is_cited, _is_condition, _is_with_something, _is_for_the_person),
     *(_is_misleading, _is_contradicted, _names_another_deed),
 )
 
