@@ -106,7 +106,7 @@ def test_a_sad_face_or_an_open_bracket_is_asked_back(text: str) -> None:
     [
         *("haben Sie die Freigabe", "hat die Freigabe", "haben Sie ein ok", "geht mir gut, danke"),
         *("Approval for this request", "permission for this", "goed zo!", "ga door zo", "vai così"),
-        *("siga assim", "继续加油"),
+        *("siga assim", "继续加油", "Es geht so"),
     ],
 )
 def test_headings_questions_and_praise_are_asked_back(text: str) -> None:

@@ -26,6 +26,7 @@ def reading(tool: str, text: str) -> str:
         *(("delete_account", "pode pagar"), ("delete_account", "betaal maar")),
         *(("delete_account", "支払ってください"), ("delete_account", "지급하세요")),
         *(("delete_account", "请付款"), ("make_payment", "ok to deploy"), ("send_mail", "book it")),
+        *(("make_payment", "Please send the invoice"), ("make_payment", "send the bill")),
     ],
 )
 def test_a_yes_to_another_deed_is_asked_back(tool: str, text: str) -> None:

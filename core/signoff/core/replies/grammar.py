@@ -3,10 +3,11 @@
 ::
 
     answer    = greeting? (courtesy | object | for-me)* verdict
-                (verdict | object | for-me | courtesy | values | note | grant | name)*
+                (verdict | object | for-me | courtesy | values | note | grant | report | name)*
                 (closing signature)?
     values    = values of the request's fields, after the verdict or on lines of their own
     note      = a line that begins with note:, comment:, reason: or remark:
+    report    = "keep me posted", beside a verdict that is more than "ok"
 
 The parser covers the whole text with phrases, at the lowest cost. A phrase of the lexicon costs
 nothing, and a token outside of all phrases costs one. The text approves only if the cost is zero.
@@ -279,6 +280,16 @@ class Reader:
             return False
         return any(self._is_another_deed(topics, word) for word, topics in self._deeds_in(yes))
 
+    def is_firm(self, yes: Piece) -> bool:
+        """Say whether a yes can only mean the request: "approved", but not "ok"."""
+        tokens = self.text.tokens
+        return any(
+            tuple(token.text for token in tokens[at : at + len(word)]) == word
+            for at in range(yes.start, yes.end)
+            for one in self.languages
+            for word in one.firm
+        )
+
     def orders(self, yes: Piece) -> bool:
         """Say whether a yes has a verb that says what to do: "run it", but not "payment ok"."""
         nouns = {word for one in self.languages for word in one.nouns.words()}
@@ -527,9 +538,10 @@ class Reader:
         return self.cover(0, State.BEFORE)
 
     def harmless_from(self, start: int) -> Parse | None:
-        """Return the cover of the text from a token on, if it is harmless and has no yes."""
+        """Return the cover of the text from a token on, if it is harmless and says nothing."""
         left = self.cover(start, State.AFTER)
-        if left is None or left.cost or any(one.role == Role.YES for one in left.pieces):
+        says = (Role.YES, Role.REPORT)
+        if left is None or left.cost or any(one.role in says for one in left.pieces):
             return None
         return left
 
@@ -690,7 +702,9 @@ class Reader:
                     yield from self._courtesy(piece, state)
                 case Role.THANKS:
                     yield from self._courtesy(piece, state)
-                case Role.AFTER | Role.GRANT if state is State.AFTER:
+                case Role.AFTER | Role.GRANT | Role.REPORT if (
+                    state is State.AFTER and self._may_follow(found, at)
+                ):
                     yield _Edge(found.end, state, piece)
                 case Role.CLOSING if state is State.AFTER and self._stands_alone(at):
                     yield from self._closed(piece)
@@ -785,6 +799,17 @@ class Reader:
     def _stands_alone(self, at: int) -> bool:
         """Say whether a new sentence or line begins at a token."""
         return self.text.begins_line(at) or self.text.tokens[at - 1].text in MARKS
+
+    def _may_follow(self, found: Match, at: int) -> bool:
+        """Say whether a phrase may follow a yes here; "keep me posted" is a clause of its own.
+
+        In scripts without spaces, marks must be around it: "承認完了したら知らせて" asks to be told
+        when it is approved.
+        """
+        if found.role != Role.REPORT:
+            return True
+        spaceless = is_spaceless(self.text.tokens[at].text[0])
+        return self.text.is_boundary(found.end) and (not spaceless or self._stands_alone(at))
 
     def _courtesy(self, piece: Piece, state: State) -> Iterator[_Edge]:
         """Yield a courtesy alone and with a name after it: "thanks Anna"."""

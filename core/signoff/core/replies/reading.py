@@ -298,6 +298,13 @@ def _names_another_deed(reader: Reader, parse: Parse) -> bool:
     return any(reader.names_another_deed(one) for one in parse.pieces if one.role == Role.YES)
 
 
+def _is_acknowledged(reader: Reader, parse: Parse) -> bool:
+    """Say whether a yes beside "keep me posted" may only say that the mail was read: "ok"."""
+    asks = any(one.role == Role.REPORT for one in parse.pieces)
+    said = (one for one in parse.pieces if one.role == Role.YES)
+    return asks and not any(map(reader.is_firm, said))
+
+
 def _is_with_something(reader: Reader, parse: Parse) -> bool:
     """Say whether a yes wants something beside the call: "approved with changes"."""
     return any(reader.is_with_something(one) for one in parse.pieces if one.role == Role.YES)
@@ -320,7 +327,7 @@ def _is_for_the_person(reader: Reader, parse: Parse) -> bool:
 
 _DOUBTS: Final = (
     *(_is_brush_off, _is_praise, _is_cited, _is_condition, _is_with_something, _is_for_the_person),
-    *(_is_misleading, _is_contradicted, _names_another_deed),
+    *(_is_misleading, _is_contradicted, _names_another_deed, _is_acknowledged),
 )
 
 
