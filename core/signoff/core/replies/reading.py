@@ -104,6 +104,23 @@ def is_reply(line: str) -> bool:
     return any(words.is_boundary(at) or (gives and _is_apart(words, at)) for at in ends)
 
 
+@lru_cache(maxsize=8_192)
+def takes_back(line: str) -> bool:
+    """Say whether a line begins with a condition, or takes an answer back: "only if Tom agrees".
+
+    A single word may begin other lines: "Provided by Acme". An apology needs a mark behind it,
+    because signatures say "sorry for typos".
+    """
+    words = Text(line)
+    at = next((at for at, one in enumerate(words.tokens) if one.text not in MARKS | {NEWLINE}), -1)
+    return at >= 0 and any(
+        found.end > at + 1 if found.role == Role.CONDITION else words.is_boundary(found.end)
+        for reader in readers_of(words, ReplyContext())
+        for found in reader.phrases(at)
+        if found.role in (Role.CONDITION, Role.TAKE_BACK, Role.APOLOGY)
+    )
+
+
 def _is_apart(words: Text, at: int) -> bool:
     """Say whether there is a space before a token."""
     return words.text[words.tokens[at].start - 1].isspace()
