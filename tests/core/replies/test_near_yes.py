@@ -219,3 +219,13 @@ def test_an_order_for_the_person_is_asked_back(text: str) -> None:
 def test_a_yes_of_the_person_approves(text: str) -> None:
     """Words such as "by me" beside a yes that orders nothing say whose yes it is."""
     assert isinstance(read_reply(text, PAYMENT), Approve)
+
+
+@pytest.mark.parametrize(
+    "text", ["Morgen, passt", "morgen, genehmigt", "Morgen, ok", "your call, ok"]
+)
+def test_a_greeting_that_may_be_a_day_is_asked_back(text: str) -> None:
+    """On the line of the answer, "Morgen" may be tomorrow; "your call" leaves the decision."""
+    assert not isinstance(read_reply(text), Approve)
+    for clear in ("Morgen\nok", "Morgen zusammen, ok", "Guten Morgen, ok", "approve this call"):
+        assert isinstance(read_reply(clear), Approve)

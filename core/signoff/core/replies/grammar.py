@@ -654,7 +654,7 @@ class Reader:
         for found in self.phrases(at):
             if found.role != Role.GREETING or self._begins_a_denial(at, found.end):
                 continue
-            if self.text.is_boundary(found.end):
+            if self.text.is_boundary(found.end) and not self._may_defer(at, found.end):
                 yield _Edge(found.end, State.BEFORE, Piece(Role.GREETING, at, found.end))
             for end in self.addressed(found.end, greeted=True):
                 yield _Edge(end, State.BEFORE, Piece(Role.GREETING, at, end))
@@ -667,6 +667,11 @@ class Reader:
     def _begins_a_denial(self, at: int, end: int) -> bool:
         """Say whether a greeting is the beginning of a longer no: the "아" of "아니"."""
         return any(one.role in _DENIALS and one.end > end for one in self.phrases(at))
+
+    def _may_defer(self, at: int, end: int) -> bool:
+        """Say whether a greeting may also be the day of an answer: the "Morgen" of "Morgen, ok"."""
+        defers = any(one.role == Role.UNSURE and one.end == end for one in self.phrases(at))
+        return defers and not self.text.is_last_of_line(end)
 
     def _attributes(self, at: int, end: int) -> bool:
         """Say whether a name says whose words follow: "Tom: approved", "Tom - approved".
