@@ -281,12 +281,13 @@ def test_a_denial_in_a_tool_in_camel_case_stays_one(text: str) -> None:
         *(("pagar_sem_nota", "ok, sem"), ("betaal_behalve_hotel", "akkoord, behalve")),
         *(("notify_subject_owner", "approved subject"), ("use_fallback_server", "ok fallback")),
         *(("release_pending_payment", "ok pending the payment"), ("list_archived", "ok archived")),
+        *(("list_pending", "ok, pending"), ("sign_off", "ok, off"), ("roll_back", "ok back")),
         *(("refund_cancelled_order", "ok, cancelled"), ("restore_removed_user", "ok, removed")),
         *(("publish_postponed_post", "ok, postponed"), ("restore_deleted_account", "ok deleted")),
     ],
 )
 def test_a_bare_word_of_a_tools_name_may_be_a_condition(tool: str, text: str) -> None:
-    """Only nouns of requests count as the tool's name alone: "pending" may be a condition."""
+    """A word inside the tool's name is not the name alone: "pending" may be a condition."""
     assert reading(tool, text) == "neither"
 
 
@@ -297,10 +298,12 @@ def test_a_bare_word_of_a_tools_name_may_be_a_condition(tool: str, text: str) ->
         *(("run_forecast", "approve the forecast"), ("run_forecast", "approve run forecast")),
         *(("stop_server", "Approved, stop the server"), ("make_payment", "payment ok")),
         *(("send_newsletter", "newsletter approved"), ("pay_without_invoice", "ok, pay")),
+        *(("run_forecast", "forecast approved"), ("export_data", "ok to export")),
+        *(("add_vendor", "vendor ok"), ("mergeBranch", "Branch is approved")),
     ],
 )
 def test_a_tool_is_named_by_a_noun_or_several_words(tool: str, text: str) -> None:
-    """The tool's noun, or several words of its name, mean the request."""
+    """The first or last word of the tool's name, or several words of it, mean the request."""
     assert reading(tool, text) == "yes"
 
 

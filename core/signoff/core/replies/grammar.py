@@ -159,8 +159,9 @@ class Reader:
         self._called = _words_of(tuple(context.called))
         # "Approve the payment" may mean not to hold it, unless the text says "hold".
         self._tool = tool = _words_of(tuple(context.called[:1]))
-        self._names = {"".join(phrase_tokens(one)) for one in context.called}
-        self._verb = _first_word("".join(context.called[:1]))
+        words = [one for name in context.called[:1] for one in _split(name)]
+        self._verb, self._noun = words[:1], words[-1:]
+        self._names = {"".join(phrase_tokens(name)) for name in context.called}
         ends = tool & endings()
         self._ends_something = bool(ends) and ends.isdisjoint(_words_in(self.text.text))
         self._found: dict[int, list[Match]] = {}
@@ -244,15 +245,16 @@ class Reader:
     def _is_clear(self, at: int) -> bool:
         """Say whether a bare word of a name means the request: the "payment" of a tool's name.
 
-        Other words need an article or more of the name, because alone they may be a limit or a
-        condition: the "pending" of ``release_pending_payment``.
+        A word in the middle needs an article or more of the name, because alone it may be a limit
+        or a condition: the "pending" of ``release_pending_payment``. "Ok, archived" may be what
+        has happened meanwhile.
         """
         word = self.text.tokens[at].text
-        more = {one.text for one in self.text.tokens[at + 1 : at + 3]}
-        verb = word == self._verb and not self._called.isdisjoint(more)
-        # "Ok, deleted" may be what happened meanwhile.
-        nouns = (known for topic, known in stems().items() if f"{TOPIC}{topic}" != _DELETION)
-        return verb or word in self._names or any(map(word.startswith, nouns))
+        if word in self._names or word in self._verb:
+            return True
+        if word.startswith(stems()[_DELETION.removeprefix(TOPIC)]):
+            return False
+        return word in self._noun or any(map(word.startswith, stems().values()))
 
     def _is_no_label(self, at: int, end: int) -> bool:
         """Say whether words of the card are no name of a team: "Finance approved"."""
@@ -1040,14 +1042,14 @@ def _words_of(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset[str]().union(*map(_words_in, names))
 
 
-def _first_word(name: str) -> str:
-    """Return the first word of a name: the "hold" of ``holdPayment``."""
-    return next(iter(phrase_tokens(_HUMPS.sub(" ", name))), "")
+def _split(name: str) -> tuple[str, ...]:
+    """Return the words of a name in order: "hold" and "payment" for ``holdPayment``."""
+    return tuple(one for one in phrase_tokens(_HUMPS.sub(" ", name)) if one not in MARKS)
 
 
 def _words_in(text: str) -> frozenset[str]:
     """Return the words of a text; "holdPayment" is a word and has two."""
-    return frozenset((*phrase_tokens(text), *phrase_tokens(_HUMPS.sub(" ", text)))) - MARKS
+    return frozenset((*phrase_tokens(text), *_split(text))) - MARKS
 
 
 def _no_slots(slot: str, at: int) -> tuple[int, ...]:
