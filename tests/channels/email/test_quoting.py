@@ -235,6 +235,55 @@ def test_an_answer_below_a_signature_is_ambiguous(line: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        *("only if Tom agrees", "Sorry, I meant no", "Wait!", "Actually, no", "wait, not yet"),
+        *(
+            "nur wenn Tom zustimmt",
+            "Sorry, ich meinte nein",
+            "Moment, doch nicht",
+            "es sei denn, ...",
+        ),
+        *("seulement si Tom accepte", "Pardon, je voulais dire non", "solo si Tom acepta"),
+        *(
+            "Perdón, quise decir no",
+            "solo se Tom approva",
+            "Scusa, volevo dire no",
+            "só se o Tom aprovar",
+        ),
+        *("Desculpe, quis dizer não", "alleen als Tom akkoord is", "Sorry, ik bedoelde nee"),
+        *("すみません、却下です", "죄송합니다. 거절입니다", "抱歉，我是说不同意"),
+    ],
+)
+def test_a_condition_below_a_signature_is_ambiguous(line: str) -> None:
+    """A person who writes below their signature may limit their yes or take it back."""
+    assert read_reply(f"approve\n\n-- \nMara Lind\n{line}").doubt == AMBIGUOUS
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("Sorry for typos", "Excuse my brevity", "Provided by Acme", "Or call +49 30 1234567"),
+        *(
+            "Before printing, think of the environment",
+            "If urgent, call +49 30 1234567",
+            "One Way 5",
+        ),
+        *(
+            "Max-Planck-Straße 5",
+            "Only the best",
+            "Vor dem Drucken bitte nachdenken",
+            "Morgen & Co",
+        ),
+        *("Test Manager", "First Floor", "Désolé pour les fautes de frappe"),
+    ],
+)
+def test_a_usual_line_of_a_signature_is_left_out(line: str) -> None:
+    """Mottos, addresses and apologies for typos are no part of the answer."""
+    assert not read_reply(f"approve\n\n-- \nMara Lind\n{line}").doubt
+
+
+@pytest.mark.parametrize(
     "question", ["> Should I reject it?", "> Bist du im Büro?", "> 却下しますか？"]
 )
 def test_words_below_another_persons_question_are_doubtful(question: str) -> None:

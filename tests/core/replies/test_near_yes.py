@@ -67,6 +67,7 @@ def test_an_accent_may_be_left_out(text: str) -> None:
     [
         *("aprobado si puede proceder", "ok si pueden proceder", "aprobado si estoy de acuerdo"),
         *("Aprobado. Si puede proceder, adelante", "si apruebo, adelante"),
+        *("ok si ok", "si ok, go", "Si ok, adelante", "validé si ok", "ok si ok pour moi"),
     ],
 )
 def test_si_without_its_accent_beside_a_yes_is_a_condition(text: str) -> None:
@@ -74,6 +75,7 @@ def test_si_without_its_accent_beside_a_yes_is_a_condition(text: str) -> None:
     assert not isinstance(read_reply(text), Approve)
     assert isinstance(read_reply("sí, puede proceder"), Approve)
     assert isinstance(read_reply("si puede proceder"), Approve)
+    assert isinstance(read_reply("Si va bene, procedi"), Approve)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_a_sad_face_or_an_open_bracket_is_asked_back(text: str) -> None:
     [
         *("haben Sie die Freigabe", "hat die Freigabe", "haben Sie ein ok", "geht mir gut, danke"),
         *("Approval for this request", "permission for this", "goed zo!", "ga door zo", "vai così"),
-        *("siga assim", "继续加油"),
+        *("siga assim", "继续加油", "Es geht so"),
     ],
 )
 def test_headings_questions_and_praise_are_asked_back(text: str) -> None:
@@ -125,6 +127,14 @@ def test_headings_questions_and_praise_are_asked_back(text: str) -> None:
             "Passt das für Sie",
         ),
         *("ist das für mich ok", "geht das für mich in Ordnung", "gaan we akkoord"),
+        *("Confirm the request please", "confirm this request, please", "please do confirm"),
+        *("Genehmigen Sie bitte", "Genehmigen Sie die Zahlung bitte", "Bestätige bitte"),
+        *(
+            "genehmigen Sie",
+            "Bestätigen Sie bitte den Betrag",
+            "Gestatten Sie",
+            "erlauben Sie bitte",
+        ),
     ],
 )
 def test_a_request_for_a_yes_is_asked_back(text: str) -> None:
@@ -132,6 +142,8 @@ def test_a_request_for_a_yes_is_asked_back(text: str) -> None:
     assert not isinstance(read_reply(text), Approve)
     assert isinstance(read_reply("approve please"), Approve)
     assert isinstance(read_reply("für mich passt das"), Approve)
+    assert isinstance(read_reply("ich genehmige sie"), Approve)
+    assert isinstance(read_reply("Wir genehmigen sie hiermit"), Approve)
 
 
 @pytest.mark.parametrize(
@@ -182,3 +194,38 @@ def test_si_without_its_accent_inside_a_sentence_is_asked_back(text: str) -> Non
     assert not isinstance(read_reply(text), Approve)
     assert isinstance(read_reply("ok, si"), Approve)
     assert isinstance(read_reply("Sí, aprobado"), Approve)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Run it by me", "please run it by me", "run this by us", "Let it run by me"),
+        *("Run the payment by Mara", "run it by Mara Lind", "book it for me", "pay it for me"),
+        *("payez pour moi", "Bitte überweisen für mich", "Weitermachen für mich"),
+    ],
+)
+def test_an_order_for_the_person_is_asked_back(text: str) -> None:
+    """To run a plan by somebody is to ask, and "book it for me" changes who travels."""
+    assert not isinstance(read_reply(text, PAYMENT), Approve)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Approved by me", "ok to proceed from my side", "Ok to pay from my side", "go by me"),
+        *("Payment approved by me", "approve for me", "Zahlung ok für mich", "Run it. Fine by me"),
+    ],
+)
+def test_a_yes_of_the_person_approves(text: str) -> None:
+    """Words such as "by me" beside a yes that orders nothing say whose yes it is."""
+    assert isinstance(read_reply(text, PAYMENT), Approve)
+
+
+@pytest.mark.parametrize(
+    "text", ["Morgen, passt", "morgen, genehmigt", "Morgen, ok", "your call, ok"]
+)
+def test_a_greeting_that_may_be_a_day_is_asked_back(text: str) -> None:
+    """On the line of the answer, "Morgen" may be tomorrow; "your call" leaves the decision."""
+    assert not isinstance(read_reply(text), Approve)
+    for clear in ("Morgen\nok", "Morgen zusammen, ok", "Guten Morgen, ok", "approve this call"):
+        assert isinstance(read_reply(clear), Approve)

@@ -26,6 +26,7 @@ def reading(tool: str, text: str) -> str:
         *(("delete_account", "pode pagar"), ("delete_account", "betaal maar")),
         *(("delete_account", "支払ってください"), ("delete_account", "지급하세요")),
         *(("delete_account", "请付款"), ("make_payment", "ok to deploy"), ("send_mail", "book it")),
+        *(("make_payment", "Please send the invoice"), ("make_payment", "send the bill")),
     ],
 )
 def test_a_yes_to_another_deed_is_asked_back(tool: str, text: str) -> None:
@@ -227,3 +228,113 @@ def test_an_approval_of_others_is_asked_back(text: str) -> None:
         "PLEASE PROCEED WITH IT",
     ):
         assert kind_of(own, context) == "yes", own
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("holdPayment", "pay it"), ("holdPayment", "approve the payment")),
+        *(("stopServer", "let it run"), ("CancelOrder", "order approved")),
+        *(("deleteAccount", "approve the account"), ("ERPCancelOrder", "ship it")),
+        *(("cancelOrder2", "Approve the order"), ("storniereRechnung", "Rechnung genehmigt")),
+        *(("löscheKonto", "weitermachen"), ("cancelOrder", "ok, cancel")),
+        *(("deleteAccount", "approve account"), ("deleteAccount", "pay it")),
+    ],
+)
+def test_a_tool_in_camel_case_is_read_for_what_it_ends(tool: str, text: str) -> None:
+    """The words of ``holdPayment`` count as those of ``hold_payment`` do."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("deleteAccount", "approve deleteAccount"), ("deleteAccount", "deleteAccount approved")),
+        *(("holdPayment", "Approved, hold the payment"), ("stopServer", "yes, stop the server")),
+        *(("makePayment", "payment approved"), ("deployApp", "approve the deployment")),
+        *(("deleteAccount", "Approve the deletion"), ("makePayment", "approve make payment")),
+        *(("doNotDisturb", "approve doNotDisturb"), ("sendEMail", "send it")),
+    ],
+)
+def test_a_tool_in_camel_case_is_named_by_its_words(tool: str, text: str) -> None:
+    """A reply may name ``makePayment`` as it is written, and by its words."""
+    assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize(
+    "text", ["Do not approve", "not approved", "approve not", "ok, do not disturb"]
+)
+def test_a_denial_in_a_tool_in_camel_case_stays_one(text: str) -> None:
+    """The "not" of ``doNotDisturb`` is no name of the request."""
+    assert reading("doNotDisturb", text) != "yes"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("release_pending_payment", "ok, pending"), ("release_pending_payment", "yes pending")),
+        *(("pay_without_invoice", "approved, without"), ("log_out_user", "ok. out")),
+        *(("rollBackServer", "ok, back"), ("send_off_letter", "please proceed, off")),
+        *(("write_above_limit", "approve above"), ("open_both_doors", "ok, both")),
+        *(("zahlung_unter_vorbehalt", "ok, unter"), ("payer_sans_facture", "ok, sans")),
+        *(("pagar_sin_factura", "vale, sin"), ("paga_tranne_hotel", "va bene, tranne")),
+        *(("pagar_sem_nota", "ok, sem"), ("betaal_behalve_hotel", "akkoord, behalve")),
+        *(("notify_subject_owner", "approved subject"), ("use_fallback_server", "ok fallback")),
+        *(("release_pending_payment", "ok pending the payment"), ("list_archived", "ok archived")),
+        *(("list_pending", "ok, pending"), ("sign_off", "ok, off"), ("roll_back", "ok back")),
+        *(("refund_cancelled_order", "ok, cancelled"), ("restore_removed_user", "ok, removed")),
+        *(("publish_postponed_post", "ok, postponed"), ("restore_deleted_account", "ok deleted")),
+    ],
+)
+def test_a_bare_word_of_a_tools_name_may_be_a_condition(tool: str, text: str) -> None:
+    """A word inside the tool's name is not the name alone: "pending" may be a condition."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("release_pending_payment", "ok, pending payment approved"), ("restart", "ok, restart")),
+        *(("run_forecast", "approve the forecast"), ("run_forecast", "approve run forecast")),
+        *(("stop_server", "Approved, stop the server"), ("make_payment", "payment ok")),
+        *(("send_newsletter", "newsletter approved"), ("pay_without_invoice", "ok, pay")),
+        *(("run_forecast", "forecast approved"), ("export_data", "ok to export")),
+        *(("add_vendor", "vendor ok"), ("mergeBranch", "Branch is approved")),
+    ],
+)
+def test_a_tool_is_named_by_a_noun_or_several_words(tool: str, text: str) -> None:
+    """The first or last word of the tool's name, or several words of it, mean the request."""
+    assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("update_config", "approved with changes"), ("update_config", "ok with edits")),
+        *(("update_config", "einverstanden mit Änderungen"), ("deploy_app", "ok with upgrade")),
+        *(("update_config", "Mit Änderungen einverstanden"), ("pay_supplier", "ok mit Rechnung")),
+        *(("pay_supplier", "ok with invoice"), ("pay_supplier", "d'accord avec facture")),
+        *(("pay_supplier", "de acuerdo con factura"), ("pay_supplier", "ok con fattura")),
+        *(("pay_supplier", "ok com fatura"), ("pay_supplier", "akkoord met factuur")),
+    ],
+)
+def test_something_beside_the_call_is_a_condition(tool: str, text: str) -> None:
+    """The words "with changes" and "with invoice" ask for something that the call has not."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("update_config", "ok with the changes"), ("update_config", "fine with this change")),
+        *(("pay_supplier", "mit der Zahlung einverstanden"), ("pay_supplier", "fine with it")),
+        *(
+            ("pay_supplier", "d'accord avec le paiement"),
+            ("pay_supplier", "de acuerdo con el pago"),
+        ),
+        *(("pay_supplier", "akkoord met de betaling"), ("update_config", "ok with update config")),
+    ],
+)
+def test_the_call_itself_is_no_condition(tool: str, text: str) -> None:
+    """With an article or its own name, the call is what the person agrees with."""
+    assert reading(tool, text) == "yes"

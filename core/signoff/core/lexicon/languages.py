@@ -45,6 +45,7 @@ class Role(StrEnum):
     AFTER = "after"
     THANKS = "thanks"
     COURTESY = "courtesy"
+    REPORT = "report"
     GREETING = "greeting"
     ADDRESS = "address"
     TITLE = "title"
@@ -90,6 +91,7 @@ class _Answers(_Table):
     after: _Patterns = Field(min_length=1)
     thanks: _Patterns = Field(min_length=1)
     courtesy: _Patterns = Field(min_length=1)
+    report: _Patterns = Field(min_length=1)
     greeting: _Patterns = Field(min_length=1)
     address: _Patterns = Field(min_length=1)
     title: _Patterns
@@ -160,6 +162,7 @@ class LexiconFile(_Table):
     repeated: tuple[str, ...] = ()
     praises: tuple[str, ...] = ()
     misleading: tuple[str, ...] = ()
+    firm: tuple[str, ...] = ()
     orders: tuple[str, ...] = ()
     stops: tuple[str, ...] = ()
     endings: tuple[str, ...] = ()
@@ -227,6 +230,11 @@ class Language:
     def misleading(self) -> frozenset[tuple[str, ...]]:
         """Phrases, as tokens, that are no yes, although their parts are: "confirm please"."""
         return frozenset(map(phrase_tokens, self.file.misleading))
+
+    @cached_property
+    def firm(self) -> frozenset[tuple[str, ...]]:
+        """Words, as tokens, with which a yes can only mean the request: "approved"."""
+        return frozenset(map(phrase_tokens, self.file.firm))
 
     @cached_property
     def accents(self) -> dict[str, frozenset[int]]:

@@ -3,10 +3,11 @@
 ::
 
     answer    = greeting? (courtesy | object | for-me)* verdict
-                (verdict | object | for-me | courtesy | values | note | grant | name)*
+                (verdict | object | for-me | courtesy | values | note | grant | report | name)*
                 (closing signature)?
     values    = values of the request's fields, after the verdict or on lines of their own
     note      = a line that begins with note:, comment:, reason: or remark:
+    report    = "keep me posted", beside a verdict that is more than "ok"
 
 The parser covers the whole text with phrases, at the lowest cost. A phrase of the lexicon costs
 nothing, and a token outside of all phrases costs one. The text approves only if the cost is zero.
@@ -38,6 +39,7 @@ from signoff.core.lexicon.languages import (
     endings,
     language,
     languages,
+    leads_values,
     negations,
     stems,
     stops,
@@ -75,6 +77,10 @@ _ENDS: Final = frozenset(",.!、。\n")
 _COMMAS: Final = frozenset(",、")
 _AROUND_VALUES: Final = frozenset(":*_\"'“”„«»‘’")
 _POINTS: Final = ".。・、"
+_HUMPS: Final = re.compile(
+    r"(?<=[^\W\d_])(?=[A-ZÀ-ÖØ-Þ][^\W\d_A-ZÀ-ÖØ-Þ])|(?<=[a-zß-öø-ÿ0-9])(?=[A-ZÀ-ÖØ-Þ])"
+)
+"""The places between the words of a name such as ``holdPayment`` or ``ERPCancelOrder``."""
 _INSIDE_WORDS: Final = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
 _EMPHASIS: Final = re.compile(r"(?<!\w)(_+)(?=[^\s_])[^_]*[^\s_]\1(?!\w)")
 _BOXES: Final = {"(": ")", "|": "|"}
@@ -153,8 +159,11 @@ class Reader:
         self._called = _words_of(tuple(context.called))
         # "Approve the payment" may mean not to hold it, unless the text says "hold".
         self._tool = tool = _words_of(tuple(context.called[:1]))
-        said = (token.text for token in self.text.tokens)
-        self._ends_something = bool(tool and (ends := tool & endings()) and ends.isdisjoint(said))
+        words = [one for name in context.called[:1] for one in _split(name)]
+        self._verb, self._noun = words[:1], words[-1:]
+        self._names = {"".join(phrase_tokens(name)) for name in context.called}
+        ends = tool & endings()
+        self._ends_something = bool(ends) and ends.isdisjoint(_words_in(self.text.text))
         self._found: dict[int, list[Match]] = {}
         self._slots: dict[tuple[str, int], tuple[int, ...]] = {}
         self._openings: tuple[int, ...] | None = None
@@ -229,8 +238,23 @@ class Reader:
                 end += 1
                 named = tokens[end - 1].text in self._called and len(tokens[end - 1].text) > 1
                 named = named and not self._ends_something and self._is_no_label(at, end)
+                named = named and (end > at + 1 or self._is_clear(at))
                 if named and not self._names_a_denial(start, end):
                     yield end
+
+    def _is_clear(self, at: int) -> bool:
+        """Say whether a bare word of a name means the request: the "payment" of a tool's name.
+
+        A word in the middle needs an article or more of the name, because alone it may be a limit
+        or a condition: the "pending" of ``release_pending_payment``. "Ok, archived" may be what
+        has happened meanwhile.
+        """
+        word = self.text.tokens[at].text
+        if word in self._names or word in self._verb:
+            return True
+        if word.startswith(stems()[_DELETION.removeprefix(TOPIC)]):
+            return False
+        return word in self._noun or any(map(word.startswith, stems().values()))
 
     def _is_no_label(self, at: int, end: int) -> bool:
         """Say whether words of the card are no name of a team: "Finance approved"."""
@@ -256,15 +280,55 @@ class Reader:
         slots = [range(slot.start, slot.end) for slot in yes.slots]
         if any(self._names_the_deletion(slot) for slot in slots):
             return False
-        inside = {at for slot in slots for at in slot}
+        return any(self._is_another_deed(topics, word) for word, topics in self._deeds_in(yes))
+
+    def is_firm(self, yes: Piece) -> bool:
+        """Say whether a yes can only mean the request: "approved", but not "ok"."""
+        tokens = self.text.tokens
         return any(
-            self._is_another_deed(topics, word)
+            tuple(token.text for token in tokens[at : at + len(word)]) == word
             for at in range(yes.start, yes.end)
-            if at not in inside
             for one in self.languages
-            for word, topics in one.deeds.items()
-            if tuple(token.text for token in self.text.tokens[at : at + len(word)]) == word
+            for word in one.firm
         )
+
+    def orders(self, yes: Piece) -> bool:
+        """Say whether a yes has a verb that says what to do: "run it", but not "payment ok"."""
+        nouns = {word for one in self.languages for word in one.nouns.words()}
+        return any(
+            GOING in topics or nouns.isdisjoint(word) for word, topics in self._deeds_in(yes)
+        )
+
+    def is_with_something(self, yes: Piece) -> bool:
+        """Say whether a noun without an article may be a condition: "ok with changes"."""
+        tokens = self.text.tokens
+        return any(
+            slot.start > yes.start
+            and leads_values(word := tokens[slot.start - 1].text)
+            and not is_spaceless(word[0])
+            and tokens[slot.start].text not in self._called
+            and not self._has_article(slot.start)
+            for slot in yes.slots
+        )
+
+    def _has_article(self, at: int) -> bool:
+        """Say whether an article, or another word for any request, is at a token."""
+        return any(
+            found.role in (Role.DETERMINER, Role.OBJECT)
+            for one in self.languages
+            for found in one.nouns.at(self.text.tokens, at, _no_slots)
+        )
+
+    def _deeds_in(self, yes: Piece) -> Iterator[tuple[tuple[str, ...], frozenset[str]]]:
+        """Yield the words of a yes that say what is done, with the topics that they fit."""
+        inside = {at for slot in yes.slots for at in range(slot.start, slot.end)}
+        for at in range(yes.start, yes.end):
+            if at in inside:
+                continue
+            for one in self.languages:
+                for word, topics in one.deeds.items():
+                    if tuple(token.text for token in self.text.tokens[at : at + len(word)]) == word:
+                        yield word, topics
 
     def _is_another_deed(self, topics: frozenset[str], word: tuple[str, ...]) -> bool:
         if self._ends_something and "deletion" not in topics:
@@ -476,9 +540,10 @@ class Reader:
         return self.cover(0, State.BEFORE)
 
     def harmless_from(self, start: int) -> Parse | None:
-        """Return the cover of the text from a token on, if it is harmless and has no yes."""
+        """Return the cover of the text from a token on, if it is harmless and says nothing."""
         left = self.cover(start, State.AFTER)
-        if left is None or left.cost or any(one.role == Role.YES for one in left.pieces):
+        says = (Role.YES, Role.REPORT)
+        if left is None or left.cost or any(one.role in says for one in left.pieces):
             return None
         return left
 
@@ -591,7 +656,7 @@ class Reader:
         for found in self.phrases(at):
             if found.role != Role.GREETING or self._begins_a_denial(at, found.end):
                 continue
-            if self.text.is_boundary(found.end):
+            if self.text.is_boundary(found.end) and not self._may_defer(at, found.end):
                 yield _Edge(found.end, State.BEFORE, Piece(Role.GREETING, at, found.end))
             for end in self.addressed(found.end, greeted=True):
                 yield _Edge(end, State.BEFORE, Piece(Role.GREETING, at, end))
@@ -604,6 +669,11 @@ class Reader:
     def _begins_a_denial(self, at: int, end: int) -> bool:
         """Say whether a greeting is the beginning of a longer no: the "아" of "아니"."""
         return any(one.role in _DENIALS and one.end > end for one in self.phrases(at))
+
+    def _may_defer(self, at: int, end: int) -> bool:
+        """Say whether a greeting may also be the day of an answer: the "Morgen" of "Morgen, ok"."""
+        defers = any(one.role == Role.UNSURE and one.end == end for one in self.phrases(at))
+        return defers and not self.text.is_last_of_line(end)
 
     def _attributes(self, at: int, end: int) -> bool:
         """Say whether a name says whose words follow: "Tom: approved", "Tom - approved".
@@ -639,7 +709,9 @@ class Reader:
                     yield from self._courtesy(piece, state)
                 case Role.THANKS:
                     yield from self._courtesy(piece, state)
-                case Role.AFTER | Role.GRANT if state is State.AFTER:
+                case Role.AFTER | Role.GRANT | Role.REPORT if (
+                    state is State.AFTER and self._may_follow(found, at)
+                ):
                     yield _Edge(found.end, state, piece)
                 case Role.CLOSING if state is State.AFTER and self._stands_alone(at):
                     yield from self._closed(piece)
@@ -734,6 +806,17 @@ class Reader:
     def _stands_alone(self, at: int) -> bool:
         """Say whether a new sentence or line begins at a token."""
         return self.text.begins_line(at) or self.text.tokens[at - 1].text in MARKS
+
+    def _may_follow(self, found: Match, at: int) -> bool:
+        """Say whether a phrase may follow a yes here; "keep me posted" is a clause of its own.
+
+        In scripts without spaces, marks must be around it: "承認完了したら知らせて" asks to be told
+        when it is approved.
+        """
+        if found.role != Role.REPORT:
+            return True
+        spaceless = is_spaceless(self.text.tokens[at].text[0])
+        return self.text.is_boundary(found.end) and (not spaceless or self._stands_alone(at))
 
     def _courtesy(self, piece: Piece, state: State) -> Iterator[_Edge]:
         """Yield a courtesy alone and with a name after it: "thanks Anna"."""
@@ -956,7 +1039,17 @@ def _pieces(best: dict[tuple[int, State], _Step], end: tuple[int, State]) -> tup
 @lru_cache(maxsize=256)
 def _words_of(names: tuple[str, ...]) -> frozenset[str]:
     """Return the words in the names of a request on its card."""
-    return frozenset(one for name in names for one in phrase_tokens(name)) - MARKS
+    return frozenset[str]().union(*map(_words_in, names))
+
+
+def _split(name: str) -> tuple[str, ...]:
+    """Return the words of a name in order: "hold" and "payment" for ``holdPayment``."""
+    return tuple(one for one in phrase_tokens(_HUMPS.sub(" ", name)) if one not in MARKS)
+
+
+def _words_in(text: str) -> frozenset[str]:
+    """Return the words of a text; "holdPayment" is a word and has two."""
+    return frozenset((*phrase_tokens(text), *_split(text))) - MARKS
 
 
 def _no_slots(slot: str, at: int) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ text after a no is its reason, unless it takes the no back. A text that is neith
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -21,6 +21,7 @@ from signoff.core.lexicon.languages import (
     brush_offs,
     ifs,
     is_true,
+    language,
     languages,
     praises,
 )
@@ -49,6 +50,8 @@ _ALONE: Final = 'Reply "approve" or "reject" alone on the first line.'
 _QUOTES: Final = frozenset("\"'“”„‟‘’‚«»‹›「」『』")
 _OFFERED: Final = "approve"
 _MOST_QUOTED: Final = 3
+_LONGEST_FOR_ME: Final = 2
+"""How many words "for me" and "by us" have."""
 _CLEARLY_A_YES: Final = 12
 """How many tokens may be left over if a text with words before its yes still counts as a yes."""
 
@@ -99,6 +102,23 @@ def is_reply(line: str) -> bool:
     ends = {one.end for one in yes if one is not None}
     gives = any(one.text.isdecimal() or one.text == "=" for one in words.tokens)
     return any(words.is_boundary(at) or (gives and _is_apart(words, at)) for at in ends)
+
+
+@lru_cache(maxsize=8_192)
+def takes_back(line: str) -> bool:
+    """Say whether a line begins with a condition, or takes an answer back: "only if Tom agrees".
+
+    A single word may begin other lines: "Provided by Acme". An apology needs a mark behind it,
+    because signatures say "sorry for typos".
+    """
+    words = Text(line)
+    at = next((at for at, one in enumerate(words.tokens) if one.text not in MARKS | {NEWLINE}), -1)
+    return at >= 0 and any(
+        found.end > at + 1 if found.role == Role.CONDITION else words.is_boundary(found.end)
+        for reader in readers_of(words, ReplyContext())
+        for found in reader.phrases(at)
+        if found.role in (Role.CONDITION, Role.TAKE_BACK, Role.APOLOGY)
+    )
 
 
 def _is_apart(words: Text, at: int) -> bool:
@@ -224,18 +244,23 @@ def _is_condition(reader: Reader, parse: Parse) -> bool:
     Without its accent, "sí" is also the word for "if". Alone, "si puede proceder" is a yes, because
     a condition needs a sentence beside it.
     """
-    own_ifs = {word for one in reader.languages for word in one.file.ifs}
+    own = {word for one in reader.languages for word in one.file.ifs}
     said = [piece for piece in parse.pieces if piece.role == Role.YES]
-    tokens = reader.text.tokens
     return any(map(partial(_is_left_open, reader), said)) or (
-        len(said) > 1
-        and any(
-            reader.text.words(one.start, one.start + 1).casefold() in own_ifs
-            and one.end > one.start + 1
-            and tokens[one.start + 1].text not in MARKS | {NEWLINE}
-            for one in said
-        )
+        len(said) > 1 and any(_may_begin_a_condition(reader, one, own) for one in said)
     )
+
+
+def _may_begin_a_condition(reader: Reader, yes: Piece, own: Container[str]) -> bool:
+    """Say whether a yes begins with "si" in a language in which this may be "if".
+
+    If its next word is English, the language is not known: "ok si ok".
+    """
+    first, *more = (token.text for token in reader.text.tokens[yes.start : yes.end])
+    if not more or more[0] in MARKS | {NEWLINE} or first not in ifs():
+        return False
+    spelt = reader.text.words(yes.start, yes.start + 1).casefold()
+    return spelt in own or (spelt in ifs() and more[0] in language("en").words)
 
 
 def _is_left_open(reader: Reader, yes: Piece) -> bool:
@@ -253,16 +278,28 @@ def _is_misleading(reader: Reader, parse: Parse) -> bool:
         for one, other in pairwise((*parse.pieces, Piece("", len(reader.text), len(reader.text))))
         if Role.YES in (one.role, other.role)
     ]
-    return any(_joined_words(reader, *pieces) in asked for each in said for pieces in each)
+    return any(
+        words in asked
+        for each in said
+        for pieces in each
+        for words in _joined_words(reader, *pieces)
+    )
 
 
-def _joined_words(reader: Reader, *pieces: Piece) -> tuple[str, ...]:
-    """Return the words of pieces with only marks between them, without marks."""
-    tokens = reader.text.tokens[pieces[0].start : pieces[-1].end]
-    between = reader.text.tokens[pieces[0].end : pieces[-1].start]
+def _joined_words(reader: Reader, *pieces: Piece) -> Iterator[tuple[str, ...]]:
+    """Yield the words of pieces with only marks between them, and those without the objects."""
+    tokens = reader.text.tokens
+    between = tokens[pieces[0].end : pieces[-1].start]
     if any(token.text not in MARKS for token in between):
-        return ()
-    return tuple(token.text for token in tokens if token.text not in MARKS | {NEWLINE})
+        return
+    objects = {at for one in pieces for slot in one.slots for at in range(slot.start, slot.end)}
+    said = [
+        (at, tokens[at].text)
+        for at in range(pieces[0].start, pieces[-1].end)
+        if tokens[at].text not in MARKS | {NEWLINE}
+    ]
+    yield tuple(word for _, word in said)
+    yield tuple(word for at, word in said if at not in objects)
 
 
 def _is_contradicted(reader: Reader, parse: Parse) -> bool:
@@ -278,9 +315,36 @@ def _names_another_deed(reader: Reader, parse: Parse) -> bool:
     return any(reader.names_another_deed(one) for one in parse.pieces if one.role == Role.YES)
 
 
+def _is_acknowledged(reader: Reader, parse: Parse) -> bool:
+    """Say whether a yes beside "keep me posted" may only say that the mail was read: "ok"."""
+    asks = any(one.role == Role.REPORT for one in parse.pieces)
+    said = (one for one in parse.pieces if one.role == Role.YES)
+    return asks and not any(map(reader.is_firm, said))
+
+
+def _is_with_something(reader: Reader, parse: Parse) -> bool:
+    """Say whether a yes wants something beside the call: "approved with changes"."""
+    return any(reader.is_with_something(one) for one in parse.pieces if one.role == Role.YES)
+
+
+def _is_for_the_person(reader: Reader, parse: Parse) -> bool:
+    """Say whether an order to do something is for the person: "run it by me", "book it for me".
+
+    "From my side" has no other meaning than that the person approves.
+    """
+    return any(
+        one.role == Role.YES
+        and other.role == Role.FOR_ME
+        and one.end == other.start
+        and (other.slots or other.end - other.start <= _LONGEST_FOR_ME)
+        and reader.orders(one)
+        for one, other in pairwise(parse.pieces)
+    )
+
+
 _DOUBTS: Final = (
-    *(_is_brush_off, _is_praise, _is_cited, _is_condition),
-    *(_is_misleading, _is_contradicted, _names_another_deed),
+    *(_is_brush_off, _is_praise, _is_cited, _is_condition, _is_with_something, _is_for_the_person),
+    *(_is_misleading, _is_contradicted, _names_another_deed, _is_acknowledged),
 )
 
 

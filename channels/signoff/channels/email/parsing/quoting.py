@@ -12,7 +12,7 @@ has a `Reply.doubt`, and decides nothing.
   uncertain, unless one of the above or the person's name follows.
 - A line directly below a long quoted line is uncertain: it is the wrapped rest of it or an answer.
 - A signature (below "-- ", or "Sent from my iPhone") is not an answer, nor is text that mail
-  systems add. A postscript in it is the person's text, but a "yes" or "no" in it is uncertain.
+  systems add. A postscript in it is the person's text; a yes, no or condition in it is uncertain.
 
 It takes one pass, with a bounded look-ahead of a few lines, and without regular expressions.
 """
@@ -41,7 +41,7 @@ from signoff.channels.email.parsing.quote_markers import (
 )
 from signoff.channels.email.parsing.quote_phrases import SEPARATORS
 from signoff.core.replies.devices import is_device_line
-from signoff.core.replies.reading import is_reply
+from signoff.core.replies.reading import is_reply, takes_back
 
 _QUESTION_MARKS: Final = ("?", "？", "؟")
 QUESTION: Final = (
@@ -297,7 +297,7 @@ class _Classifier:
         self._added = bool(bare) and (self._added or is_afterthought(bare))
         if self._added:
             return _Piece(_Kind.TEXT, text)
-        if is_reply(bare) and not is_name(bare, self._names):
+        if (is_reply(bare) or takes_back(bare)) and not is_name(bare, self._names):
             return _Piece(_Kind.AMBIGUOUS, text, AMBIGUOUS)
         return _Piece(_Kind.SIGNATURE, text)
 
