@@ -118,7 +118,7 @@ def _number(value: float) -> JsonValue:
 def _escaped(text: str) -> str:
     if not isinstance(text, str):
         raise ValueError(f"{text} is not a name")  # noqa: TRY004 -- see `require_canonical`
-    return _ESCAPE + text if text.startswith(_ESCAPE) else text
+    return _ESCAPE + text if text[:1] == _ESCAPE else text
 
 
 def short_digest(whole: str) -> str:
