@@ -18,7 +18,7 @@ from builders import CLEO, MARA, NOON, paused, people, present
 from deciding import Decider
 from signoff.broker.directory.absences import People
 from signoff.broker.ledger import audit
-from signoff.broker.ledger.change import Change, Record, entries
+from signoff.broker.ledger.change import Change, Record, changed_entries, entries
 from signoff.broker.ledger.follow import since
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.records import read_approval, read_grant, read_run
@@ -88,6 +88,50 @@ def test_unknown_fields_at_every_depth_are_written_again(
     assert stored(read.model_copy(update={"version": 9})) == given_
     assert entries(read) == entries(plain)
     assert json.loads(read.model_dump_json()) == json.loads(plain.model_dump_json())
+
+
+@given(st.sampled_from(RECORDS), LATER, st.data())
+def test_a_copy_is_that_of_pydantic_without_computed_values(
+    record: tuple[str, str], later: object, data: st.DataObject
+) -> None:
+    """A copy has the same fields, set fields and unknown fields, and shares none of the latter."""
+    kind, text = record
+    plain = READERS[kind](3, text)
+    read = READERS[kind](3, json.dumps(with_later(plain, stored(plain), later)))
+    for name in read._cached:
+        getattr(read, name)
+    names = data.draw(st.sets(st.sampled_from(sorted(type(read).model_fields)), max_size=3))
+    update = dict.fromkeys(names)
+    theirs = BaseModel.model_copy(read, update=update)
+    for deep in (False, True):
+        ours = read.model_copy(update=update, deep=deep)
+        assert [getattr(ours, one) for one in type(read).model_fields] == [
+            getattr(theirs, one) for one in type(read).model_fields
+        ]
+        assert ours.model_fields_set == theirs.model_fields_set
+        assert ours.model_extra == theirs.model_extra
+        assert ours.model_extra is not read.model_extra
+        assert not {"next_due", "level_key"} & vars(ours).keys()
+
+
+@given(st.sampled_from(RECORDS), st.data())
+def test_a_commit_moves_the_entries_that_differ(
+    record: tuple[str, str], data: st.DataObject
+) -> None:
+    """Whatever changes in a record, the commit makes its entries those of the new record."""
+    kind, text = record
+    was, other = (
+        READERS[kind](3, one)
+        for one in (text, data.draw(st.sampled_from([one for k, one in RECORDS if k == kind])))
+    )
+    name = data.draw(st.sampled_from(sorted(set(type(was).model_fields) - {"id"})))
+    new = was.model_copy(update={name: getattr(other, name)})
+    add, drop = changed_entries(new, was)
+    scores = {entry[:2]: entry[2] for entry in entries(was)}
+    for entry in drop:
+        del scores[entry[:2]]
+    scores |= {entry[:2]: entry[2] for entry in add}
+    assert scores == {entry[:2]: entry[2] for entry in entries(new)}
 
 
 async def made_later(ledger: Ledger, *records: Record) -> None:
