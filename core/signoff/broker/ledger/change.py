@@ -47,12 +47,8 @@ Entry = tuple[str, str, int]
 """An index, a member, and its score."""
 
 Record = Approval | Run | Grant
-R = TypeVar("R", Approval, Run)
 
-Address = Callable[["Change", "AnnounceMilestone", Approval], bool]
-"""Adds the messages about a milestone to a change; returns False if it cannot address them."""
-
-_NOT_INDEXED: Final = {
+NOT_INDEXED: Final[Mapping[type[Record], set[str]]] = {
     Approval: {"handoff", "result", "starts", "version"},
     Run: {
         "state",
@@ -68,6 +64,10 @@ _NOT_INDEXED: Final = {
     Grant: {"version"},
 }
 """The fields on which no index entry of a record depends."""
+R = TypeVar("R", Approval, Run)
+
+Address = Callable[["Change", "AnnounceMilestone", Approval], bool]
+"""Adds the messages about a milestone to a change; returns False if it cannot address them."""
 
 _KINDS = {Approval: "approval", Run: "run", Grant: "grant"}
 
@@ -140,7 +140,7 @@ def changed_entries(new: Record, was: Record | None) -> tuple[set[Entry], list[E
 @cache
 def _indexed(kind: type[Record]) -> tuple[str, ...]:
     """Return the fields on which the index entries of a kind of record may depend."""
-    return tuple(name for name in kind.model_fields if name not in _NOT_INDEXED[kind])
+    return tuple(name for name in kind.model_fields if name not in NOT_INDEXED[kind])
 
 
 def entries(record: Record | None) -> set[Entry]:
