@@ -49,7 +49,7 @@ Entry = tuple[str, str, int]
 Record = Approval | Run | Grant
 
 NOT_INDEXED: Final[Mapping[type[Record], set[str]]] = {
-    Approval: {"handoff", "result", "starts", "version"},
+    Approval: {"handoff", "reported", "result", "starts", "version"},
     Run: {
         "state",
         "pause",
