@@ -97,9 +97,7 @@ class Item:
         Raises:
             RecordUnreadable: The body does not hold what this version can read.
         """
-        from signoff.broker.work import read_work  # noqa: PLC0415 -- most commands do not need it
-
-        return read_work(self.stage, self.id, self.body)
+        return _reader()(self.stage, self.id, self.body)
 
     @classmethod
     def leased(cls, work: Work, body: Mapping[str, Any], token: str) -> Self:
@@ -113,6 +111,13 @@ class Item:
         item = cls(work.stage, work.id, body, 1, token)
         vars(item)["work"] = work
         return item
+
+
+@cache
+def _reader() -> Callable[[str, str, Mapping[str, Any]], Work]:
+    from signoff.broker.work import read_work  # noqa: PLC0415 -- most commands do not need it
+
+    return read_work
 
 
 def key_of(record: Record) -> str:
