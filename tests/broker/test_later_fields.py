@@ -13,7 +13,7 @@ import pyotp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, PrivateAttr, SecretStr, ValidationError
 
 from builders import CLEO, MARA, NOON, paused, people, present
 from deciding import Decider
@@ -29,6 +29,7 @@ from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, Handoff, State
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import RecordUnreadable
+from signoff.core.base.model import Value
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Person
 from signoff.core.policies.policy import Policy
@@ -113,6 +114,26 @@ def test_a_copy_is_that_of_pydantic_without_computed_values(
         assert ours.model_extra == theirs.model_extra
         assert ours.model_extra is not read.model_extra
         assert not {"next_due", "level_key"} & vars(ours).keys()
+
+
+class Noted(Value):
+    """A value with private attributes, as the settings have."""
+
+    text: str
+    _note: str = PrivateAttr("")
+    _unset: str = PrivateAttr()
+
+
+def test_a_copy_has_its_own_private_attributes() -> None:
+    """A copy begins with those of the original, and does not share them."""
+    first = Noted(text="a")
+    first._note = "first"
+    second = first.model_copy(update={"text": "b"})
+    second._note += " and second"
+    assert (first.text, first._note) == ("a", "first")
+    assert (second.text, second._note) == ("b", "first and second")
+    with pytest.raises(AttributeError):
+        str(second._unset)
 
 
 @pytest.mark.parametrize("kind", READERS)

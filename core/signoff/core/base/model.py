@@ -58,14 +58,15 @@ class Value(BaseModel):
         """Return a copy with some fields replaced; pydantic would keep the cached properties."""
         # pydantic makes the same copy with three times as many instructions.
         of = super().model_copy(deep=True) if deep else self
-        copied, update, extra = self.__new__(type(self)), update or {}, of.__pydantic_extra__
+        copied, update = self.__new__(type(self)), update or {}
+        extra, private = of.__pydantic_extra__, of.__pydantic_private__
         fields = {**of.__dict__, **update}
         for name in self._cached:
             fields.pop(name, None)
         _set(copied, "__dict__", fields)
         _set(copied, "__pydantic_fields_set__", {*self.__pydantic_fields_set__, *update})
         _set(copied, "__pydantic_extra__", None if extra is None else {**extra})
-        _set(copied, "__pydantic_private__", None)
+        _set(copied, "__pydantic_private__", None if private is None else {**private})
         return copied
 
 
