@@ -64,6 +64,7 @@ NOT_INDEXED: Final[Mapping[type[Record], set[str]]] = {
     Grant: {"version"},
 }
 """The fields on which no index entry of a record depends."""
+
 R = TypeVar("R", Approval, Run)
 
 Address = Callable[["Change", "AnnounceMilestone", Approval], bool]
