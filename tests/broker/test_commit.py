@@ -189,6 +189,13 @@ async def test_any_text_goes_through_the_outbox(ledger: Ledger, text: str) -> No
     assert again.token != item.token
 
 
+async def test_a_name_without_a_utf_8_form_is_refused(ledger: Ledger) -> None:
+    """An id with a lone surrogate is its sender's error, and nothing is committed."""
+    with pytest.raises(UnicodeError):
+        await ledger.commit(Change().send_raw("route", "\udcff", {"n": 1}))
+    assert (await ledger.claim("route")).items == ()
+
+
 async def test_any_text_goes_through_a_record(ledger: Ledger) -> None:
     """Any messages and arguments are read as they were written."""
     decider = Decider(ledger, people())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta
@@ -12,13 +13,13 @@ import pyotp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, PrivateAttr, SecretStr, ValidationError
 
 from builders import CLEO, MARA, NOON, paused, people, present
 from deciding import Decider
 from signoff.broker.directory.absences import People
 from signoff.broker.ledger import audit
-from signoff.broker.ledger.change import Change, Record, entries
+from signoff.broker.ledger.change import NOT_INDEXED, Change, Record, changed_entries, entries
 from signoff.broker.ledger.follow import since
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.records import read_approval, read_grant, read_run
@@ -28,6 +29,7 @@ from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, Handoff, State
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import RecordUnreadable
+from signoff.core.base.model import Value
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Person
 from signoff.core.policies.policy import Policy
@@ -88,6 +90,63 @@ def test_unknown_fields_at_every_depth_are_written_again(
     assert stored(read.model_copy(update={"version": 9})) == given_
     assert entries(read) == entries(plain)
     assert json.loads(read.model_dump_json()) == json.loads(plain.model_dump_json())
+
+
+@given(st.sampled_from(RECORDS), LATER, st.data())
+def test_a_copy_is_that_of_pydantic_without_computed_values(
+    record: tuple[str, str], later: object, data: st.DataObject
+) -> None:
+    """A copy has the same fields, set fields and unknown fields, and shares none of the latter."""
+    kind, text = record
+    plain = READERS[kind](3, text)
+    read = READERS[kind](3, json.dumps(with_later(plain, stored(plain), later)))
+    for name in read._cached:
+        getattr(read, name)
+    names = data.draw(st.sets(st.sampled_from(sorted(type(read).model_fields)), max_size=3))
+    update = dict.fromkeys(names)
+    theirs = BaseModel.model_copy(read, update=update)
+    for deep in (False, True):
+        ours = read.model_copy(update=update, deep=deep)
+        assert [getattr(ours, one) for one in type(read).model_fields] == [
+            getattr(theirs, one) for one in type(read).model_fields
+        ]
+        assert ours.model_fields_set == theirs.model_fields_set
+        assert ours.model_extra == theirs.model_extra
+        assert ours.model_extra is not read.model_extra
+        assert not {"next_due", "level_key"} & vars(ours).keys()
+
+
+class Noted(Value):
+    """A value with private attributes, as the settings have."""
+
+    text: str
+    _note: str = PrivateAttr("")
+    _unset: str = PrivateAttr()
+
+
+def test_a_copy_has_its_own_private_attributes() -> None:
+    """A copy begins with those of the original, and does not share them."""
+    first = Noted(text="a")
+    first._note = "first"
+    second = first.model_copy(update={"text": "b"})
+    second._note += " and second"
+    assert (first.text, first._note) == ("a", "first")
+    assert (second.text, second._note) == ("b", "first and second")
+    with pytest.raises(AttributeError):
+        str(second._unset)
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_fields_without_entries_change_none(kind: str) -> None:
+    """If only fields without entries change, the entries stay those of the record."""
+    records = [READERS[kind](3, text) for of, text in RECORDS if of == kind]
+    for was, other in itertools.product(records, records):
+        for name in NOT_INDEXED[type(was)]:
+            new = was.model_copy(update={name: getattr(other, name)})
+            add, drop = changed_entries(new, was)
+            scores = {entry[:2]: entry[2] for entry in entries(was) if entry not in drop}
+            scores |= {entry[:2]: entry[2] for entry in add}
+            assert scores == {entry[:2]: entry[2] for entry in entries(new)}, name
 
 
 async def made_later(ledger: Ledger, *records: Record) -> None:

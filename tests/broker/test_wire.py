@@ -140,3 +140,23 @@ async def test_a_server_that_is_away_fails_everybody_and_is_tried_again() -> Non
 async def test_a_batch_that_is_larger_than_a_round_trip_goes_out_whole(wire: Wire) -> None:
     """One caller's commands stay together, however many there are."""
     assert await wire.send([("INCR", "n")] * 1000) == list(range(1, 1001))
+
+
+async def test_slow_replies_may_together_take_longer_than_the_time_out(
+    server: EmbeddedRedis,
+) -> None:
+    """The time-out of a connection is for each reply, and not for the round trip."""
+    async with redis.asyncio.Redis.from_url(server.url, socket_timeout=1.5) as slow:
+        replies = await Wire(slow.connection_pool).send([("BLPOP", "none", "0.6")] * 5)
+    assert replies == [None] * 5
+
+
+async def test_a_reply_that_does_not_come_is_an_error(server: EmbeddedRedis) -> None:
+    """Nobody waits forever; the connection is closed, because the reply may still come."""
+    async with redis.asyncio.Redis.from_url(
+        server.url, socket_timeout=0.2, retry=Retry(NoBackoff(), 0), max_connections=1
+    ) as hasty:
+        wire = Wire(hasty.connection_pool)
+        with pytest.raises(redis.exceptions.TimeoutError):
+            await wire.send([("ECHO", "first"), ("BLPOP", "none", "30")])
+        assert await wire.send([("ECHO", "second")]) == [b"second"]

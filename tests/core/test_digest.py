@@ -10,12 +10,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+import rfc8785
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from signoff.core.base.errors import NotCanonical
-from signoff.core.payloads.digest import digest
+from signoff.core.payloads.digest import digest, require_canonical
 
 # Surrogates have no UTF-8 form; the digest's own escapes are drawn on purpose.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(
@@ -111,6 +112,41 @@ def test_its_form() -> None:
     found = digest("reimburse", {"amount": 2500})
     wanted = hashlib.sha256(b'{"args":{"amount":2500},"tool":"reimburse"}').hexdigest()
     assert found == f"sha256:{wanted}"
+
+
+def marked(value: JsonValue) -> Any:
+    """Return a value with the marks that the docstring of `digest` describes."""
+    if isinstance(value, str):
+        return f"\x00{value}" if value.startswith("\x00") else value
+    if isinstance(value, list):
+        return [marked(one) for one in value]
+    if isinstance(value, dict):
+        return {marked(key): marked(one) for key, one in value.items()}
+    if isinstance(value, float) and value == 0 and math.copysign(1, value) < 0:
+        return "\x00-0"
+    if isinstance(value, int | float) and value == int(value) and abs(value) >= 2**53:
+        return f"\x00int:{int(value)}"
+    return value
+
+
+# Where the texts of JSON libraries differ: numbers with exponents, escapes, and the order of keys.
+NEAR = st.floats(-1e-3, 1e-3) | st.floats(1e14, 1e17) | st.floats(-1e6, 1e6)
+SIGNS = st.text(
+    '\x00\x01\x1f\b\f\n\r\t"\\/\x7f\x80é\u2028\ud7ff\ue000\uffff\U00010000e-19', max_size=4
+)
+TRICKY = st.recursive(
+    VALUES | NEAR | SIGNS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(SIGNS, inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(TRICKY)
+@example({"\ue000": 1, "\U00010000": 2})
+@example([1e-4, 9.5e-5, 1e-6, 9.5e-7, 5e-324, 0.1, 1e15 + 0.5, 2500.0, "1e-05", -1e-7])
+def test_canonical_form_is_that_of_the_library(value: JsonValue) -> None:
+    """The short way with the json module writes each byte as rfc8785 does."""
+    assert require_canonical(value, "It") == rfc8785.dumps(marked(value))
 
 
 def deep(levels: int) -> JsonValue:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
 import structlog
@@ -456,15 +457,20 @@ class _Judged(NamedTuple):
 
 
 def _breaks_glass(move: Move) -> TypeGuard[BreakGlass]:
-    from signoff.core.approvals.moves import BreakGlass  # noqa: PLC0415 -- only moves need it
-
-    return isinstance(move, BreakGlass)
+    return isinstance(move, _kinds()[0])
 
 
 def _gives_grant(move: Move) -> TypeGuard[GiveGrant]:
-    from signoff.core.grants.moves import GiveGrant  # noqa: PLC0415 -- only moves need it
+    return isinstance(move, _kinds()[1])
 
-    return isinstance(move, GiveGrant)
+
+@cache
+def _kinds() -> tuple[type[BreakGlass], type[GiveGrant]]:
+    # Only moves need them, and each import takes a while even if the module is known.
+    from signoff.core.approvals.moves import BreakGlass  # noqa: PLC0415
+    from signoff.core.grants.moves import GiveGrant  # noqa: PLC0415
+
+    return BreakGlass, GiveGrant
 
 
 def _wanted(move: Move) -> dict[str, JsonValue]:

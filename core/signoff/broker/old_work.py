@@ -19,32 +19,33 @@ _MARKS: Final = frozenset(
 
 def for_last_release(fields: Mapping[str, Any]) -> dict[str, Any]:  # noqa: PLR0911, PLR0912 -- one for each kind
     """Return the fields by which the last release recognises the work of an item."""
-    match fields:
-        case {"work": "approve_edit"}:
+    # Patterns of mappings would take ten times as many instructions.
+    match fields["work"]:
+        case "approve_edit":
             return {"edit": True}
-        case {"work": "ask_others"}:
+        case "ask_others":
             return {"fallback": True}
-        case {"work": "staff_stage"}:
+        case "staff_stage":
             return {"unmanned": True}
-        case {"work": "rescue_poisoned", "problem": problem}:
-            return {"stuck": problem}
-        case {"work": "remind", "nth": nth}:
-            return {"remind": nth}
-        case {"work": "tell_move", "move": move, "reason": reason}:
-            return {"moved": move, "why": reason}
-        case {"work": "send_card"}:
+        case "rescue_poisoned":
+            return {"stuck": fields["problem"]}
+        case "remind":
+            return {"remind": fields["nth"]}
+        case "tell_move":
+            return {"moved": fields["move"], "why": fields["reason"]}
+        case "send_card":
             return {"kind": "card"}
-        case {"work": "update_card"}:
+        case "update_card":
             return {"kind": "update"}
-        case {"work": "close_card" | "report_failure"}:
+        case "close_card" | "report_failure":
             return {"kind": "outcome"}
-        case {"work": "close_level", "turn": level_key}:
-            return {"kind": "outcome", "moved": level_key}
-        case {"work": "report_result", "remarks": remarks}:
-            return {"kind": "outcome", "end": True, "said": remarks}
-        case {"work": "send_reminder" | "send_notice"}:
+        case "close_level":
+            return {"kind": "outcome", "moved": fields["turn"]}
+        case "report_result":
+            return {"kind": "outcome", "end": True, "said": fields["remarks"]}
+        case "send_reminder" | "send_notice":
             return {"kind": "notice"}
-        case {"work": "ask_requester"}:
+        case "ask_requester":
             return {"kind": "question"}
     return {}
 

@@ -34,6 +34,12 @@ class _Work(Value):
     def id(self) -> str:
         """The id, which is derived from the cause."""
 
+    @property
+    def body(self) -> dict[str, Any]:
+        """The form in which an outbox stores it as JSON."""
+        fields = self.model_dump(mode="json")
+        return for_last_release(fields) | fields
+
 
 # -- route -------------------------------------------------------------------------------------
 
@@ -833,12 +839,6 @@ Work = (
 _ANY: Final[TypeAdapter[Work]] = TypeAdapter(
     Annotated[Work, Field(discriminator="work")], config=ConfigDict(defer_build=True)
 )
-
-
-def body_of(work: Work) -> dict[str, Any]:
-    """Return work in the form in which an outbox stores it as JSON."""
-    fields = work.model_dump(mode="json")
-    return for_last_release(fields) | fields
 
 
 def read_work(stage: str, item_id: str, body: Mapping[str, Any]) -> Work:

@@ -171,14 +171,15 @@ class Executor:
         try:
             run, approvals = taken.read(self.ledger.recent)
             work = taken.work
-            with structlog.contextvars.bound_contextvars(run=run.id, trace=run.trace, app=run.app):
-                async with held(
-                    self.ledger, item, key, lease=self.lease, alive_at=taken.alive_at
-                ) as hold:
-                    with tracing.span(*_span_of(work, run), follows=approvals):
-                        again = await self._advance(taken, run, approvals, hold)
-                    await live.wake_watchers(self.ledger, run)
-                    return again
+            # This task has a context of its own, so nothing has to be unbound.
+            structlog.contextvars.bind_contextvars(run=run.id, trace=run.trace, app=run.app)
+            async with held(
+                self.ledger, item, key, lease=self.lease, alive_at=taken.alive_at
+            ) as hold:
+                with tracing.span(*_span_of(work, run), follows=approvals):
+                    again = await self._advance(taken, run, approvals, hold)
+                await live.wake_watchers(self.ledger, run)
+                return again
         except RunNotFound as error:
             log.error("work.without_run", item=item.id, error=str(error))  # noqa: TRY400 -- says all
             await self._drop(item)

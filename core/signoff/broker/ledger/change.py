@@ -8,8 +8,10 @@ import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from functools import cache, cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+
+from pydantic_core import PydanticSerializationError, to_json
 
 from signoff.broker.ledger.store import to_ms_after, to_us
 from signoff.broker.monitoring import metrics, tracing
@@ -45,12 +47,28 @@ Entry = tuple[str, str, int]
 """An index, a member, and its score."""
 
 Record = Approval | Run | Grant
+
+NOT_INDEXED: Final[Mapping[type[Record], set[str]]] = {
+    Approval: {"handoff", "reported", "result", "starts", "version"},
+    Run: {
+        "state",
+        "pause",
+        "approvals",
+        "waiting",
+        "text",
+        "problem",
+        "watched",
+        "held",
+        "version",
+    },
+    Grant: {"version"},
+}
+"""The fields on which no index entry of a record depends."""
+
 R = TypeVar("R", Approval, Run)
 
 Address = Callable[["Change", "AnnounceMilestone", Approval], bool]
 """Adds the messages about a milestone to a change; returns False if it cannot address them."""
-
-_compact = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 
 _KINDS = {Approval: "approval", Run: "run", Grant: "grant"}
 
@@ -80,9 +98,7 @@ class Item:
         Raises:
             RecordUnreadable: The body does not hold what this version can read.
         """
-        from signoff.broker.work import read_work  # noqa: PLC0415 -- most commands do not need it
-
-        return read_work(self.stage, self.id, self.body)
+        return _reader()(self.stage, self.id, self.body)
 
     @classmethod
     def leased(cls, work: Work, body: Mapping[str, Any], token: str) -> Self:
@@ -98,9 +114,39 @@ class Item:
         return item
 
 
+@cache
+def _reader() -> Callable[[str, str, Mapping[str, Any]], Work]:
+    from signoff.broker.work import read_work  # noqa: PLC0415 -- most commands do not need it
+
+    return read_work
+
+
 def key_of(record: Record) -> str:
     """Return the key of a record, without the prefix."""
     return f"{_KINDS[type(record)]}:{record.id}"
+
+
+def changed_entries(new: Record, was: Record | None) -> tuple[set[Entry], list[Entry]]:
+    """Return the index entries that a record gains or whose score changes, and those it loses.
+
+    Args:
+        new: The record after the change.
+        was: The record before the change; None if it did not exist.
+    """
+    if was is not None:
+        # Most entries cost a hash or a text, and a record changes more often than its entries.
+        before, after = vars(was), vars(new)
+        if all(after[name] is before[name] for name in _indexed(type(new))):
+            return set(), []
+    old, entered = entries(was), entries(new)
+    places = {entry[:2] for entry in entered}
+    return entered - old, [entry for entry in old if entry[:2] not in places]
+
+
+@cache
+def _indexed(kind: type[Record]) -> tuple[str, ...]:
+    """Return the fields on which the index entries of a kind of record may depend."""
+    return tuple(name for name in kind.model_fields if name not in NOT_INDEXED[kind])
 
 
 def entries(record: Record | None) -> set[Entry]:
@@ -124,26 +170,29 @@ def entries(record: Record | None) -> set[Entry]:
         case Approval():
             at = to_us(record.opened_at)
             asked = (requests_key(record.origin.user), record.id, at)
-            return {("approvals", record.id, at), asked, *_standing(record)}
+            return {("approvals", record.id, at), asked, *_standing(record, at)}
 
 
-def _standing(record: Approval) -> set[Entry]:
-    """Return the index entries of an approval that depend on its state."""
+def _standing(record: Approval, at: int) -> set[Entry]:
+    """Return the index entries of an approval that depend on its state.
+
+    Args:
+        record: The approval.
+        at: The score of its opening.
+    """
     if record.state is not State.PENDING:
-        ended = record.decision.at if record.decision else record.opened_at
-        found = {("decided", record.id, to_us(ended)), *_proposals(record), *_answered(record)}
+        ended = to_us(record.decision.at) if record.decision else at
+        found = {("decided", record.id, ended), *_proposals(record), *_answered(record, ended)}
         if record.decision and record.decision.grant:
-            found.add((f"uses:{record.decision.grant}", record.id, to_us(ended)))
+            found.add((f"uses:{record.decision.grant}", record.id, ended))
         return found
     # Rounded up, so that an approval is due when the index says so.
     due = FAR if record.next_due is None else to_ms_after(record.next_due)
-    inboxes = {
-        (f"inbox:{person}", record.id, to_us(record.opened_at)) for person in record.approvers
-    }
-    queues = {(name, record.id, to_us(record.opened_at)) for name in record.queues}
+    inboxes = {(f"inbox:{person}", record.id, at) for person in record.approvers}
+    queues = {(name, record.id, at) for name in record.queues}
     found = {("waiting", record.id, due), *inboxes, *queues}
     if deliveries.is_stranded(record):
-        found.add((UNREACHABLE, record.id, to_us(record.opened_at)))
+        found.add((UNREACHABLE, record.id, at))
     return found
 
 
@@ -177,11 +226,15 @@ def proposal_key(origin: Origin, digest: str) -> str:
     return f"{origin.app}\0{origin.user}\0{origin.session}\0{digest}\0"
 
 
-def _answered(approval: Approval) -> set[Entry]:
-    """Return the entries of an ended approval in the indexes of similar approvals."""
+def _answered(approval: Approval, at: int) -> set[Entry]:
+    """Return the entries of an ended approval in the indexes of similar approvals.
+
+    Args:
+        approval: The approval.
+        at: The score of its end.
+    """
     found: set[Entry] = set()
     for person, verdict in answers(approval).items():
-        at = to_us(approval.decision.at if approval.decision else approval.opened_at)
         found.add((similar_key(person, approval), approval.id, at))
         if verdict is Verdict.REJECT:
             found.add((similar_key(person, approval, rejected=True), approval.id, at))
@@ -260,14 +313,13 @@ class Change:
         if metrics.enabled():
             self.samples += metrics.of_write(new, was)
         kept = self._kept[key] = tracing.stamped(new, was)
-        before, after = entries(was), entries(new)
-        places = {entry[:2] for entry in after}
+        add, drop = changed_entries(new, was)
         return self.put_raw(
             key,
             stored_json(kept, exclude="version"),
             was=0 if was is None else was.version,
-            add=after - before,
-            drop=[entry for entry in before if entry[:2] not in places],
+            add=add,
+            drop=drop,
         )
 
     def unless_changed(self, record: Record) -> Self:
@@ -367,11 +419,9 @@ class Change:
 
         If an item with this id is still in the outbox, it stays as it is.
         """
-        from signoff.broker.work import body_of  # noqa: PLC0415 -- most commands do not need it
-
-        body = body_of(work)
-        self._sent.setdefault((work.stage, work.id), (work, body))
-        return self._send(work.stage, work.id, body, after)
+        stage, name, body = work.stage, work.id, work.body
+        self._sent.setdefault((stage, name), (work, body))
+        return self._send(stage, name, body, after)
 
     def announce(self, work: AnnounceMilestone, approval: Approval) -> Self:
         """Tell people who do not decide about a milestone.
@@ -423,7 +473,7 @@ class Change:
         self._ack(item, max(int(after * 1000), 0))
         self.acks[-1] |= {"free": not counted}
         if body is not None:
-            self.acks[-1]["body"] = json.dumps(body)
+            self.acks[-1]["body"] = _json(body)
         return self
 
     def note(self, events: Iterable[Event]) -> Self:
@@ -471,6 +521,9 @@ class Change:
 
         Args:
             now: The present in milliseconds, or 0 for the server's clock.
+
+        Raises:
+            UnicodeError: The name of a record, index, stage or item has no UTF-8 form.
         """
         texts: list[str | int] = []
 
@@ -507,7 +560,10 @@ class Change:
             [[one["key"], one["token"], one["free"]] for one in self.fences],
             [[one["app"], one["tool"], one["despite"]] for one in self.starts],
         ]
-        return [_compact(change), now, *texts]
+        try:
+            return [to_json(change).decode(), now, *texts]
+        except PydanticSerializationError as error:
+            raise UnicodeError(f"A key, an index or an id has no UTF-8 form: {error}") from error
 
     def lease(self, stages: Collection[str], token: str, *, lease: float) -> None:
         """Ask for leases on the work for some stages: its sender does it after the commit.
@@ -539,9 +595,8 @@ class Change:
                 yield Item.leased(work, body, str(token))
 
     def _send(self, stage: str, item_id: str, body: Mapping[str, Any], after: float) -> Self:
-        # json escapes lone surrogates, which pydantic refuses to write.
-        text, pause = json.dumps(body), max(int(after * 1000), 0)
-        self.items.append({"stage": stage, "id": item_id, "body": text, "after": pause})
+        pause = max(int(after * 1000), 0)
+        self.items.append({"stage": stage, "id": item_id, "body": _json(body), "after": pause})
         return self
 
     def _ack(self, item: Item, after_ms: int) -> Self:
@@ -599,6 +654,14 @@ def _hash_of(text: str) -> str:
 
 def _text_of(event: Event) -> str:
     return event.model_dump_json(exclude_defaults=True)
+
+
+def _json(body: Mapping[str, Any]) -> str:
+    try:
+        return to_json(body).decode()
+    except PydanticSerializationError:
+        # json escapes lone surrogates.
+        return json.dumps(body)
 
 
 def _utf8(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
@@ -139,13 +140,7 @@ class Wire:
 
         async def ask() -> list[Any]:
             await connection.send_packed_command(packed)
-            replies = list[Any]()
-            for _ in packed:
-                try:
-                    replies.append(await connection.read_response())
-                except redis.exceptions.ResponseError as error:
-                    replies.append(error)
-            return replies
+            return await _replies(connection, len(packed))
 
         try:
             return await connection.retry.call_with_retry(ask, lambda _: connection.disconnect())
@@ -191,6 +186,30 @@ class Wire:
             f'The commit may be lost: {why}. [redis] durability is "replica", so a commit only '
             "counts when the replicas have it. `signoff doctor` checks whether there is a replica."
         )
+
+
+async def _replies(connection: redis.asyncio.Connection, count: int) -> list[Any]:
+    """Return replies. Each may take as long as the connection's time-out, less a second.
+
+    redis-py would start a timer for each reply, which takes as long as reading it.
+
+    Raises:
+        RedisError, OSError: Redis does not answer.
+    """
+    loop, patience, replies = asyncio.get_running_loop(), connection.socket_timeout, list[Any]()
+    try:
+        async with asyncio.timeout(patience) as timer:
+            for _ in range(count):
+                try:
+                    replies.append(await connection.read_response(timeout=math.inf))
+                except redis.exceptions.ResponseError as error:
+                    replies.append(error)
+                end = timer.when()
+                if patience and end and end < (latest := loop.time() + patience) - 1:
+                    timer.reschedule(latest)
+    except TimeoutError:
+        raise redis.exceptions.TimeoutError("it did not answer in time") from None
+    return replies
 
 
 def _packed(commands: Sequence[Command]) -> list[bytes]:

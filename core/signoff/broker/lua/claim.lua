@@ -12,6 +12,8 @@ end
 if ARGV[6] == '1' then redis.call('HDEL', p .. 'bells', stage) end
 local ids = redis.call('ZRANGEBYSCORE', p .. 'outbox:' .. stage, '-inf', now, 'LIMIT', 0, ARGV[3])
 local found, leased, scores, gone = {0}, {}, {}, {}
+-- As text, because Redis formats each number of a command anew.
+local ends = string.format('%.0f', now + ARGV[4])
 local items = #ids > 0 and redis.call('HMGET', p .. 'items:' .. stage, unpack(ids)) or {}
 for n, id in ipairs(ids) do
   local attempts, body = string.match(items[n] or '', '^(%d+) %S+ (.*)$')
@@ -19,7 +21,7 @@ for n, id in ipairs(ids) do
     attempts = attempts + 1
     leased[#leased + 1] = id
     leased[#leased + 1] = attempts .. ' ' .. ARGV[5] .. ' ' .. body
-    scores[#scores + 1] = now + ARGV[4]
+    scores[#scores + 1] = ends
     scores[#scores + 1] = id
     found[#found + 1] = id
     found[#found + 1] = attempts

@@ -26,6 +26,8 @@ end
 
 -- Read more than are taken, so that items of busy sessions do not block the others.
 local ids = redis.call('ZRANGEBYSCORE', outbox, '-inf', now, 'LIMIT', 0, most + 100)
+-- As text, because Redis formats each number of a command anew.
+local ends = string.format('%.0f', now + ARGV[4])
 local found, put_off = {0, 0, clock, redis.call('GET', p .. 'freezes')}, 0
 for _, id in ipairs(ids) do
   if #found == most + 4 then break end
@@ -39,7 +41,7 @@ for _, id in ipairs(ids) do
       attempts = attempts + 1
       local token = ARGV[5] .. '.' .. (#found - 3)
       redis.call('HSET', items, id, attempts .. ' ' .. token .. ' ' .. body)
-      redis.call('ZADD', outbox, now + ARGV[4], id)
+      redis.call('ZADD', outbox, ends, id)
       if lease ~= '' then redis.call('SET', p .. lease, token, 'PX', ARGV[4]) end
       found[#found + 1] = {id, attempts, body, token, lease, run, approvals}
     end

@@ -440,7 +440,8 @@ class Approval(Value):
     @cached_property
     def approvers(self) -> frozenset[str]:
         """The ids of the people who may answer now."""
-        return frozenset(self.ballot.answering)
+        # A call that is not routed yet has no vote to count.
+        return frozenset(self.ballot.answering if self.seats or self.asked else ())
 
     @property
     def given(self) -> tuple[Vote, ...]:
@@ -456,9 +457,12 @@ class Approval(Value):
     @property
     def passed(self) -> bool:
         """Whether its phase has approved it and the next phase has to be asked."""
-        if self.state is not State.PENDING or self.terms is None:
-            return False
-        return self.ballot.reached and (not self._covered or bool(self.behind))
+        return self.state is State.PENDING and self.goes_on and self.ballot.reached
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the next phase has to be asked after the present one has approved."""
+        return not self._covered or bool(self.behind)
 
     @property
     def behind(self) -> tuple[tuple[int, int], ...]:
@@ -1602,7 +1606,7 @@ class Approval(Value):
         ballot = after.ballot
         if verdict is Verdict.REJECT and ballot.lost:
             return self._end(Move.REJECT, said, votes=others)
-        if verdict is Verdict.APPROVE and ballot.reached and not after.passed:
+        if verdict is Verdict.APPROVE and ballot.reached and not after.goes_on:
             return self._end(Move.APPROVE, said, votes=others)
         more = self._details(said)
         more |= {"verdict": verdict.value, "yes": len(ballot.yes), "of": ballot.need}

@@ -71,19 +71,7 @@ class Panel:
     @property
     def need(self) -> int:
         """How many approvals the group needs."""
-        people = len(self.people) if self.places is None else self.places
-        quorum = self.quorum
-        match quorum:
-            case "all":
-                wanted = people
-            case "majority":
-                wanted = people // 2 + 1
-            case str():
-                # Rounded up: 50% of three people are two.
-                wanted = -(-people * int(quorum.removesuffix("%")) // 100)
-            case _:
-                wanted = quorum
-        return max(1, wanted)
+        return _need(self.quorum, len(self.people) if self.places is None else self.places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +108,8 @@ class Ballot:
             yes = self.yes
             missing = (one.need - len({*yes} & {*one.people}) for one in self.groups)
             return max(len(yes) + sum(max(one, 0) for one in missing), self.at_least)
-        places = len(self._places(self.own))
-        return max(Panel(self.own, self.rules.quorum, places).need, self.at_least)
+        places = len(self._places(self.own)) if self.shared else len(self.own)
+        return max(_need(self.rules.quorum, places), self.at_least)
 
     @property
     def yes(self) -> tuple[str, ...]:
@@ -191,6 +179,21 @@ class Ballot:
     def _places(self, people: Iterable[str]) -> set[frozenset[str]]:
         """Return the places that some people can fill."""
         return {self._beside(one) for one in people}
+
+
+def _need(quorum: Quorum, places: int) -> int:
+    """Return how many approvals a quorum of people with so many places needs."""
+    match quorum:
+        case "all":
+            wanted = places
+        case "majority":
+            wanted = places // 2 + 1
+        case str():
+            # Rounded up: 50% of three people are two.
+            wanted = -(-places * int(quorum.removesuffix("%")) // 100)
+        case _:
+            wanted = quorum
+    return max(1, wanted)
 
 
 def stands_for(person: str, seats: Sequence[Seat]) -> str:
@@ -279,14 +282,15 @@ def count(
     def counts(other: int) -> bool:
         return stays and terms is not None and other >= 0 and terms.same_phase(other, level)
 
-    ours = [one for one in seats if (one.level, one.round) == here]
+    ours, others = list[Seat](), list[Seat]()
+    for one in seats:
+        (ours if (one.level, one.round) == here else others).append(one)
     mine = [one.person for one in ours] or list(own)
     rules = terms.asking(level) if terms is not None else None
     groups = tuple(
         _panel([one for one in ours if at in one.groups], group.quorum)
         for at, group in enumerate(rules.all_of if rules is not None else ())
     )
-    others = [one for one in seats if (one.level, one.round) != here]
     stay = tuple(one.person for one in others if one.level == STAYS or counts(one.level))
     found = [one for one in votes if (one.level, one.round) == here or counts(one.level)]
     able = {*mine, *stay}

@@ -476,6 +476,8 @@ class Terms(Rules):
             covered: Whether an approver's limit covers the call; otherwise the next managers up are
                 asked.
         """
+        if len(self.levels) < 2:
+            return
         ends = self.chain_of(level)
         if ends is not None and not covered:
             yield from ((index, round_) for index in range(level + 1, ends[1] + 1))
