@@ -440,7 +440,8 @@ class Approval(Value):
     @cached_property
     def approvers(self) -> frozenset[str]:
         """The ids of the people who may answer now."""
-        return frozenset(self.ballot.answering)
+        # Before it is routed, there is nothing to count.
+        return frozenset(self.ballot.answering if self.terms is not None else ())
 
     @property
     def given(self) -> tuple[Vote, ...]:
