@@ -9,9 +9,18 @@ from structlog.testing import LogCapture
 
 from channels.conftest import Channels
 from signoff.broker import stages
-from signoff.broker.ledger.change import Item
-from signoff.channels.pipeline.outbox import LEASE, MOST_LOCAL_BATCHES, Worker
+from signoff.broker.ledger import records
+from signoff.broker.ledger.change import Change, Item
+from signoff.broker.ledger.ledger import read_approval
+from signoff.channels.pipeline.outbox import (
+    LEASE,
+    MOST_LOCAL_BATCHES,
+    Worker,
+    legible,
+    read_each,
+)
 from signoff.channels.pipeline.route import Router
+from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import LedgerUnavailable
 
 DELIVER = stages.deliver("email")
@@ -106,3 +115,40 @@ async def test_slow_channel_does_not_block_routing(channels: Channels) -> None:
     await asyncio.gather(*drains)
     assert len(channels.channel.delivered) == len(drains)
     assert slow.begun.empty()
+
+
+async def test_local_delivery_gets_the_approval_as_it_would_be_read(channels: Channels) -> None:
+    """The kept approval equals its record, and it is not kept if another process has changed it."""
+    opened = await channels.open()
+    seen = list[tuple[Approval, Approval]]()
+
+    async def look(items: Sequence[Item]) -> None:
+        for hint in (opened.hint, "of another process"):
+            was = await channels.ledger.approval(opened.id)
+            if was.hint != hint:
+                after = was.model_copy(update={"hint": hint})
+                await channels.ledger.commit(Change().put(after, was=was))
+            (record,) = await channels.ledger.store.read([f"approval:{opened.id}"])
+            assert record is not None
+            found = channels.ledger.recent.approval(opened.id, record)
+            seen.append((found, read_approval(*record)))
+
+    await handing(channels, look).drain()
+    assert [one for one, _ in seen] == [other for _, other in seen]
+    assert [one.hint for one, _ in seen] == [opened.hint, "of another process"]
+    assert all(one.asked for one, _ in seen)
+
+
+async def test_local_delivery_does_not_parse_the_approval(
+    channels: Channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The approval that the router has written is not parsed again."""
+    opened, seen = await channels.open(), list[Approval]()
+
+    async def look(items: Sequence[Item]) -> None:
+        monkeypatch.setattr(records, "read_approval", None)
+        found, _ = await read_each(channels.ledger, [opened.id])
+        seen.append(legible(found[opened.id]))
+
+    await handing(channels, look).drain()
+    assert [bool(one.asked) for one in seen] == [True]

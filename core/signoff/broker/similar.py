@@ -27,17 +27,18 @@ async def count_similar(ledger: Ledger, wanted: Sequence[tuple[str, Approval]]) 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
-    able = [bool(person and likeness(one)) for person, one in wanted]
-    keys = [
-        similar_key(person, one, rejected=no)
-        for (person, one), has in zip(wanted, able, strict=True)
-        if has
-        for no in (False, True)
+    pairs = [
+        (similar_key(person, one), similar_key(person, one, rejected=True))
+        if person and likeness(one)
+        else None
+        for person, one in wanted
     ]
-    counts = iter([count for count, _ in await ledger.store.extents(keys)])
+    # Most requests of a batch are similar to each other.
+    keys = dict.fromkeys(key for pair in pairs if pair for key in pair)
+    sizes = dict(zip(keys, await ledger.store.sizes(keys), strict=True))
     found = []
-    for (person, one), has in zip(wanted, able, strict=True):
-        decided, rejected = (next(counts), next(counts)) if has else (0, 0)
+    for (person, one), pair in zip(wanted, pairs, strict=True):
+        decided, rejected = (sizes[key] for key in pair) if pair else (0, 0)
         # The approval itself does not count.
         own = answers(one).get(person)
         rejected -= own is Verdict.REJECT

@@ -255,7 +255,7 @@ class _ByChannel(_Work):
         return stages.deliver(self.channel)
 
 
-class _Delivery(_ByChannel):
+class AnyDelivery(_ByChannel):
     """Work on the card of one approval, or on another message about it.
 
     Attributes:
@@ -265,7 +265,7 @@ class _Delivery(_ByChannel):
     approval: str
 
 
-class SendCard(_Delivery):
+class SendCard(AnyDelivery):
     """Ask a person.
 
     Attributes:
@@ -287,7 +287,7 @@ class SendCard(_Delivery):
         return card_id(self.approval, self.person, self.level_key)
 
 
-class UpdateCard(_Delivery):
+class UpdateCard(AnyDelivery):
     """Rewrite an open card with the current approval.
 
     Attributes:
@@ -307,7 +307,7 @@ class UpdateCard(_Delivery):
         return _joined(f"update:{self.approval}:{self.person}:{self.version}", self.cause)
 
 
-class CloseCard(_Delivery):
+class CloseCard(AnyDelivery):
     """Rewrite a card: the approval has ended.
 
     Attributes:
@@ -323,7 +323,7 @@ class CloseCard(_Delivery):
         return f"outcome:{self.corrects or f'{self.approval}:{self.person}'}"
 
 
-class CloseLevel(_Delivery):
+class CloseLevel(AnyDelivery):
     """Rewrite a card: other people are asked now.
 
     Attributes:
@@ -341,7 +341,7 @@ class CloseLevel(_Delivery):
         return f"moved:{self.corrects or f'{self.approval}:{self.person}:{self.level_key}'}"
 
 
-class ReportFailure(_Delivery):
+class ReportFailure(AnyDelivery):
     """Tell the person who decided that the decision did not reach the agent.
 
     Attributes:
@@ -357,7 +357,7 @@ class ReportFailure(_Delivery):
         return f"unheard:{self.approval}:{self.person}"
 
 
-class ReportResult(_Delivery):
+class ReportResult(AnyDelivery):
     """Tell the person who decided what the agent did afterwards.
 
     Attributes:
@@ -373,7 +373,7 @@ class ReportResult(_Delivery):
         return f"end:{self.approval}:{self.person}"
 
 
-class SendStatus(_Delivery):
+class SendStatus(AnyDelivery):
     """Notify a person who does not decide of the status of an approval.
 
     Attributes:
@@ -403,7 +403,7 @@ class SendStatus(_Delivery):
         return _joined("status", self.approval, self.person, self.milestone, self.level_key)
 
 
-class _Message(_Delivery):
+class _Message(AnyDelivery):
     """A separate message, besides the card.
 
     Attributes:

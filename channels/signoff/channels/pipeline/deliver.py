@@ -18,6 +18,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.monitoring import tracing
 from signoff.broker.similar import count_similar
 from signoff.broker.work import (
+    AnyDelivery,
     AskRequester,
     BundleWork,
     CloseCard,
@@ -160,10 +161,11 @@ class Delivery:
         if not items:
             return
         # In one round trip.
-        _, (approvals, now) = await asyncio.gather(
+        _, (found, now) = await asyncio.gather(
             self._roster.refresh(),
             read_each(self._ledger, [approval_of(item) for item in items]),
         )
+        approvals = {item.id: found[approval_of(item)] for item in items}
         messages: dict[str, Message] = {}
         failed: dict[str, Exception] = {}
         waits: dict[str, float] = {}
@@ -173,7 +175,7 @@ class Delivery:
             if item.id in superseded:
                 continue
             try:
-                approval = legible(approvals[approval_of(item)])
+                approval = legible(approvals[item.id])
                 work = _delivery(item)
                 waits[item.id] = self._waits(work, approval, now)
                 asked = None if waits[item.id] else self._recipient(work, approval)
@@ -188,17 +190,19 @@ class Delivery:
                 held[item.id] = until
             elif message is not None:
                 messages[item.id] = message
-        await self._recall(messages, {item.id: approvals[approval_of(item)] for item in items})
-        ready = [(item, messages[item.id]) for item in items if item.id in messages]
-        gathered = await self._bundler.gather(
-            [(item, message, legible(approvals[approval_of(item)])) for item, message in ready],
-            now=now,
-        )
+        await self._recall(messages, approvals)
+        ready = [
+            (item, messages[item.id], legible(approvals[item.id]))
+            for item in items
+            if item.id in messages
+        ]
+        gathered = await self._bundler.gather(ready, now=now)
         for item_id in (*gathered.later, *gathered.gone):
             del messages[item_id]
         items = [item for item in items if item.id not in gathered.gone]
-        sent = [legible(approvals[approval_of(item)]) for item in items if item.id in messages]
-        came = await self._deliver(list(messages.values()), sent)
+        came = await self._deliver(
+            list(messages.values()), [legible(approvals[name]) for name in messages]
+        )
         results = dict(zip(messages, came, strict=True))
         notified = await self._notified(items, results, approvals)
 
@@ -252,7 +256,7 @@ class Delivery:
         for item in items:
             if not isinstance(results.get(item.id), Delivered):
                 continue
-            work, approval = _delivery(item), legible(approvals[approval_of(item)])
+            work, approval = _delivery(item), legible(approvals[item.id])
             wants_answer = isinstance(work, SendCard | SendReminder)
             if wants_answer and (asked := self._asked(work, approval)) is not None:
                 asks[item.id] = recipients(approval, asked.person)
@@ -532,7 +536,7 @@ def _superseded_updates(items: Sequence[Item]) -> frozenset[str]:
 
 def _delivery(item: Item) -> DeliveryWork:
     work = item.work
-    if not isinstance(work, DeliveryWork):
+    if not isinstance(work, AnyDelivery):
         raise TypeError(f"{work.work} is not a delivery")
     return work
 

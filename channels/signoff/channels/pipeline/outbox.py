@@ -242,7 +242,9 @@ async def commit_each(
             local.lease(changes)
         problems = await ledger.commit_together(changes)
         if local is not None:
-            done = (one for one, bad in zip(changes, problems, strict=True) if bad is None)
+            done = [one for one, bad in zip(changes, problems, strict=True) if bad is None]
+            # The local work reads them next, and they are not parsed for it.
+            ledger.recent.keep(record for change in done for record in change.approvals)
             local.take([item for change in done for item in change.leased])
         left = [
             item

@@ -50,14 +50,16 @@ def delivery_held_until(
         now: The current time (UTC).
         rewrites: Whether the channel rewrites its cards.
     """
+    ids = (asked.person,) if asked.person else approval.ballot.awaited
+    people = [one for name in ids if (one := directory.get(name)) is not None]
+    if not all(one.quiet_hours for one in people):
+        return None
     wants_answer = isinstance(work, SendCard | SendReminder)
     alarms = isinstance(work, ReportFailure)
     is_news = purpose_of(work) is Purpose.INFORM and not alarms
     is_news = is_news and not (isinstance(work, CloseCard | CloseLevel) and rewrites)
     if not (wants_answer or (is_news and asked.person)):
         return None
-    ids = (asked.person,) if asked.person else approval.ballot.awaited
-    people = [one for name in ids if (one := directory.get(name)) is not None]
     return held_until(approval, people, now=now, answers=wants_answer)
 
 

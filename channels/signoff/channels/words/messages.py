@@ -54,7 +54,7 @@ class _Message:
         headline: The template of the headline.
         paragraphs: The templates of the paragraphs.
         example: A valid answer.
-        names: The names of the variables in the templates.
+        names: The names of the variables in the templates that depend on the request alone.
     """
 
     headline: Template
@@ -101,7 +101,8 @@ def _message(name: str) -> _Message:
     parsed = [_STRICT.parse(" ".join(one.split())) for one in texts]
     headline, *paragraphs = (_STRICT.from_string(one) for one in parsed)
     names = frozenset().union(*map(meta.find_undeclared_variables, parsed))
-    return _Message(headline, tuple(paragraphs), message.get("example", ""), names)
+    example = message.get("example", "")
+    return _Message(headline, tuple(paragraphs), example, names & _NAMES.keys())
 
 
 @cache
@@ -133,7 +134,7 @@ def say(
     """
     message, title = _message(name), _title(approval, directory, reader)
     about = _About(approval, directory, reader, title)
-    named_here = {key: _NAMES[key](about) for key in message.names & _NAMES.keys()}
+    named_here = {key: _NAMES[key](about) for key in message.names}
     return message.render({**named_here, **values}, title=title, example=example)
 
 

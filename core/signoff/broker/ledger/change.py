@@ -334,6 +334,15 @@ class Change:
             self.reads.append({"key": key, "was": record.version})
         return self
 
+    @property
+    def approvals(self) -> Iterator[tuple[int, str, Approval]]:
+        """The approvals that it writes, as records: the version, the data and the approval."""
+        for write in self.writes:
+            kept = self._kept.get(str(write["key"]))
+            if isinstance(kept, Approval):
+                version = cast("int", write["was"]) + 1
+                yield version, str(write["data"]), kept.model_copy(update={"version": version})
+
     def leaves(self, record: R) -> R:
         """Return a record, with its version, as it is after this change.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeVar, cast
 
 import structlog
@@ -79,12 +79,19 @@ class Recent:
         version, data, value = self._known.get(key, (0, "", None))
         if (version, data) == record:
             return cast("R", value)
-        found = _legible(read, key, record)
+        return self._keep(key, record, _legible(read, key, record))
+
+    def keep(self, written: Iterable[tuple[int, str, Approval]]) -> None:
+        """Keep approvals that this process has just written; see `Change.approvals`."""
+        for version, data, approval in written:
+            self._keep(f"approval:{approval.id}", (version, data), approval)
+
+    def _keep(self, key: str, record: tuple[int, str], value: R) -> R:
         self._known.pop(key, None)
         if len(self._known) >= self._most:
             del self._known[next(iter(self._known))]
-        self._known[key] = (*record, found)
-        return found
+        self._known[key] = (*record, value)
+        return value
 
 
 def read_grant(version: int, data: str) -> Grant:

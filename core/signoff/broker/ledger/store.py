@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
@@ -340,6 +340,10 @@ class Store:
             return await self._commands.zrangebyscore(
                 self.prefix + key, "-inf", score, start=0, num=limit
             )
+
+    async def sizes(self, keys: Collection[str]) -> list[int]:
+        """Return the number of members of each index, 0 for one that does not exist."""
+        return await self._all(*(("ZCARD", self.prefix + key) for key in keys)) if keys else []
 
     async def extents(self, keys: Sequence[str]) -> list[tuple[int, float | None]]:
         """Return the size and the lowest score of each index; the score is None if it is empty."""

@@ -322,7 +322,7 @@ class Approval(Value):
         here = (self.level, self.round)
         return tuple(one for one in self.seats if (one.level, one.round) == here)
 
-    @property
+    @cached_property
     def queues(self) -> tuple[str, ...]:
         """The queues in which it waits at its present level: ``queue:finance``."""
         return tuple(dict.fromkeys(one.via for one in self.seats_here if one.via.startswith(QUEUE)))

@@ -54,7 +54,7 @@ def moment_text(at: datetime, zone: tzinfo) -> str:
     If the zone has no abbreviation, the difference to UTC replaces it: ``UTC+04``.
     """
     here = in_its_zone(at, zone)
-    return f"{here:%a} {here.day} {here:%b %Y, %H:%M} {zone_name(here)}"
+    return f"{here:%a {here.day} %b %Y, %H:%M} {zone_name(here)}"
 
 
 def in_its_zone(at: datetime, zone: tzinfo) -> datetime:

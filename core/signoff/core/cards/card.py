@@ -39,7 +39,6 @@ __all__ = [
     "Offer",
     "Remark",
     "Row",
-    "awaited",
     "awaited_by",
     "card",
     "comments_on",
@@ -243,7 +242,7 @@ def card(approval: Approval, directory: Directory) -> Card:
     does = f"{agent} {_VERBS[approval.kind]} {one_line(call.name, in_use)}"
     rows = rows_of(real, call.args, in_use)
     title = policy_title(approval, who, in_use)
-    open_still = approval.state is State.PENDING
+    open_still, so_far = approval.state is State.PENDING, progress(approval, directory)
     basis = Card(
         approval=approval.id,
         kind=approval.kind,
@@ -267,8 +266,8 @@ def card(approval: Approval, directory: Directory) -> Card:
         in_two_steps=approval.in_two_steps,
         level=_level(approval),
         escalated=escalated(approval, directory),
-        progress=progress(approval, directory),
-        awaited=awaited(approval, directory),
+        progress=so_far,
+        awaited=awaited_by(approval, directory) if so_far else "",
         risky=approval.terms is not None and approval.terms.risk is Risk.HIGH,
         comments=tuple(
             one.model_copy(update={"text": shortened(one.text, _LONGEST_COMMENT)})
@@ -423,11 +422,6 @@ def progress(approval: Approval, directory: Directory) -> str:
     said = ((": ", ballot.yes), ("; against it: ", ballot.no), ("; before that: ", before))
     told = [f"{how}{_names(people, directory)}" for how, people in said if people]
     return f"{len(ballot.yes)} of {ballot.need} have approved{''.join(told)}"
-
-
-def awaited(approval: Approval, directory: Directory) -> str:
-    """Name the approvers who have not answered, "" if there is no `progress` to show."""
-    return awaited_by(approval, directory) if progress(approval, directory) else ""
 
 
 def awaited_by(approval: Approval, directory: Directory) -> str:

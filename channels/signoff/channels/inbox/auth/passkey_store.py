@@ -102,8 +102,8 @@ async def drop_passkeys(ledger: Ledger, change: Change, person: str) -> int:
 
 async def with_passkeys(ledger: Ledger, people: Sequence[str]) -> set[str]:
     """Return the ids of those people who have passkeys."""
-    extents = await ledger.store.extents([_ALL + one for one in people])
-    return {one for one, (count, _) in zip(people, extents, strict=True) if count}
+    sizes = await ledger.store.sizes([_ALL + one for one in people])
+    return {one for one, size in zip(people, sizes, strict=True) if size}
 
 
 async def invite(ledger: Ledger, person: str, *, by: str) -> str:

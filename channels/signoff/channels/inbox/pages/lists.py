@@ -226,7 +226,7 @@ class ListPages(Pages):
         person, directory, now = visit.person, self._decisions.directory, await self._ledger.now()
         index, usual = source.index.replace("{person}", person.id), next(iter(source.orders))
         wanted = Wanted.of(visit.request.query_params, sort=usual)
-        ((count, _),) = await self._ledger.store.extents([index or "approvals"])
+        (count,) = await self._ledger.store.sizes([index or "approvals"])
         sort = wanted.sort if wanted.sort in source.orders else usual
         unsorted = bool(source.orders[sort][0]) and count > SORTED
         if unsorted:

@@ -159,7 +159,7 @@ async def _list(
     then = found.then
     if then is None or not (await part(before=then, limit=1)).found:
         return
-    ((count, _),) = await ledger.store.extents([index])
+    (count,) = await ledger.store.sizes([index])
     plain = wanted == Search(state=wanted.state) and index in {"waiting", f"inbox:{of}"}
     of_all = f" of {count:,}" if plain else ""
     # On standard error, because with --json standard output contains only the list.

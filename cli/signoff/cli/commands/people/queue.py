@@ -85,7 +85,7 @@ def show(
         found = await waiting(ledger, named, limit=limit)
         if as_json:
             return [shows.as_json(one) for one in found]
-        ((count, _),) = await ledger.store.extents([index_of(named)])
+        (count,) = await ledger.store.sizes([index_of(named)])
         table = _details(found, decisions.directory, await ledger.now())
         rest = _rest(count - limit, "requests", "--limit shows more of them.")
         return [table, *rest]
