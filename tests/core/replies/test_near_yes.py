@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from signoff.core.replies.reading import read_reply
-from signoff.core.replies.reply import Approve, Reject
+from signoff.core.replies.reply import Approve, Reject, Unclear
 from signoff.core.replies.text import Names, ReplyContext
 
 PAYMENT = ReplyContext(
@@ -164,6 +164,77 @@ def test_a_note_that_says_no_contradicts_a_yes(text: str) -> None:
     """A remark decides nothing, but a yes above a remark that rejects is not clear."""
     assert not isinstance(read_reply(text), Approve)
     assert isinstance(read_reply("ok\nnote: no receipt was needed"), Approve)
+
+
+@pytest.mark.parametrize(
+    ("word", "remark"),
+    [
+        *(
+            ("note", "only if Tom agrees"),
+            ("note", "if Tom agrees"),
+            ("remark", "unless Tom objects"),
+        ),
+        *(("note", "only up to 500"), ("comment", "max 500"), ("reason", "at most $ 500")),
+        *(
+            ("note", "pay only 500"),
+            ("note", "but only half"),
+            ("note", "fine by me, but not the hotel"),
+        ),
+        *(("note", "wait for Tom"), ("note", "ask Tom first"), ("note", "not before Monday")),
+        *(("note", "sorry, I meant no"), ("note", "subject to a second quote")),
+        *(
+            ("Anmerkung", "nur bis 500"),
+            ("Notiz", "wenn Tom zustimmt"),
+            ("Grund", "zahlt maximal 500"),
+        ),
+        *(("nota", "solo hasta 500"), ("comentario", "siempre que Tom lo apruebe")),
+        *(("remarque", "sous réserve d'accord de Tom"), ("note", "jusqu'à 500 seulement")),
+        *(("nota", "fino a 500"), ("commento", "purché Tom approvi"), ("nota", "paga solo 500")),
+        *(("opmerking", "mits Tom akkoord gaat"), ("opmerking", "alleen de eerste")),
+        *(("observação", "somente até 500"), ("nota", "desde que o Tom aprove")),
+        *(("備考", "500円まで"), ("備考", "トムが同意すれば"), ("備考", "ただし一部のみ")),
+        *(("비고", "500까지만"), ("비고", "톰이 동의하는 경우"), ("비고", "먼저 확인")),
+        *(("备注", "最多500"), ("备注", "如果Tom同意"), ("备注", "仅限第一项")),
+    ],
+)
+def test_a_remark_with_a_condition_or_a_limit_is_asked_back(word: str, remark: str) -> None:
+    """A remark decides nothing, so who writes a condition or a limit into it must hear that."""
+    for text in (f"approve\n{word}: {remark}", f"{word}: {remark}\napprove"):
+        reply = read_reply(text)
+        assert isinstance(reply, Unclear)
+        assert "remark" in reply.problem or "not sure" in reply.problem
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        *("booked under travel", "as discussed", "checked with Tom, he agrees", "cost centre 4711"),
+        *(
+            "tell Tom when it is paid",
+            "budget is there",
+            "500 as agreed",
+            "thanks for the quick work",
+        ),
+        *(
+            "wie besprochen",
+            "Kostenstelle 4711",
+            "comme convenu",
+            "d'accord avec Paul",
+            "come concordato",
+        ),
+        *(
+            "según lo acordado",
+            "conforme combinado",
+            "zoals besproken",
+            "出張費で計上",
+            "출장비",
+            "差旅费",
+        ),
+    ],
+)
+def test_a_harmless_remark_approves(remark: str) -> None:
+    """A remark that adds a fact is kept, and the yes counts."""
+    assert isinstance(read_reply(f"approve\nnote: {remark}"), Approve)
 
 
 @pytest.mark.parametrize("text", ["sure sure", "fine fine fine", "okay okay", "alright alright"])

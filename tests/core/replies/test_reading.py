@@ -99,7 +99,7 @@ def test_unclear_answer_quotes_the_extra_words_and_explains_how_to_approve() -> 
             "Approved.\n\nComment: as discussed\nReason: budget is there",
             "as discussed\nbudget is there",
         ),
-        ("note: only if Tom agrees\napprove", "only if Tom agrees"),
+        ("note: tell Tom if it was paid\napprove", "tell Tom if it was paid"),
         ("genehmigt\nAnmerkung: Kostenstelle <4711>", "Kostenstelle <4711>"),
         ("approve\nRemark:\nThanks", ""),
     ],

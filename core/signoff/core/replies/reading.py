@@ -52,6 +52,8 @@ _OFFERED: Final = "approve"
 _MOST_QUOTED: Final = 3
 _LONGEST_FOR_ME: Final = 2
 """How many words "for me" and "by us" have."""
+_NEAR: Final = 3
+"""How far behind a word such as "only" its number may be: "only USD 500"."""
 _CLEARLY_A_YES: Final = 12
 """How many tokens may be left over if a text with words before its yes still counts as a yes."""
 
@@ -179,6 +181,14 @@ def _decision(readers: Iterable[Reader]) -> tuple[Reply | None, _Near | None]:
 
 
 def _approval(reader: Reader, parse: Parse) -> Reply:
+    notes = _notes(reader, parse.pieces)
+    if bound := next(filter(_bounds, notes), None):
+        return Unclear(
+            problem=f"I read your remark “{brief(bound)}” as a condition or a limit, and a remark "
+            "decides nothing. Reply `approve` alone, or `reject` and below it what you want.",
+            seems="approve",
+            parts=_parts(reader, parse.pieces),
+        )
     grants = [one for one in parse.pieces if one.role == Role.GRANT]
     parts = _parts(reader, parse.pieces)
     if len(grants) > 1:
@@ -193,7 +203,7 @@ def _approval(reader: Reader, parse: Parse) -> Reply:
         return Unclear(problem=problem, seems="approve", parts=parts)
     return Approve(
         values=values,
-        note=_kept("\n".join(_notes(reader, parse.pieces))),
+        note=_kept("\n".join(notes)),
         grant=_grant(reader, grants[0]) if grants else None,
         parts=parts,
     )
@@ -599,6 +609,29 @@ def _parts(reader: Reader, pieces: Iterable[Piece]) -> tuple[Part, ...]:
 
 def _notes(reader: Reader, pieces: Iterable[Piece]) -> list[str]:
     return [reader.text.words(one.start, one.end) for one in pieces if one.role == Role.NOTE]
+
+
+def _bounds(note: str) -> bool:
+    """Say whether a remark may be meant as a condition or a limit: "ok for me, but only up to 500".
+
+    A clause begins with the words for it, or a number follows them. In scripts without spaces, they
+    are anywhere in it.
+    """
+    tokens = [one.text for one in Text(note).tokens]
+    readers = readers_of(Text(note), ReplyContext())
+    return takes_back(note) or any(
+        tuple(tokens[at : (end := at + len(words))]) == words
+        and (
+            is_spaceless(words[0])
+            or at == 0
+            or tokens[at - 1] in MARKS | {NEWLINE}
+            or any(one.isdecimal() for one in tokens[end : end + _NEAR])
+        )
+        for words in {
+            words for reader in readers for one in reader.languages for words in one.bounds
+        }
+        for at in range(len(tokens))
+    )
 
 
 def _kept(text: str) -> str:
