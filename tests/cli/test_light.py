@@ -204,7 +204,8 @@ def models_below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 def test_models_have_no_annotations_as_text() -> None:
     """Pydantic would compile the text of each annotation, again for each subclass."""
-    models = set(models_below(Value))
+    # Other tests of the process may have models of their own.
+    models = {one for one in models_below(Value) if one.__module__.startswith("signoff.")}
     assert {Approval, Settings} <= models
     texts = {
         f"{one.__qualname__}.{name}"
