@@ -153,6 +153,27 @@ class Tab:
                 return
         raise AssertionError(f"{selector} does not keep {text!r}. There is: {await self.text()}")
 
+    async def tick(self, selector: str) -> None:
+        """Wait for a checkbox, and tick it.
+
+        If the page redraws it meanwhile without the tick, tick it again.
+        """
+        is_ticked = f"!!document.querySelector({json.dumps(selector)})?.checked"
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end:
+            if not await self.look(is_ticked):
+                await self.click(selector)
+            await asyncio.sleep(0.1)
+            if await self.look(is_ticked):
+                return
+        raise AssertionError(f"{selector} does not stay ticked. There is: {await self.text()}")
+
+    async def received(self, path: str) -> None:
+        """Wait until the page has received a whole response from a path that ends like this."""
+        entries = "performance.getEntriesByType('resource')"
+        has_it = f"{entries}.some(one => new URL(one.name).pathname.endsWith({json.dumps(path)}))"
+        await self._wait_for(has_it, f"response from {path}")
+
     async def tab_to(self, selector: str, *, most: int = 40) -> None:
         """Press Tab until the wanted element has the focus."""
         for _ in range(most):

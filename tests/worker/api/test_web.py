@@ -44,7 +44,9 @@ async def test_a_call_is_confirmed_in_the_page(here: Site, tab: Tab) -> None:
     await tab.write(CHAT, "Reimburse me $2500 for the page")
     await tab.key("Enter")
     await tab.find("app-long-running-response", "2500")
-    await tab.click("app-long-running-response input[type=checkbox]")
+    # The page redraws the box while events arrive, and loses the tick.
+    await tab.received("/run_sse")
+    await tab.tick("app-long-running-response input[type=checkbox]")
     await tab.click("app-long-running-response button", "Submit")
     await tab.find("app-chat, body", "I have reimbursed 2,500.00.")
 
