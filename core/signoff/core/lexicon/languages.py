@@ -246,9 +246,12 @@ class Language:
     def accents(self) -> dict[str, frozenset[int]]:
         """The places that may have an accent, for each word with accents in its file."""
         found: dict[str, frozenset[int]] = {}
+        # Most words share their places with many others; a set of its own would take 216 bytes.
+        shared: dict[frozenset[int], frozenset[int]] = {}
         for word in _ACCENTED.findall(unicodedata.normalize("NFC", self.file.model_dump_json())):
             for token in phrase_tokens(word):
-                found[token] = found.get(token, frozenset()) | accents_in(word)
+                places = found.get(token, frozenset()) | accents_in(word)
+                found[token] = shared.setdefault(places, places)
         return found
 
     @cached_property
