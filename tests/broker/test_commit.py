@@ -355,6 +355,21 @@ async def test_a_repeated_commit_that_leaves_no_record_is_recognised(
         await ledger.commit(change.copy())
 
 
+async def test_the_last_write_of_a_commit_decides_about_an_index_entry(ledger: Ledger) -> None:
+    """It counts whether writes before it have added the entry, dropped it or scored it anew."""
+    kept, gone = ("index", "kept", 1), ("index", "gone", 1)
+    # Lua cannot pass as many to a command at once.
+    many = [("index", f"m{n}", n) for n in range(9_000)]
+    await ledger.commit(Change().put_raw("a", "1", add=[kept, ("other", "only", 1)]))
+    dropping = Change().put_raw("a", "2", was=1, add=[gone], drop=[kept, ("other", "only", 1)])
+    adding = Change().put_raw("b", "1", add=[("index", "kept", 2), *many], drop=[gone])
+    again = Change().put_raw("c", "1", add=[("index", "kept", 3)], drop=[kept])
+    assert await ledger.commit_together([dropping, adding, again]) == [None] * 3
+    (found, none) = await ledger.store.scored(["index", "other"])
+    assert found == {"kept": 3, **{name: score for _, name, score in many}}
+    assert none == {}
+
+
 async def test_a_change_that_writes_one_record_twice_is_refused() -> None:
     """With two values for one record, one of them would be lost."""
     approval = make_approval()

@@ -387,8 +387,8 @@ class Change:
                 "was": was,
                 "data": _utf8(data),
                 "ttl": 0 if ttl is None else max(ttl // timedelta(milliseconds=1), 1),
-                "add": [list(entry) for entry in add],
-                "drop": [list(entry) for entry in drop],
+                "add": list(add),
+                "drop": list(drop),
             }
         )
         return self
@@ -416,11 +416,9 @@ class Change:
         """
         if not self.writes:
             raise ValueError(f"{key}: an index entry goes with a record; write that first.")
-        added = self.writes[-1]["add"]
-        self.writes[-1] = {
-            **self.writes[-1],
-            "add": [*cast("list[Any]", added), [key, member, score]],
-        }
+        added = cast("list[Entry]", self.writes[-1]["add"])
+        # A copy of this change shares the row.
+        self.writes[-1] = {**self.writes[-1], "add": [*added, (key, member, score)]}
         return self
 
     def send(self, work: Work, *, after: float = 0) -> Self:
@@ -543,11 +541,8 @@ class Change:
         def write(one: Mapping[str, Any]) -> list[object]:
             key, was, data, own = one["key"], one["was"], one["data"], one.get("mark", "")
             place = apart(f"{was + 1} {own or self.mark} {data}") if data else 0
-            # As texts: Redis writes those into commands unchanged, and formats numbers slowly.
-            add = [part for index, name, score in one["add"] for part in (index, name, str(score))]
-            drop = [part for entry in one["drop"] for part in entry[:2]]
             by = one.get("by", "")
-            return [key, was, place, one["ttl"], add, drop, *((own, by) if own or by else ())]
+            return [key, was, place, one["ttl"], *((own, by) if own or by else ())]
 
         def item(one: Mapping[str, Any]) -> list[object]:
             lease = (one["token"], one["lease"]) if "token" in one else ()
@@ -568,11 +563,35 @@ class Change:
             [[apart(one["text"]), one["hash"], one["run"]] for one in self.audit],
             [[one["key"], one["token"], one["free"]] for one in self.fences],
             [[one["app"], one["tool"], one["despite"]] for one in self.starts],
+            *self._index_rows(),
         ]
         try:
             return [to_json(change).decode(), now, *texts]
         except PydanticSerializationError as error:
             raise UnicodeError(f"A key, an index or an id has no UTF-8 form: {error}") from error
+
+    def _index_rows(self) -> tuple[list[list[str]], list[list[str]]]:
+        """Return what each index loses and gains, as rows of the commit script.
+
+        If a member of an index occurs several times, the last entry counts.
+        """
+        losses: dict[str, list[str]] = {}
+        gains: dict[str, dict[str, str]] = {}
+        for one in self.writes:
+            for index, member, _ in cast("list[Entry]", one["drop"]):
+                losses.setdefault(index, [index]).append(member)
+                # An earlier write may have added it. All losses come before all gains.
+                gains.get(index, {}).pop(member, None)
+            for index, member, score in cast("list[Entry]", one["add"]):
+                # As a text: Redis writes it into commands unchanged, and formats numbers slowly.
+                gains.setdefault(index, {})[member] = str(score)
+        rows = list[list[str]]()
+        for index, scores in gains.items():
+            row = [index]
+            for name, text in scores.items():
+                row += (text, name)
+            rows.append(row)
+        return list(losses.values()), rows
 
     def lease(self, stages: Collection[str], token: str, *, lease: float) -> None:
         """Ask for leases on the work for some stages: its sender does it after the commit.

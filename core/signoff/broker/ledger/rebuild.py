@@ -84,7 +84,7 @@ async def rebuild(ledger: Ledger) -> int:
 def _anew(record: Record) -> Change:
     """Return the change that writes a record's index entries and, for a run, its pending work."""
     change = Change().put(record, was=record)
-    change.writes[0]["add"] = [list(entry) for entry in entries(record)]
+    change.writes[0]["add"] = list(entries(record))
     return send_work(change, record) if isinstance(record, Run) else change
 
 

@@ -2,17 +2,19 @@
 -- KEYS[1] prefix   ARGV[1] the change as JSON   ARGV[2] now in ms, or 0 for this server's clock
 -- ARGV[3], ... the long texts of the change, which refers to them by number, from 1; 0 is no text.
 -- Those of records and items are in the form in which they are stored
--- The change is [mark, deadline in ms or 0, writes, reads, items, acks, audit, fences, starts], and
--- each of the last seven is a list of rows. Parsing is a large part of a commit, so fields have no
--- names, and those in parentheses are left out if they are not used:
---   write  key, version before, text, ms until it expires or 0, [index, member, score, ...] to add,
---          [index, member, ...] to drop (, mark of the record or "", mark before or "")
+-- The change is [mark, deadline in ms or 0, writes, reads, items, acks, audit, fences, starts, losses,
+-- gains], and each of the last nine is a list of rows. Parsing is a large part of a commit, so fields
+-- have no names, and those in parentheses are left out if they are not used:
+--   write  key, version before, text, ms until it expires or 0 (, mark of the record or "", mark
+--          before or "")
 --   read   key, version
 --   item   stage, id, text, ms until it is due (, lease token, ms of the lease)
 --   ack    stage, id, lease token, ms until it is due again or -1 (, whether it used no attempt, text)
 --   audit  text, SHA-256, run
 --   fence  lease key, token, whether to release it
 --   start  app, tool, [freeze to ignore, ...]
+--   loss   index, member, ...; each index once; losses come before gains
+--   gain   index, score, member, ...; each index once
 -- Returns {"ok", {stage, ...}, {number, ...}}: the stages whose bells must be rung, and the numbers,
 -- from 1, of the items for which the sender asked for a lease and got none,
 -- or {"conflict", record} or {"lease", item} when somebody else was first,
@@ -23,7 +25,8 @@
 -- An item is stored as "<attempts> <lease token, or -> <body>".
 -- Commands are batched, because most of the cost of a command is the call.
 local p = KEYS[1]
-local own, deadline, writes, reads, items, acked, audit, fences, starts = unpack(cjson.decode(ARGV[1]))
+local own, deadline, writes, reads, items, acked, audit, fences, starts, losses, gains =
+  unpack(cjson.decode(ARGV[1]))
 local now = tonumber(ARGV[2])
 if now == 0 then
   local t = redis.call('TIME')
@@ -32,9 +35,10 @@ end
 
 local function text(number) return number > 0 and ARGV[2 + number] or '' end
 
--- Call a command on a key with any number of arguments. Lua can unpack only some thousands at once.
-local function each(command, key, arguments)
-  for first = 1, #arguments, 1000 do
+-- Call a command on a key with any number of arguments, from the first one or another one. Lua can
+-- unpack only some thousands at once.
+local function each(command, key, arguments, from)
+  for first = from or 1, #arguments, 1000 do
     redis.call(command, key, unpack(arguments, first, math.min(first + 999, #arguments)))
   end
 end
@@ -105,7 +109,7 @@ end
 
 local conflict
 for _, w in ipairs(writes) do
-  local key, was, _, _, _, _, left, by = unpack(w)
+  local key, was, _, _, left, by = unpack(w)
   local version, mark = version_and_mark(key)
   if mark == (left and left ~= '' and left or own) then return done() end
   -- Not returned yet: a record that a repeated commit deleted is gone, and another one has its mark.
@@ -139,10 +143,8 @@ for _, f in ipairs(freezes and cjson.decode(string.match(freezes, '^%d+ %S+ (.*)
 end
 
 if not leaves_record then redis.call('SET', trace, '1', 'PX', 120000) end
--- What each index gains and loses. If a member occurs several times, the last entry counts.
-local gains, losses = {}, {}
 for _, w in ipairs(writes) do
-  local key, _, data, ttl, add, drop = unpack(w)
+  local key, _, data, ttl = unpack(w)
   if data == 0 then
     redis.call('DEL', p .. key)
   elseif ttl > 0 then
@@ -150,32 +152,9 @@ for _, w in ipairs(writes) do
   else
     redis.call('SET', p .. key, text(data))
   end
-  for n = 1, #drop, 2 do
-    local index, member = drop[n], drop[n + 1]
-    losses[index] = losses[index] or {}
-    losses[index][member] = true
-    if gains[index] then gains[index][member] = nil end
-  end
-  for n = 1, #add, 3 do
-    local index, member = add[n], add[n + 1]
-    gains[index] = gains[index] or {}
-    gains[index][member] = add[n + 2]
-    if losses[index] then losses[index][member] = nil end
-  end
 end
-for index, members in pairs(losses) do
-  local gone = {}
-  for member in pairs(members) do gone[#gone + 1] = member end
-  each('ZREM', p .. index, gone)
-end
-for index, members in pairs(gains) do
-  local new = {}
-  for member, score in pairs(members) do
-    new[#new + 1] = score
-    new[#new + 1] = member
-  end
-  each('ZADD', p .. index, new)
-end
+for _, row in ipairs(losses) do each('ZREM', p .. row[1], row, 2) end
+for _, row in ipairs(gains) do each('ZADD', p .. row[1], row, 2) end
 for stage, here in pairs(acks) do
   local ended, later, back = {}, {}, {}
   for _, a in ipairs(here.rows) do
