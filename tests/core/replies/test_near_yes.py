@@ -300,3 +300,51 @@ def test_a_greeting_that_may_be_a_day_is_asked_back(text: str) -> None:
     assert not isinstance(read_reply(text), Approve)
     for clear in ("Morgen\nok", "Morgen zusammen, ok", "Guten Morgen, ok", "approve this call"):
         assert isinstance(read_reply(clear), Approve)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("I can approve it then", "approve then", "genehmige ich dann", "genehmigt dann"),
+        *("j'approuve alors", "lo apruebo entonces", "approvo allora", "aprovo então"),
+        *("ik keur het goed dan", "akkoord dan"),
+    ],
+)
+def test_then_may_be_another_time(text: str) -> None:
+    """A yes with "then" behind it may be meant for later, so it is asked back."""
+    assert not isinstance(read_reply(text), Approve)
+    assert isinstance(read_reply("ok, go ahead then"), Approve)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("approve\nnote: please make it 300", "approve\nnote: change the recipient to ACME"),
+        *("approve\nnote: should be 300", "genehmigt\nAnmerkung: Empfänger bitte korrigieren"),
+        *("approuvé\nremarque: mettre 300", "aprobado\nnota: por favor cambia el importe a 300"),
+        *("approvato\nnota: meglio 300", "aprovado\nnota: altere o valor para 300"),
+        *("akkoord\nopmerking: graag het bedrag aanpassen", "承認\n備考: 金額を300にしてください"),
+        *("승인\n메모: 금액을 300으로 변경해 주세요", "批准\n备注：请把金额改成300"),
+        "genehmigt\nnote: please change it to 300",
+    ],
+)
+def test_a_remark_that_asks_for_a_change_is_asked_back(text: str) -> None:
+    """A remark changes nothing, so a person who asks for a change in it has not approved."""
+    assert not isinstance(read_reply(text), Approve)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("approve\nnote: matches the offer of 12 May", "approve\nnote: the amount is correct"),
+        *("genehmigt\nAnmerkung: passt zum Angebot", "aprobado\nnota: coincide con la factura"),
+        *(
+            "承認\n備考: 見積書と一致しています",
+            "승인\n메모: 견적서와 일치합니다",
+            "批准\n备注：已核对发票",
+        ),
+    ],
+)
+def test_a_plain_remark_approves(text: str) -> None:
+    """A remark that asks for nothing leaves the yes as it is."""
+    assert isinstance(read_reply(text), Approve)

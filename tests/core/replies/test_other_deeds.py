@@ -338,3 +338,30 @@ def test_something_beside_the_call_is_a_condition(tool: str, text: str) -> None:
 def test_the_call_itself_is_no_condition(tool: str, text: str) -> None:
     """With an article or its own name, the call is what the person agrees with."""
     assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("支払い停止", "支払ってください"), ("支払停止", "支払いを承認します")),
+        *(("アカウント削除", "続けてください"), ("取消订单", "继续"), ("取消付款", "请付款")),
+        *(("删除账户", "账户批准"), ("결제취소", "결제 승인"), ("결제_취소", "계속하세요")),
+        *(("계정해지", "결제해 주세요"), ("kuendige_vertrag", "Vertrag genehmigt")),
+        *(("loesche_konto", "weitermachen"), ("disdire_contratto", "contratto approvato")),
+    ],
+)
+def test_the_name_of_a_tool_ends_something_in_any_script(tool: str, text: str) -> None:
+    """Words without spaces, and without umlauts, end something as those of other names do."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("支払い停止", "承認します"), ("取消订单", "批准"), ("결제취소", "승인합니다")),
+        *(("kuendige_vertrag", "genehmigt"), ("支払い", "支払ってください"), ("付款", "请付款")),
+    ],
+)
+def test_a_plain_yes_to_a_tool_in_any_script_approves(tool: str, text: str) -> None:
+    """A yes that names nothing means the request, whatever the tool does."""
+    assert reading(tool, text) == "yes"

@@ -164,6 +164,7 @@ class LexiconFile(_Table):
     misleading: tuple[str, ...] = ()
     firm: tuple[str, ...] = ()
     bounds: tuple[str, ...] = Field(min_length=1)
+    changes: tuple[str, ...] = Field(min_length=1)
     orders: tuple[str, ...] = ()
     stops: tuple[str, ...] = ()
     endings: tuple[str, ...] = ()
@@ -243,6 +244,11 @@ class Language:
         return frozenset(map(phrase_tokens, self.file.bounds))
 
     @cached_property
+    def changes(self) -> frozenset[tuple[str, ...]]:
+        """Words, as tokens, that ask for a change: "make it", "instead"."""
+        return frozenset(map(phrase_tokens, self.file.changes))
+
+    @cached_property
     def accents(self) -> dict[str, frozenset[int]]:
         """The places that may have an accent, for each word with accents in its file."""
         found: dict[str, frozenset[int]] = {}
@@ -318,10 +324,21 @@ def praises() -> frozenset[str]:
 
 @lru_cache
 def endings() -> frozenset[str]:
-    """Return the words in the names of tools that end or hold something: "cancel"."""
+    """Return the words in the names of tools that end or hold something: "cancel".
+
+    In scripts without spaces they are whole words, of which a name may have more.
+    """
     return frozenset(
-        token for one in languages() for word in one.file.endings for token in phrase_tokens(word)
+        "".join(phrase_tokens(spelt))
+        for one in languages()
+        for word in one.file.endings
+        for spelt in (word, *((_in_ascii(word),) if one.file.umlauts else ()))
     )
+
+
+def _in_ascii(word: str) -> str:
+    """Return a word as it is spelt in names without umlauts: "loesche"."""
+    return word.translate({ord("ä"): "ae", ord("ö"): "oe", ord("ü"): "ue"})
 
 
 @lru_cache

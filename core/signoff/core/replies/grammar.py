@@ -158,12 +158,12 @@ class Reader:
         self._people = (*context.people, context.author)
         self._called = _words_of(tuple(context.called))
         # "Approve the payment" may mean not to hold it, unless the text says "hold".
-        self._tool = tool = _words_of(tuple(context.called[:1]))
+        self._tool = _words_of(tuple(context.called[:1]))
         words = [one for name in context.called[:1] for one in _split(name)]
         self._verb, self._noun = words[:1], words[-1:]
         self._names = {"".join(phrase_tokens(name)) for name in context.called}
-        ends = tool & endings()
-        self._ends_something = bool(ends) and ends.isdisjoint(_words_in(self.text.text))
+        ends = _endings_in(" ".join(context.called[:1]))
+        self._ends_something = bool(ends) and ends.isdisjoint(_endings_in(self.text.text))
         self._found: dict[int, list[Match]] = {}
         self._slots: dict[tuple[str, int], tuple[int, ...]] = {}
         self._openings: tuple[int, ...] | None = None
@@ -1050,6 +1050,16 @@ def _split(name: str) -> tuple[str, ...]:
 def _words_in(text: str) -> frozenset[str]:
     """Return the words of a text; "holdPayment" is a word and has two."""
     return frozenset((*phrase_tokens(text), *_split(text))) - MARKS
+
+
+@lru_cache(maxsize=256)
+def _endings_in(text: str) -> frozenset[str]:
+    """Return the words of a tool's name, or of a text, that end or hold something."""
+    words = _words_in(text) & endings()
+    if text.isascii():
+        return words
+    joined = "".join(phrase_tokens(text))
+    return words | {one for one in endings() if is_spaceless(one[0]) and one in joined}
 
 
 def _no_slots(slot: str, at: int) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.text import LONGEST_REASON, brief, clean_text, fold, plain_line
 from signoff.core.lexicon.languages import (
+    Language,
     Role,
     brush_offs,
     ifs,
@@ -182,10 +183,11 @@ def _decision(readers: Iterable[Reader]) -> tuple[Reply | None, _Near | None]:
 
 def _approval(reader: Reader, parse: Parse) -> Reply:
     notes = _notes(reader, parse.pieces)
-    if bound := next(filter(_bounds, notes), None):
+    if bound := next((one for one in notes if _bounds(one, reader.languages)), None):
         return Unclear(
-            problem=f"I read your remark “{brief(bound)}” as a condition or a limit, and a remark "
-            "decides nothing. Reply `approve` alone, or `reject` and below it what you want.",
+            problem=f"I read your remark “{brief(bound)}” as a condition, a limit or a change, "
+            "and a remark decides nothing. Reply `approve` alone, or `reject` and below it what "
+            "you want.",
             seems="approve",
             parts=_parts(reader, parse.pieces),
         )
@@ -611,14 +613,25 @@ def _notes(reader: Reader, pieces: Iterable[Piece]) -> list[str]:
     return [reader.text.words(one.start, one.end) for one in pieces if one.role == Role.NOTE]
 
 
-def _bounds(note: str) -> bool:
+def _bounds(note: str, spoken: Iterable[Language]) -> bool:
     """Say whether a remark may be meant as a condition or a limit: "ok for me, but only up to 500".
 
     A clause begins with the words for it, or a number follows them. In scripts without spaces, they
-    are anywhere in it.
+    are anywhere in it. Words that ask for a change are anywhere in it too.
+
+    Args:
+        note: The remark.
+        spoken: The languages of the reply. The remark may be in another language.
     """
     tokens = [one.text for one in Text(note).tokens]
     readers = readers_of(Text(note), ReplyContext())
+    known = [*spoken, *(one for reader in readers for one in reader.languages)]
+    if any(
+        tuple(tokens[at : at + len(words)]) == words
+        for words in {words for one in known for words in one.changes}
+        for at in range(len(tokens))
+    ):
+        return True
     return takes_back(note) or any(
         tuple(tokens[at : (end := at + len(words))]) == words
         and (
@@ -627,9 +640,7 @@ def _bounds(note: str) -> bool:
             or tokens[at - 1] in MARKS | {NEWLINE}
             or any(one.isdecimal() for one in tokens[end : end + _NEAR])
         )
-        for words in {
-            words for reader in readers for one in reader.languages for words in one.bounds
-        }
+        for words in {words for one in known for words in one.bounds}
         for at in range(len(tokens))
     )
 
