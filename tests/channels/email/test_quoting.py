@@ -291,3 +291,30 @@ def test_words_below_another_persons_question_are_doubtful(question: str) -> Non
     assert read_reply(f"{question}\n\nYes").doubt
     assert not read_reply(f"{question}\n\nYes", [question.strip("> ")]).doubt
     assert not read_reply(f"Yes\n\n{question}").doubt
+
+
+UNMARKED = ["bare", "outlook", "outlook web", "outlook bold", "original", "zoho", "forwarded"]
+
+
+@pytest.mark.parametrize("quote", [*UNMARKED, "original german", "marker"])
+@pytest.mark.parametrize(
+    "line",
+    ["No", "only if Tom agrees", "reject: too dear", "Nein", "wait", "却下します", "solo si paga"],
+)
+def test_an_answer_in_an_unmarked_quotation_of_our_mail_is_uncertain(quote: str, line: str) -> None:
+    """A line that would answer, and that we did not send, may be the person's own."""
+    sent = OUR_MAIL.splitlines()
+    inside = QUOTES[quote].replace("amount: 900\n", f"amount: 900\n{line}\n")
+    assert read_reply(f"Approved\n\n{inside}", sent).doubt == AMBIGUOUS
+    assert not read_reply(f"Approved\n\n{QUOTES[quote]}", sent).doubt
+
+
+def test_the_rest_of_a_wrapped_line_in_a_quotation_of_our_mail_is_certain() -> None:
+    """Programs wrap the lines that we sent, so that the rest of one may look like an answer."""
+    wrapped = f"{COPIED_HEADER}\nEach button opens a reply. To approve, fill it in and\nsend it.\n"
+    assert not read_reply(f"Approved\n\n{wrapped}", OUR_MAIL.splitlines()).doubt
+
+
+def test_an_answer_in_a_quotation_of_an_unknown_mail_is_ignored() -> None:
+    """Without the lines that we sent, a quotation may be another person's mail."""
+    assert not read_reply(f"Approved\n\n{COPIED_HEADER}\nNo\n").doubt

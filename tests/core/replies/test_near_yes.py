@@ -348,3 +348,9 @@ def test_a_remark_that_asks_for_a_change_is_asked_back(text: str) -> None:
 def test_a_plain_remark_approves(text: str) -> None:
     """A remark that asks for nothing leaves the yes as it is."""
     assert isinstance(read_reply(text), Approve)
+
+
+def test_so_so_is_no_yes() -> None:
+    """The words "va bene così" approve, and "così così" is half a praise."""
+    assert isinstance(read_reply("va bene così"), Approve)
+    assert not isinstance(read_reply("va bene così così"), Approve)

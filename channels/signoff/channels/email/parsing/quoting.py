@@ -7,7 +7,8 @@ has a `Reply.doubt`, and decides nothing.
 - Lines after ">" are quoted. The person wrote the text between or below them (bottom posting).
 - "On Monday, Ada wrote:" is removed. If no ">" follows, everything below is removed, too.
 - A copied header block, a heading such as "-----Original Message-----", the heading of GroupWise,
-  and our own cut marker end the person's text.
+  and our own cut marker end the person's text. An answer below them is uncertain, if it is none of
+  the lines that we sent: the person may have written it into the quotation.
 - Below a horizontal rule there is a quotation, a signature, or more of the person's text. This is
   uncertain, unless one of the above or the person's name follows.
 - A line directly below a long quoted line is uncertain: it is the wrapped rest of it or an answer.
@@ -220,11 +221,13 @@ class _Classifier:
                 continue
             ends = _ends_own_text(texts, at)
             if ends:
+                yield from self._answers_below(at)
                 return
             self._split_attribution(at)
             after = after_attribution(texts, at)
             if after is not None:
                 if not quote_follows(texts, after):
+                    yield from self._answers_below(at)
                     return
                 yield _Piece(_Kind.INTRODUCTION, texts[at])
                 at, self._quoted_length, self._signed = after, 0, False
@@ -234,6 +237,21 @@ class _Classifier:
             at += 1
         if not self._signed and any(map(_says_more, self._beyond)):
             yield _Piece(_Kind.TEXT, "", TOO_LONG)
+
+    def _answers_below(self, at: int) -> Iterator[_Piece]:
+        """Yield the answers in an unmarked quotation of our mail, which has no such lines itself.
+
+        The person may have written them between its lines. A line below a long one may be the
+        wrapped rest of it.
+        """
+        above = ""
+        for text in self._texts[at:] if self._ours else ():
+            bare, wrapped = text.strip(), len(above) >= _WRAPPED
+            above = bare
+            if wrapped or is_name(bare, self._names) or _comparable(text) in self._ours:
+                continue
+            if is_reply(bare) or takes_back(bare):
+                yield _Piece(_Kind.AMBIGUOUS, text, AMBIGUOUS)
 
     def _split_attribution(self, at: int) -> None:
         """Move an attribution that begins within a line to a separate line."""
