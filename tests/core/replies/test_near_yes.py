@@ -307,7 +307,7 @@ def test_a_greeting_that_may_be_a_day_is_asked_back(text: str) -> None:
     [
         *("I can approve it then", "approve then", "genehmige ich dann", "genehmigt dann"),
         *("j'approuve alors", "lo apruebo entonces", "approvo allora", "aprovo então"),
-        *("ik keur het goed dan", "akkoord dan"),
+        *("ik keur het goed dan", "akkoord dan", "dan akkoord"),
     ],
 )
 def test_then_may_be_another_time(text: str) -> None:
@@ -320,7 +320,11 @@ def test_then_may_be_another_time(text: str) -> None:
     "text",
     [
         *("approve\nnote: please make it 300", "approve\nnote: change the recipient to ACME"),
-        *("approve\nnote: should be 300", "genehmigt\nAnmerkung: Empfänger bitte korrigieren"),
+        *(
+            "approve\nnote: should be 300",
+            "approve\nnote: rather 300",
+            "genehmigt\nAnmerkung: Empfänger bitte korrigieren",
+        ),
         *("approuvé\nremarque: mettre 300", "aprobado\nnota: por favor cambia el importe a 300"),
         *("approvato\nnota: meglio 300", "aprovado\nnota: altere o valor para 300"),
         *("akkoord\nopmerking: graag het bedrag aanpassen", "承認\n備考: 金額を300にしてください"),
