@@ -128,7 +128,7 @@ def test_lexicon_has_a_file_for_each_documented_language() -> None:
     folder = resources.files(languages.__package__ or "")
     files = [entry.name for entry in folder.iterdir() if entry.name.endswith(".toml")]
     names = {name.removesuffix(".toml") for name in files}
-    assert names == {*CODES, "devices", "topics"}
+    assert names == {*CODES, "devices", "remarks", "topics"}
     assert len(CODES) == 10
 
 

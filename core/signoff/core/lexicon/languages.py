@@ -297,6 +297,18 @@ def stems() -> dict[str, tuple[str, ...]]:
 
 
 @lru_cache
+def remark_phrases(code: str) -> Phrases:
+    """Return the phrases of a language that contradict a yes, or do not, by the keys of their file.
+
+    Raises:
+        ValueError: The file has an error; the message says where.
+    """
+    text = resources.files(__package__).joinpath("remarks.toml").read_text("utf-8")
+    file = language(code).file
+    return Phrases(tomllib.loads(text)[code], file.parts, umlauts=file.umlauts)
+
+
+@lru_cache
 def negations() -> frozenset[str]:
     """Return the words, as tokens, that negate in any language: "not", "nicht"."""
     return frozenset(

@@ -1,0 +1,188 @@
+"""Finds words in the reason of an approval that contradict it: "only up to 500", "ask Anna first".
+
+A person who presses a button writes freely beside it, so the rule of a reply does not fit: what is
+not known is harmless here. Only words that read as a no, a condition, a limit, another deed or a
+delay are asked back. They are in `remarks.toml` of the lexicon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache, partial
+from typing import Final
+
+from signoff.core.lexicon.languages import CODES, Role, language, remark_phrases
+from signoff.core.lexicon.patterns import Match
+from signoff.core.lexicon.tokens import MARKS, NEWLINE, Token
+from signoff.core.replies.grammar import Reader
+from signoff.core.replies.text import ReplyContext, Text
+
+_ENDS: Final = MARKS | {NEWLINE} | set("?¿;/()[]？")
+_CURRENCIES: Final = frozenset(
+    (
+        *("€", "$", "£", "¥", "%", "k", "usd", "eur", "euro", "euros", "gbp", "chf", "jpy", "krw"),
+        *("cny", "dollar", "dollars", "dolares", "dollari", "percent", "prozent", "円", "元", "원"),
+    )
+)
+_YES: Final = frozenset({"sí", "sì"})
+_MOST_OF_AN_AMOUNT: Final = 8
+
+
+@lru_cache(maxsize=256)
+def contradiction(reason: str) -> str:
+    """Return the clause of a reason that contradicts an approval, "" if there is none."""
+    text = Text(reason)
+    if text.cut:
+        return text.line(0)
+    if not text.tokens:
+        return ""
+    tokens = _told_apart(text)
+    likely = _likely(text)
+    harmless = [span for reader in likely for span in _phrases(reader, tokens, "harmless")]
+    for reader in likely:
+        at = next(_doubts(reader, tokens, harmless), None)
+        if at is not None:
+            return reader.text.words(*_clause(reader.text, at))
+    return ""
+
+
+def _likely(text: Text) -> list[Reader]:
+    """Return readers of English and of the languages that have about the most words of a text.
+
+    "Se" means "if" in two languages and "himself" in a third one.
+    """
+    words = {one.text for one in text.tokens}
+    known = {code: len(words & _vocabulary(code)) for code in CODES}
+    most = max(known.values())
+    likely = [code for code, count in known.items() if count and count >= most - 1]
+    return [Reader(text, ReplyContext(), code) for code in dict.fromkeys(("en", *likely))]
+
+
+def _told_apart(text: Text) -> tuple[Token, ...]:
+    """Return the tokens, without accents but for a "sí" that is not the "si" of a condition."""
+    return tuple(
+        one._replace(text=word) if word in _YES else one
+        for one in text.tokens
+        for word in (text.text[one.start : one.end].casefold(),)
+    )
+
+
+@lru_cache(maxsize=16)
+def _vocabulary(code: str) -> frozenset[str]:
+    return language(code).words | remark_phrases(code).words()
+
+
+def _phrases(reader: Reader, tokens: tuple[Token, ...], role: str) -> Iterator[tuple[int, int]]:
+    """Yield the first token of each phrase of a role, and the one after its last."""
+    phrases = remark_phrases(reader.languages[-1].code)
+    for at in range(len(reader.text)):
+        for one in phrases.at(tokens, at, partial(_ends, reader)):
+            if one.role == role:
+                yield at, one.end
+
+
+def _doubts(
+    reader: Reader, tokens: tuple[Token, ...], harmless: Iterable[tuple[int, int]]
+) -> Iterator[int]:
+    """Yield the tokens at which words begin that contradict a yes."""
+    text = reader.text
+    code = reader.languages[-1].code
+    phrases = remark_phrases(code)
+    ends = partial(_ends, reader)
+    found = [phrases.at(tokens, at, ends) for at in range(len(tokens))]
+    openings = _openings(reader, found)
+    bounds = reader.languages[-1].bounds if code in {"ja", "ko", "zh"} else ()
+    for at, some in enumerate(found):
+        ends_here = [one.end for one in some if one.role == "any"]
+        ends_here += [one.end for one in some if one.role == "opens" and at in openings]
+        ends_here += [one.end for one in some if one.role == "ends" and _is_end(text, one.end)]
+        ends_here += [
+            at + len(word)
+            for word in bounds
+            if tuple(one.text for one in tokens[at : at + len(word)]) == word
+        ]
+        yes = reader.longest(at, Role.YES) if at in openings else None
+        if at in openings:
+            ends_here += _denials(reader, at)
+        # "No objections" is a yes, although "no" is not.
+        ends_here = [end for end in ends_here if yes is None or end > yes.end]
+        if any(not _is_covered(at, end, harmless) for end in ends_here):
+            yield at
+
+
+def _denials(reader: Reader, at: int) -> Iterator[int]:
+    """Yield where a no, or words that take a yes back, end."""
+    no = reader.longest(at, Role.NO)
+    if no is not None:
+        yield no.end
+    for role in (Role.NO_ALONE, Role.TAKE_BACK):
+        alone = reader.longest(at, role)
+        if alone is not None and _is_end(reader.text, alone.end):
+            yield alone.end
+
+
+def _openings(reader: Reader, found: list[list[Match]]) -> frozenset[int]:
+    """Return where clauses begin: after a mark, and after words such as "ok, but please"."""
+    tokens, text = reader.text.tokens, reader.text
+    begins: set[int] = set()
+    for at, token in enumerate(tokens):
+        if token.text in _ENDS:
+            continue
+        if at == 0 or (tokens[at - 1].text in _ENDS and text.is_boundary(at - 1)):
+            begins.add(at)
+        if at not in begins:
+            continue
+        begins |= {one.end for one in found[at] if one.role == "leads"}
+        said = reader.longest(at, Role.YES, Role.THANKS, Role.COURTESY, Role.GREETING)
+        if said is not None:
+            begins.add(said.end)
+    return frozenset(begins)
+
+
+def _ends(reader: Reader, slot: str, at: int) -> Iterable[int]:
+    """Return where a slot of a remark may end: an amount, a word, or what the reader knows."""
+    tokens = reader.text.tokens
+    if at >= len(tokens):
+        return ()
+    if slot == "word":
+        return (at + 1,) if tokens[at].text[0].isalnum() else ()
+    if slot != "amount":
+        return reader.ends(slot, at)
+    end = at
+    while end < len(tokens) and tokens[end].text in _CURRENCIES:
+        end += 1
+    first = end
+    if end >= len(tokens) or not tokens[end].text.isdecimal():
+        return ()
+    while end < min(len(tokens), first + _MOST_OF_AN_AMOUNT) and (
+        tokens[end].text.isdecimal()
+        or tokens[end].text in _CURRENCIES
+        or (
+            tokens[end].text in ".,'"
+            and end + 1 < len(tokens)
+            and tokens[end + 1].text.isdecimal()
+            and tokens[end + 1].start == tokens[end].end
+        )
+    ):
+        end += 1
+    return (end,)
+
+
+def _is_end(text: Text, at: int) -> bool:
+    return at >= len(text) or text.is_boundary(at) or text.tokens[at].text in _ENDS
+
+
+def _is_covered(start: int, end: int, harmless: Iterable[tuple[int, int]]) -> bool:
+    """Say whether words belong to a longer phrase that is harmless."""
+    return any(first <= start and end <= last for first, last in harmless)
+
+
+def _clause(text: Text, at: int) -> tuple[int, int]:
+    """Return the first token of a clause, and the one after its last."""
+    start, end = at, at + 1
+    stops = {".", "!", "。", ";", NEWLINE}
+    while start > 0 and text.tokens[start - 1].text not in stops:
+        start -= 1
+    while end < len(text) and text.tokens[end].text not in stops:
+        end += 1
+    return start, end

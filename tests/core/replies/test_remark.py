@@ -1,0 +1,44 @@
+"""The reason beside an approval: what reads like a condition, and what does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signoff.core.replies.remark import contradiction
+
+HERE = Path(__file__).parent / "remarks"
+HARMLESS = (HERE / "harmless.txt").read_text("utf-8").splitlines()
+CONTRADICTING = (HERE / "contradicting.txt").read_text("utf-8").splitlines()
+
+
+@pytest.mark.parametrize("reason", HARMLESS)
+def test_everyday_reason_approves(reason: str) -> None:
+    """A reason is free prose, so words that are not known do not make it doubtful."""
+    assert not contradiction(reason)
+
+
+@pytest.mark.parametrize("reason", CONTRADICTING)
+def test_condition_a_limit_or_a_no_is_found(reason: str) -> None:
+    """Each of these says that the call should not run as it is, in one of ten languages."""
+    assert contradiction(reason)
+
+
+@given(st.sampled_from(CONTRADICTING), st.sampled_from(["thanks", "Danke", "see ticket 42"]))
+def test_harmless_line_above_hides_nothing(reason: str, above: str) -> None:
+    """A courtesy or a reference on a line of its own does not make the rest harmless."""
+    assert contradiction(f"{above}\n{reason}")
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_read(reason: str) -> None:
+    """No text raises, and the result is the same each time."""
+    assert contradiction(reason) == contradiction.__wrapped__(reason)
+
+
+def test_text_too_long_to_read_is_doubtful() -> None:
+    """A reason whose end is not read could contradict there."""
+    assert contradiction("好 " * 1_600)
