@@ -325,6 +325,21 @@ def test_approving_is_recorded_as_done_by_that_person_through_the_command_line(
     assert "fine by me" in invoke("approvals", "show", waiting.id).output
 
 
+def test_reason_that_reads_like_a_limit_needs_an_option(
+    invoke: Invoke, waiting: Approval, on_ledger: OnLedger
+) -> None:
+    """Nothing is decided without `--as-it-is`; the error names it."""
+    limited = ("approvals", "approve", waiting.id, "--as", "mara", "--reason", "only up to 500")
+    refused = invoke(*limited)
+    assert refused.exit_code == 1
+    assert "--as-it-is" in refused.output
+    after, _, _ = on_ledger(lambda ledger: ledger.current(waiting.id))
+    assert after.state is State.PENDING
+    assert invoke(*limited, "--as-it-is").exit_code == 0
+    after, _, _ = on_ledger(lambda ledger: ledger.current(waiting.id))
+    assert after.decision.reason == "only up to 500"
+
+
 @pytest.mark.usefixtures("settings_file")
 def test_reject_and_withdraw_keep_their_reasons(invoke: Invoke, on_ledger: OnLedger) -> None:
     """The agent reads the reason."""

@@ -134,6 +134,7 @@ class Operations:
         *,
         values: Mapping[str, JsonValue] | None = None,
         reason: str = "",
+        as_it_is: bool = False,
         key: str = "",
     ) -> Request[Approval]:
         """Approve the call that this approval shows, as the token's person.
@@ -142,10 +143,19 @@ class Operations:
             approval: The approval as the person who decides has seen it.
             values: The values for its template.
             reason: In the person's own words.
+            as_it_is: Whether the person approves the call as it is, even if the reason reads like
+                a no, a condition or a limit. Without it, the gateway refuses such a reason.
             key: The idempotency key.
         """
         filled = None if values is None else dict(values)
-        body = {"digest": approval.digest, "values": filled, "reason": reason}
+        body: dict[str, Any] = {
+            "digest": approval.digest,
+            "values": filled,
+            "reason": reason,
+        }
+        # A gateway of an earlier release does not know the field.
+        if as_it_is:
+            body["as_it_is"] = True
         return _move(approval.id, "approve", body, key)
 
     @Method
@@ -236,6 +246,7 @@ class Operations:
         uses: int | None = None,
         limit: str = "",
         reason: str = "",
+        as_it_is: bool = False,
         key: str = "",
     ) -> Request[Grant]:
         """Approve the call that this approval shows, and similar calls for a while.
@@ -246,15 +257,18 @@ class Operations:
             uses: How many further calls it covers. The default is the policy's maximum.
             limit: A CEL expression, to cover less than the policy allows.
             reason: In the person's own words.
+            as_it_is: As of `approve`.
             key: The idempotency key.
         """
-        body = {
+        body: dict[str, Any] = {
             "digest": approval.digest,
             "length": length,
             "uses": uses,
             "limit": limit,
             "reason": reason,
         }
+        if as_it_is:
+            body["as_it_is"] = True
         return post(f"/approvals/{quoted(approval.id)}/grant", Grant, body, key)
 
     @Method

@@ -163,7 +163,9 @@ class Approvals:
 
         def want(seen: Approval) -> tuple[Move, Actor]:
             same_call(seen, body.digest)
-            move = moves.Approve(values=body.values, reason=body.reason.strip())
+            move = moves.Approve(
+                values=body.values, reason=body.reason.strip(), as_it_is=body.as_it_is
+            )
             return move, actor_of(access, self._requests.person(access))
 
         return await self._requests.carry_out(access, about, want)

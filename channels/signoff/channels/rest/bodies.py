@@ -47,10 +47,13 @@ class Approve(Reason):
         reason: In the person's own words.
         digest: The digest of the call that the person was shown. Only that call is approved.
         values: The values for the template, or the answer to a request for input.
+        as_it_is: Whether the person approves the call as it is, even if the reason reads like a
+            no, a condition or a limit. Without it, such a reason is refused: `reason-contradicts`.
     """
 
     digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
     values: dict[str, JsonValue] | None = None
+    as_it_is: bool = False
 
 
 class Shown(Taken):
@@ -151,12 +154,15 @@ class Give(Reason):
         length: The duration: ``4h``, at most what the policy allows.
         uses: The number of further calls that it covers. The default is the policy's maximum.
         limit: A CEL expression, to cover less than the policy allows: ``args.amount <= 100``.
+        as_it_is: Whether the person approves the call as it is, even if the reason reads like a
+            no, a condition or a limit.
     """
 
     digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
     length: str = Field(min_length=1, max_length=32)
     uses: int | None = Field(None, ge=1, le=1000)
     limit: str = Field("", max_length=2000)
+    as_it_is: bool = False
 
 
 class Revoke(Taken):

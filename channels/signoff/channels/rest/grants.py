@@ -102,7 +102,11 @@ class GrantRoutes:
             else:
                 same_call(seen, body.digest)
                 move = GiveGrant(
-                    span=span, uses=body.uses, limit=body.limit, reason=body.reason.strip()
+                    span=span,
+                    uses=body.uses,
+                    limit=body.limit,
+                    reason=body.reason.strip(),
+                    as_it_is=body.as_it_is,
                 )
                 extras = Extras(also=attempt.done(grant_id(seen.id)))
                 actor = actor_of(access, person)

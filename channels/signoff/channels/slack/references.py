@@ -49,6 +49,7 @@ class Reference(BaseModel):
         digest: The first characters of the digest of the call that was shown.
         to: The recipient of the card; see `Asked.key`.
         copy_of: The receipt of the message that a modal was opened from, "" on a button.
+        as_it_is: The `reason_mark` of the reason that a modal asks to confirm, otherwise "".
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -57,6 +58,7 @@ class Reference(BaseModel):
     digest: str
     to: str = ""
     copy_of: str = ""
+    as_it_is: str = ""
 
     def is_of(self, digest: str) -> bool:
         """Return whether this refers to the call with a digest."""

@@ -17,8 +17,9 @@ from pydantic import JsonValue
 from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, Moved
 from signoff.core.approvals.collaboration import Operator, Who
-from signoff.core.approvals.parts import Assurance
-from signoff.core.base.errors import DecisionRefused, NotAnApprover
+from signoff.core.approvals.parts import Assurance, Kind
+from signoff.core.base.errors import DecisionRefused, NotAnApprover, ReasonContradicts
+from signoff.core.base.text import brief
 from signoff.core.directory.people import Directory, Person
 
 
@@ -117,17 +118,21 @@ class Approve(Move):
         values: The values for the payload template.
         reason: The reason in the person's own words.
         together: Whether it is approved together with others, which its policy must allow.
+        as_it_is: Whether the person has confirmed that the reason is no condition; see
+            `must_not_contradict`.
     """
 
     name: ClassVar[str] = "approve"
     values: Mapping[str, JsonValue] | None = None
     reason: str = ""
     together: bool = False
+    as_it_is: bool = False
 
     @property
     def details(self) -> Mapping[str, JsonValue]:
         """The details that the audit records about the move, even if it is refused."""
-        return {"batch": True} if self.together else {}
+        batch = {"batch": True} if self.together else {}
+        return {**batch, **as_it_is_details(as_it_is=self.as_it_is)}
 
     def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
         """Approve."""
@@ -139,7 +144,7 @@ class Approve(Move):
                     f"Approval {approval.id} cannot be approved together with others: open it, and "
                     "answer it alone."
                 )
-        return approval.approve(
+        moved = approval.approve(
             actor.person,
             directory,
             channel=actor.channel,
@@ -147,6 +152,9 @@ class Approve(Move):
             reason=self.reason,
             values=self.values,
         )
+        if not self.as_it_is:
+            must_not_contradict(approval, self.reason)
+        return moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,16 +212,28 @@ class Confirm(Move):
 
     Attributes:
         mark: `parts.mark_of` the first step that the person was shown.
+        reason: What the person has written beside the confirmation. It is not stored.
+        as_it_is: As of `Approve`.
     """
 
     name: ClassVar[str] = "confirm"
     mark: str
+    reason: str = ""
+    as_it_is: bool = False
+
+    @property
+    def details(self) -> Mapping[str, JsonValue]:
+        """The details that the audit records about the move, even if it is refused."""
+        return as_it_is_details(as_it_is=self.as_it_is)
 
     def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
         """Confirm."""
-        return approval.confirm(
+        moved = approval.confirm(
             actor.person, directory, channel=actor.channel, now=now, mark=self.mark
         )
+        if not self.as_it_is:
+            must_not_contradict(approval, self.reason)
+        return moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,3 +405,26 @@ class TakeEdit(Move):
         return approval.take_edit(
             actor.person, directory, channel=actor.channel, reason=self.reason, now=now
         )
+
+
+def must_not_contradict(approval: Approval, reason: str) -> None:
+    """Refuse an approval whose reason reads like a no, a condition or a limit.
+
+    The reason of an answer to a request for input is not judged, because its values are the answer.
+
+    Raises:
+        ReasonContradicts: It reads so.
+    """
+    if approval.kind is Kind.INPUT or not reason.strip():
+        return
+    # Most approvals have no reason, and do not need the lexicon.
+    from signoff.core.replies.remark import contradiction  # noqa: PLC0415
+
+    if found := contradiction(reason):
+        proposes = approval.template is None and bool(approval.call.args)
+        raise ReasonContradicts(brief(found), proposes=proposes)
+
+
+def as_it_is_details(*, as_it_is: bool) -> dict[str, JsonValue]:
+    """Return what the audit records of a person who has confirmed a reason."""
+    return {"as_it_is": True} if as_it_is else {}

@@ -26,7 +26,8 @@ SignoffError
 │   ├── GrantNotFound
 │   ├── GrantRefused            a grant cannot be given, or has ended already
 │   ├── PayloadError            the values do not fit the template, or those of other approvers
-│   │   └── ReasonNeeded        the policy requires a reason for this answer
+│   │   ├── ReasonNeeded        the policy requires a reason for this answer
+│   │   └── ReasonContradicts   the reason of an approval reads like a no, a condition or a limit
 │   └── NotCanonical            the arguments have no canonical form, so no digest
 ├── RunError
 │   ├── InvalidRun              the submitted run is invalid
@@ -253,6 +254,28 @@ class PayloadError(ApprovalError):
 
 class ReasonNeeded(PayloadError):
     """The policy requires a reason for this answer."""
+
+
+class ReasonContradicts(PayloadError):
+    """The reason beside an approval reads like a no, a condition or a limit.
+
+    Nothing is decided. The person can approve the call as it is, or reject it with the reason.
+
+    Args:
+        read: The words that read so.
+        proposes: Whether an approval of this call may propose other arguments.
+    """
+
+    def __init__(self, read: str, *, proposes: bool = False) -> None:
+        other = "propose other arguments, " if proposes else ""
+        super().__init__(
+            f"Your reason reads like a no, a condition or a limit: “{read}”. Signoff cannot "
+            "approve a part of a call, so nothing was decided. Approve the call as it is, "
+            f"{other}or reject it with this reason.",
+            key="",
+            read=read,
+            example="",
+        )
 
 
 class NotCanonical(ApprovalError):

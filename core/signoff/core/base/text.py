@@ -3,6 +3,7 @@
 Every function takes time in proportion to the length of its text, even for hostile text.
 """
 
+import hashlib
 import re
 import unicodedata
 from typing import Final
@@ -27,6 +28,11 @@ def clean_text(text: str) -> str:
     it is shown (`signoff.core.base.shown_text`). Line ends become line feeds.
     """
     return _NOT_KEPT.sub("", _LINE_END.sub("\n", text))
+
+
+def reason_mark(reason: str) -> str:
+    """Return a mark of a reason, with which a form confirms exactly this reason."""
+    return hashlib.sha256(" ".join(reason.split()).encode()).hexdigest()[:16]
 
 
 def plain_line(line: str) -> str:

@@ -42,12 +42,15 @@ class RefusedForm:
         form: The values that were sent.
         alert: Why it was refused.
         problems: The errors of fields, by their names.
+        confirms: The reason that the person may confirm, because it reads like a no, a condition or
+            a limit; "" if there is nothing to confirm.
     """
 
     move: str = ""
     form: Mapping[str, str] = field(default_factory=dict)
     alert: str = ""
     problems: Mapping[str, str] = field(default_factory=dict)
+    confirms: str = ""
 
 
 class ApprovalPages(Pages):

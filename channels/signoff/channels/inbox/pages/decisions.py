@@ -40,9 +40,10 @@ from signoff.core.base.errors import (
     GrantRefused,
     MoveRefused,
     PayloadError,
+    ReasonContradicts,
     ReasonNeeded,
 )
-from signoff.core.base.text import LONGEST_REASON, clean_text
+from signoff.core.base.text import LONGEST_REASON, clean_text, reason_mark
 from signoff.core.directory.people import Directory, Person, Role
 from signoff.core.grants.bounds import bounded, limit_of
 from signoff.core.grants.moves import GiveGrant
@@ -201,23 +202,28 @@ class MovePages(Pages):
         if isinstance(error, Conflict):
             raise error
         wrong = isinstance(error, PayloadErrors | PayloadError | GrantRefused)
-        tried = RefusedForm(name, sent.form, *_error_texts(error))
+        doubted = isinstance(error, ReasonContradicts)
+        confirms = reason_mark(sent.text("reason")) if doubted else ""
+        tried = RefusedForm(name, sent.form, *_error_texts(error), confirms=confirms)
         status = 422 if wrong else 409
         return await self._pages.shown(sent.visit, sent.approval, status=status, tried=tried)
 
 
 def _approval(sent: SubmittedForm) -> Move:
     """Return the approval of a form: of the call, of a first step by mail, or with a grant."""
-    if mark := sent.form.get("mark", ""):
-        return moves.Confirm(mark=mark)
     reason = sent.text("reason")
+    # Only the reason that was shown as doubtful is confirmed, and none that is written later.
+    confirmed = sent.form.get("as_it_is", "")
+    as_it_is = bool(confirmed) and reason_mark(reason) == confirmed
+    if mark := sent.form.get("mark", ""):
+        return moves.Confirm(mark=mark, reason=reason, as_it_is=as_it_is)
     if text := sent.form.get("span", ""):
-        return _grant(sent, _duration(text, GrantRefused), reason)
+        return _grant(sent, _duration(text, GrantRefused), reason, as_it_is=as_it_is)
     values = read_values(fields(sent.approval), sent.form) or None
-    return moves.Approve(values=values, reason=reason)
+    return moves.Approve(values=values, reason=reason, as_it_is=as_it_is)
 
 
-def _grant(sent: SubmittedForm, span: timedelta, reason: str) -> Move:
+def _grant(sent: SubmittedForm, span: timedelta, reason: str, *, as_it_is: bool) -> Move:
     """Return the approval with a grant for similar calls, within the bounds of the form."""
     rules = sent.approval.terms.grants if sent.approval.terms is not None else None
     names = bounded(sent.approval, rules) if rules is not None else ()
@@ -226,7 +232,7 @@ def _grant(sent: SubmittedForm, span: timedelta, reason: str) -> Move:
     if uses and not (uses.isascii() and uses.isdigit() and len(uses) <= _DIGITS):
         raise GrantRefused(f"{uses[:40]!r} is not a number of calls. Write one, such as 10.")
     count = int(uses) if uses else None
-    return GiveGrant(span=span, uses=count, limit=limit_of(most), reason=reason)
+    return GiveGrant(span=span, uses=count, limit=limit_of(most), reason=reason, as_it_is=as_it_is)
 
 
 def _reassignment(sent: SubmittedForm, directory: Directory) -> Move:
@@ -262,7 +268,7 @@ def _error_texts(error: Exception) -> tuple[str, dict[str, str]]:
             return "Please correct the marked fields.", {
                 name: str(one) for name, one in problems.items()
             }
-        case ReasonNeeded():
+        case ReasonNeeded() | ReasonContradicts():
             return str(error), {REASON: str(error)}
         case PayloadError(key=key, example=example):
             hint = f" For instance: {example}" if example else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -22,7 +23,7 @@ from signoff.channels.answers import Answers, actor_of
 from signoff.channels.form_fields import Field, PayloadErrors, fields
 from signoff.channels.incoming import Answer, Notice, answer_back
 from signoff.channels.pipeline.reply_tokens import Holder
-from signoff.channels.slack.form import fits
+from signoff.channels.slack.form import fits, read_values
 from signoff.channels.slack.inbound.absence import AbsenceModal
 from signoff.channels.slack.inbound.acks import (
     LATER,
@@ -41,6 +42,8 @@ from signoff.channels.slack.inbound.submitted import (
     errors_of,
     first_block,
     move_in,
+    span_text,
+    text_in,
 )
 from signoff.channels.slack.outbound import views
 from signoff.channels.slack.outbound.channel import NAME
@@ -79,13 +82,15 @@ from signoff.core.base.errors import (
     NotAnApprover,
     NotShownInFull,
     PayloadError,
+    ReasonContradicts,
     ReasonNeeded,
     SlackDeferred,
     SlackError,
     SlackPayloadUnreadable,
     SlackRefused,
 )
-from signoff.core.cards.card import card
+from signoff.core.base.text import reason_mark
+from signoff.core.cards.card import Card, card
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Verdict
 
@@ -284,14 +289,19 @@ class SlackHandler:
             known = _require_known(person, seen.approval, reference)
             if submission.callback in MODALS:
                 return await self._collaboration.take(submission, seen, known, answer)
-            return await self._handle_decision(submission, seen, known, answer)
+            return await self._handle_decision(submission, seen, known, answer, reference)
         except DecisionRefused as error:
             wanted = submission.callback.removeprefix(_PREFIX)
             await self._answers.refuse(answer, error, person, wanted=wanted, seen=seen)
             return refusal_modal(Refused(seen.approval, error), person, self._decisions.directory)
 
     async def _handle_decision(
-        self, submission: Submission, seen: Current, person: Person, answer: Answer
+        self,
+        submission: Submission,
+        seen: Current,
+        person: Person,
+        answer: Answer,
+        reference: Reference,
     ) -> Ack:
         """Take the decision in a modal, or return the errors of its fields.
 
@@ -304,7 +314,11 @@ class SlackHandler:
             _must_fit(approval, person, fields(approval))
         try:
             outcome = await self._answers.make(
-                answer, person, move_in(submission, approval), is_final=_is_final, seen=seen
+                answer,
+                person,
+                move_in(submission, approval, reference.as_it_is),
+                is_final=_is_final,
+                seen=seen,
             )
         except PayloadErrors as error:
             await self._decisions.refuse(
@@ -314,7 +328,13 @@ class SlackHandler:
         except LedgerError as error:
             log.warning("slack.not_recorded", approval=approval.id, problem=str(error))
             return errors_at({first_block(approval): LATER})
-        return None if isinstance(outcome, Taken) else _refusal(outcome, person, directory)
+        if isinstance(outcome, Taken):
+            return None
+        if isinstance(outcome.error, ReasonContradicts):
+            shown = card(approval, directory)
+            may_grant = person.id in shown.offer.who
+            return _ask_to_confirm(submission, outcome, shown, reference, may_grant=may_grant)
+        return _refusal(outcome, person, directory)
 
     async def _who(self, actor: Actor) -> Person | None:
         """Return the person of a user.
@@ -430,6 +450,26 @@ def _refusal(refused: Refused, person: Person, directory: Directory) -> Ack:
         case PayloadError() as error:
             return errors_of(refused.approval, {error.key: error})
     return refusal_modal(refused, person, directory)
+
+
+def _ask_to_confirm(
+    submission: Submission, refused: Refused, shown: Card, reference: Reference, *, may_grant: bool
+) -> Ack:
+    """Return the same modal with what was entered, and a button that confirms the reason."""
+    approval, reason = refused.approval, text_in(submission, views.REASON)
+    entered = read_values(fields(approval), submission.values)
+    wanted = [replace(one, first=entered.get(one.name, one.first)) for one in fields(approval)]
+    if not fits(wanted):
+        # The new modal could not hold what was entered.
+        return errors_at({views.REASON: refused.error})
+    view = views.approve_view(
+        shown,
+        reference.model_copy(update={"as_it_is": reason_mark(reason)}),
+        wanted,
+        may_grant=may_grant,
+        confirm=views.Confirmation(str(refused.error), reason, span_text(submission) or ""),
+    )
+    return replace_modal(view)
 
 
 def _must_fit(approval: Approval, person: Person, wanted: Sequence[Field]) -> None:

@@ -17,7 +17,7 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.moves import Move
 from signoff.core.base.durations import parse_duration
 from signoff.core.base.errors import PayloadError
-from signoff.core.base.text import LONGEST_REASON, clean_text
+from signoff.core.base.text import LONGEST_REASON, clean_text, reason_mark
 from signoff.core.cards.card import one_line
 from signoff.core.grants.moves import GiveGrant
 
@@ -30,8 +30,13 @@ class InvalidInput(Exception):
         self.block = block
 
 
-def move_in(submission: Submission, approval: Approval) -> Move:
+def move_in(submission: Submission, approval: Approval, confirmed: str = "") -> Move:
     """Return the move of a modal for a decision or a question to the requester.
+
+    Args:
+        submission: The modal.
+        approval: The approval.
+        confirmed: The `reason_mark` of the reason that the modal asked to confirm, "" for none.
 
     Raises:
         PayloadErrors: Some fields are invalid.
@@ -41,22 +46,29 @@ def move_in(submission: Submission, approval: Approval) -> Move:
         return moves.AskBack(text=reason)
     if submission.callback == REJECT:
         return moves.Reject(reason=reason)
+    as_it_is = bool(confirmed) and reason_mark(reason) == confirmed
     values = read_values(fields(approval), submission.values)
     if (span := _span_of(submission)) is not None:
-        return GiveGrant(span=span, reason=reason)
-    return moves.Approve(reason=reason, values=values or None)
+        return GiveGrant(span=span, reason=reason, as_it_is=as_it_is)
+    return moves.Approve(reason=reason, values=values or None, as_it_is=as_it_is)
 
 
 def _span_of(submission: Submission) -> timedelta | None:
     """Return the chosen duration of a grant for similar calls; None if there is none."""
-    option = given(submission, views.SPAN, "selected_option")
-    chosen = option.get("value") if isinstance(option, Mapping) else None
+    chosen = span_text(submission)
     try:
-        span = parse_duration(chosen) if isinstance(chosen, str) else None
+        span = parse_duration(chosen) if chosen is not None else None
     except ValueError:
         # Slack returns only the options that it was given, so this is not one of ours.
         return timedelta(0)
     return span if isinstance(span, timedelta) else None
+
+
+def span_text(submission: Submission) -> str | None:
+    """Return the chosen duration of a grant as Slack sends it, None if there is none."""
+    option = given(submission, views.SPAN, "selected_option")
+    chosen = option.get("value") if isinstance(option, Mapping) else None
+    return chosen if isinstance(chosen, str) else None
 
 
 def text_in(submission: Submission, block: str) -> str:

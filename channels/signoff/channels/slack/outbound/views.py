@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
-from typing import Final
+from typing import Final, NamedTuple
 
 from slack_sdk.models.blocks import (
     ActionsBlock,
@@ -82,8 +82,27 @@ _ABOUT: Final = 4
 _MOST_PIECES: Final = 20
 
 
+class Confirmation(NamedTuple):
+    """What a modal shows again, because the reason reads like a no, a condition or a limit.
+
+    Attributes:
+        problem: Why it asks again, in words for the person.
+        reason: The reason as it was entered.
+        span: The chosen duration of a grant, "" for none.
+    """
+
+    problem: str
+    reason: str
+    span: str = ""
+
+
 def approve_view(
-    card: Card, reference: Reference, wanted: Sequence[Field], *, may_grant: bool = False
+    card: Card,
+    reference: Reference,
+    wanted: Sequence[Field],
+    *,
+    may_grant: bool = False,
+    confirm: Confirmation | None = None,
 ) -> View:
     """Return the modal with the form of an approval.
 
@@ -92,18 +111,24 @@ def approve_view(
         reference: The reference, which the modal keeps.
         wanted: The fields of the form.
         may_grant: Whether the person may give a grant for similar calls.
+        confirm: What the person has to confirm, None for nothing.
     """
     answers = card.kind is Asks.INPUT
     form: list[Block] = list(inputs(wanted))
     if not answers:
-        form.append(_reason("Reason (the agent reads it)", optional=True))
+        reason = confirm.reason if confirm else ""
+        form.append(_reason("Reason (the agent reads it)", optional=True, first=reason))
     if may_grant:
-        form.append(_spans(card))
-    room = MOST_IN_MODAL - len(form) - _ABOUT
+        form.append(_spans(card, confirm.span if confirm else ""))
+    room = MOST_IN_MODAL - len(form) - _ABOUT - (confirm is not None)
     title = "Answer" if answers else "Approve"
-    return _modal(
-        APPROVE, title, "Send" if answers else "Approve", reference, [*_about(card, room), *form]
-    )
+    submit = "Send" if answers else "Approve as it is" if confirm else "Approve"
+    blocks = [*_about(card, room), *form]
+    if confirm:
+        # First, because a long call would hide it.
+        how = " To reject it, cancel and press Reject."
+        blocks.insert(0, SectionBlock(text=plain(f"⚠️ {confirm.problem}{how}", SECTION)))
+    return _modal(APPROVE, title, submit, reference, blocks)
 
 
 def reject_view(card: Card, reference: Reference) -> View:
@@ -283,7 +308,8 @@ def _about(card: Card, room: int) -> list[Block]:
     return [*head, *rows_in_full(card.rows, most=max(room - len(head), 3))]
 
 
-def _spans(card: Card) -> InputBlock:
+def _spans(card: Card, chosen: str = "") -> InputBlock:
+    options = [Option(value=one, text=plain(one)) for one in card.offer.spans]
     return InputBlock(
         block_id=SPAN,
         label=plain("Approve calls like it, too, for"),
@@ -291,15 +317,21 @@ def _spans(card: Card) -> InputBlock:
         optional=True,
         element=StaticSelectElement(
             action_id=VALUE,
-            options=[Option(value=one, text=plain(one)) for one in card.offer.spans],
+            options=options,
+            initial_option=next((one for one in options if one.value == chosen), None),
         ),
     )
 
 
-def _reason(label: str, *, optional: bool) -> InputBlock:
+def _reason(label: str, *, optional: bool, first: str = "") -> InputBlock:
     return InputBlock(
         block_id=REASON,
         label=plain(label),
         optional=optional,
-        element=PlainTextInputElement(action_id=VALUE, multiline=True, max_length=LONGEST_REASON),
+        element=PlainTextInputElement(
+            action_id=VALUE,
+            multiline=True,
+            max_length=LONGEST_REASON,
+            initial_value=first or None,
+        ),
     )

@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -15,7 +15,7 @@ from signoff.cli.commands.session import Json, person_of, with_decisions, write_
 from signoff.cli.printing import Output
 from signoff.cli.terminal import say
 from signoff.core.approvals.lists.search_terms import Due, Sort, Status
-from signoff.core.base.errors import ApprovalError, PayloadError, SignoffError
+from signoff.core.base.errors import ApprovalError, PayloadError, ReasonContradicts, SignoffError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -201,6 +201,13 @@ def approve(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="A value for the tool; can be repeated."),
     ] = None,
+    as_it_is: Annotated[
+        bool,
+        typer.Option(
+            "--as-it-is",
+            help="Approve even if the reason reads like a no, a condition or a limit.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Approve as an approver.
@@ -208,23 +215,31 @@ def approve(
     Several approvals are decided separately; one refusal does not block the rest.
     """
     entries, ids = _entries(value or ()), list(dict.fromkeys(approval_ids))
+    said = _Said(reason, as_it_is=as_it_is)
     if entries and len(ids) > 1:
         raise typer.BadParameter("--value is for one approval: give its id alone")
 
     async def work(decisions: Decisions) -> list[SignoffError]:
         who = person_of(decisions.directory, person)
         if len(ids) == 1:
-            done = await _approved(decisions, ids[0], who, reason, entries)
+            done = await _approved(decisions, ids[0], who, said, entries)
             _write_outcome(decisions, done, as_json=as_json)
             return []
-        return await _approved_each(decisions, ids, who, reason, as_json=as_json)
+        return await _approved_each(decisions, ids, who, said, as_json=as_json)
 
     if with_decisions(ctx, work, rings=True):
         raise typer.Exit(1)
 
 
+class _Said(NamedTuple):
+    """What a person says with an approval; see `moves.Approve`."""
+
+    reason: str
+    as_it_is: bool
+
+
 async def _approved(
-    decisions: Decisions, approval_id: str, who: Person, reason: str, entries: Mapping[str, str]
+    decisions: Decisions, approval_id: str, who: Person, said: _Said, entries: Mapping[str, str]
 ) -> Approval:
     from signoff.core.approvals.moves import Actor, Approve  # noqa: PLC0415 -- the domain
     from signoff.core.payloads.payload import parse_values  # noqa: PLC0415
@@ -239,14 +254,17 @@ async def _approved(
             except PayloadError as error:
                 await decisions.refuse(approval_id, error, actor, wanted=Approve.name)
                 raise
-        move = Approve(values=values, reason=reason)
+        move = Approve(values=values, reason=said.reason, as_it_is=said.as_it_is)
         return (await decisions.take(approval_id, move, actor)).approval_or_raise()
+    except ReasonContradicts as error:
+        error.args = (f"{error} To approve it as it is, add --as-it-is.",)
+        raise
     except PayloadError as error:
         raise _with_example(error) from error
 
 
 async def _approved_each(
-    decisions: Decisions, ids: Sequence[str], who: Person, reason: str, *, as_json: bool
+    decisions: Decisions, ids: Sequence[str], who: Person, said: _Said, *, as_json: bool
 ) -> list[SignoffError]:
     """Approve one after the other, print each outcome, and return the refusals."""
     from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
@@ -254,7 +272,7 @@ async def _approved_each(
     refused, written = list[SignoffError](), list[dict[str, Any]]()
     for approval_id in ids:
         try:
-            done = await _approved(decisions, approval_id, who, reason, {})
+            done = await _approved(decisions, approval_id, who, said, {})
         except ApprovalError as error:
             refused.append(error)
             written.append({"id": approval_id, "error": str(error)})
