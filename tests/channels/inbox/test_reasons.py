@@ -61,3 +61,13 @@ async def test_everyday_reason_approves_at_once(
     await enter(browser, MARA)
     assert (await send(browser, asked, "approve", reason="checked with Anna")).status_code == 303
     assert (await office.ledger.approval(asked.id)).state is State.APPROVED
+
+
+async def test_mark_of_another_reason_confirms_nothing(
+    browser: Browser, office: Channels, asked: Approval
+) -> None:
+    """The form confirms only the reason that was shown as doubtful."""
+    await enter(browser, MARA)
+    page = await send(browser, asked, "approve", reason="no!", as_it_is="forged")
+    assert page.status_code == 422
+    assert (await office.ledger.approval(asked.id)).state is State.PENDING
