@@ -126,10 +126,10 @@ def noter(name: str, rounds: int = 1, **more: Any) -> Agent:
     return actor(name, *plan, tools=[note], **more)
 
 
-def twice(name: str) -> Agent:
+def twice(name: str, **more: Any) -> Agent:
     """Build an agent that pays a second time after it has paid."""
     first, second = [("pay", {"to": f"{name}1"})], [("pay", {"to": f"{name}2"})]
-    return actor(name, first, second, f"{name} is done.", tools=[gated_pay()])
+    return actor(name, first, second, f"{name} is done.", tools=[gated_pay()], **more)
 
 
 def calling(*names: str) -> Calls:
@@ -226,6 +226,12 @@ SHAPES: dict[str, Callable[[], BaseNode]] = {
     "singles": lambda: actor(
         "root", calling("a", "b"), "Both have paid.", sub_agents=[single("a"), single("b")]
     ),
+    "singles_twice": lambda: actor(
+        "root",
+        calling("a", "b"),
+        "Both have paid.",
+        sub_agents=[twice("a", mode="single_turn"), single("b")],
+    ),
     "task": task,
     "graph": lambda: graph(noter("a"), payer("b"), noter("c")),
     "fan": lambda: fan(payer("a"), payer("b")),
@@ -291,6 +297,7 @@ EFFECTS: dict[str, set[str]] = {
     "transfer": {"a1"},
     "agent_tool": {"a1", "root1"},
     "singles": {"a1", "b1"},
+    "singles_twice": {"a1", "a2", "b1"},
     "task": {"a1"},
     "graph": {"a1", "b1", "c1"},
     "fan": {"a1", "b1", "last1"},

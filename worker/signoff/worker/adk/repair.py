@@ -1,14 +1,16 @@
-"""Completes a pause whose worker died while it wrote the pause.
+"""Completes what a session lacks: a half-written pause, or the result of a call.
 
-ADK writes a pause as two events: the request (`adk_request_confirmation` calls) and the
-placeholder results of the calls that wait. If a worker dies between them, the session has only
-one. Without the placeholder, a tool that asked dynamically can never be approved; without the
-request, nobody is asked. If the turn ran again instead, the model might call the tool a second
-time, and both calls could be approved. Each event contains all that is needed to write the other.
+A worker may die while ADK writes a pause. ADK writes it as two events: the request
+(`adk_request_confirmation` calls) and the placeholder results of the calls that wait. If a worker
+dies between them, the session has only one. Without the placeholder, a tool that asked dynamically
+can never be approved; without the request, nobody is asked. If the turn ran again instead, the
+model might call the tool a second time, and both calls could be approved. Each event contains all
+that is needed to write the other.
 """
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
@@ -19,13 +21,17 @@ from google.adk.events.event_actions import EventActions
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 
+from signoff.core.approvals.approval import Approval
 from signoff.worker.adk.history import (
     CONFIRMATION,
     Confirmation,
+    asked_for,
+    asking_event,
     confirmations,
     original_call,
     responded_ids,
 )
+from signoff.worker.suspended import claimed
 
 _PLACEHOLDER = {"error": "This tool call requires confirmation, please approve or reject."}
 """The result that ADK's own gate writes (google.adk.tools._confirmation_utils)."""
@@ -66,6 +72,34 @@ def lost_results(events: Sequence[Event], invocation_id: str) -> list[Event]:
     if not lost or len(lost) == len(calls):
         return []
     return [_beside(last, types.Content(role="user", parts=[_told(call, _LOST) for call in lost]))]
+
+
+def cancelled_result(events: Sequence[Event], approval: Approval) -> Event | None:
+    """Return the result of a finished call as ADK would have written it, if ADK has cancelled it.
+
+    ADK cancels a single-turn agent when another one pauses, also between the end of its tool and
+    the event with the result. When that pause is answered, it continues the agent from its events.
+
+    Args:
+        events: The events of the session.
+        approval: The approval of a call that has finished, with the tool's result.
+
+    Returns:
+        None if ADK will not continue the agent, or the call contains suspended code.
+    """
+    asking = asking_event(events, approval.origin.confirmation)
+    asked = asked_for(events, approval.origin.confirmation)
+    if asking is None or asked is None or claimed(asked.payload) is not None:
+        return None
+    # The branch of such an agent ends with the id of the call that has called it.
+    caller = (asking.branch or "").rpartition("@")[2]
+    settled = {one.id for event in events for one in event.get_function_responses()}
+    if caller in settled or original_call(events, caller) is None:
+        return None
+    result = json.loads(approval.result) if approval.result else {}
+    told = result if isinstance(result, dict) else {"result": result}
+    call = types.FunctionCall(id=approval.call.id, name=approval.call.name)
+    return _beside(asking, types.Content(role="user", parts=[_told(call, told)]))
 
 
 def _missing_placeholders(events: Sequence[Event]) -> list[Event]:
@@ -148,7 +182,7 @@ def _beside(event: Event, content: types.Content, **more: Any) -> Event:  # noqa
     return Event(**place, content=content, **more)
 
 
-def _told(call: types.FunctionCall, result: Mapping[str, str]) -> types.Part:
+def _told(call: types.FunctionCall, result: Mapping[str, Any]) -> types.Part:
     """Return a part that takes the place of a call's result."""
     response = types.FunctionResponse(id=call.id, name=call.name, response=dict(result))
     return types.Part(function_response=response)

@@ -13,6 +13,7 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.run_config import RunConfig, ToolThreadPoolConfig
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
+from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions.session import Session
 from google.genai import types
@@ -28,6 +29,7 @@ from signoff.worker.adk.composites import (
     cut_off,
     has_order,
     has_spoken,
+    llm_agents,
     remainder,
     reopened,
     undone,
@@ -46,7 +48,7 @@ from signoff.worker.adk.history import (
 )
 from signoff.worker.adk.orphans import orphans
 from signoff.worker.adk.questions import is_node, is_request, node_errors
-from signoff.worker.adk.repair import lost_results, missing_events
+from signoff.worker.adk.repair import cancelled_result, lost_results, missing_events
 from signoff.worker.adk.replies import Reply, filed, grouped, message_of, reply
 from signoff.worker.adk.sessions.ledger import latest, lease_held, opened
 from signoff.worker.adk.showing import EventSink, latest_turn, show_nobody
@@ -156,6 +158,8 @@ class AdkRuntime:
         replies = [reply(session.events, one, self.long_running, self.inputs) for one in approvals]
         if any(one.given for one in replies):
             before = await self._taken_up(runner, session, run)
+            if before.paused:
+                await self._restore_results(runner, session, approvals)
             left = self._remainder(runner, session, run, before)
             open_still = _open(session, replies)
             taken = [one for one in replies if one.given and one.approval not in open_still]
@@ -178,6 +182,8 @@ class AdkRuntime:
                 await self._end_those_that_raised(run, nodes, fence)
                 raise
             session = await self._require_session(run)
+            if (await self._read(session, run)).paused:
+                await self._restore_results(runner, session, approvals)
             changed = self.guard.changed(nodes, session.events)
             await self.guard.end([one for one in nodes if one.id not in changed], fence)
             await self._require_taken(session, run, approvals, fence)
@@ -250,6 +256,23 @@ class AdkRuntime:
                 # node that was in doubt has run.
                 await self.guard.begin([fresh], fence, has_run=True)
                 await self.guard.end([fresh], fence, why="its result was in the session already")
+
+    async def _restore_results(
+        self, runner: Runner, session: Session, approvals: Sequence[Approval]
+    ) -> None:
+        """Add the results of calls that have finished, and that ADK cancelled before it wrote them.
+
+        Callbacks of the agent and other plugins may change a result before the model sees it; with
+        one of them the result is not added.
+        """
+        calls = [one for one in approvals if not is_request(one)]
+        for one in unconsumed(session.events, calls):
+            fresh = await self.guard.approval(one.id)
+            if fresh.handoff is not Handoff.FINISHED or _changes_results(runner, one.origin.agent):
+                continue
+            if event := cancelled_result(session.events, fresh):
+                log.info("adk.result_restored", approval=one.id, tool=one.call.name)
+                await self._append(session, [event])
 
     def _require_whole(self, runner: Runner, run: Run, session: Session, turn: Turn) -> None:
         """Require that no agent of an ended turn was interrupted in its work.
@@ -433,6 +456,16 @@ def _resumes_without_message(runner: Runner, session: Session, replies: Sequence
     if not said or not ids & answered_ids(said[-1:]):
         return False
     return _is_resumable(runner) or _on_node_path(runner)
+
+
+def _changes_results(runner: Runner, agent: str) -> bool:
+    """Return whether something other than the guard may change the results of an agent's tools."""
+    plugins = [one for one in runner.plugin_manager.plugins if not isinstance(one, GuardPlugin)]
+    if any(type(one).after_tool_callback is not BasePlugin.after_tool_callback for one in plugins):
+        return True
+    return any(
+        one.canonical_after_tool_callbacks for one in llm_agents(runner.agent) if one.name == agent
+    )
 
 
 def _is_resumable(runner: Runner) -> bool:

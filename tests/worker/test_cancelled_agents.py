@@ -1,0 +1,229 @@
+"""A single-turn agent that ADK cancels after its tool has run, because another agent pauses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.events.event import Event
+
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import Run, RunState
+from signoff.worker.adk.guard.guard import GuardPlugin
+from signoff.worker.adk.history import result_of
+from signoff.worker.adk.repair import cancelled_result
+from signoff.worker.adk.runtime import AdkRuntime
+from worker.office import Office
+
+pytestmark = [
+    # ADK announces its experimental features by warning about them, and what it will take away.
+    pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The .plugins. argument is deprecated:DeprecationWarning"),
+]
+
+AGENT = """
+from google.adk.apps.app import App, ResumabilityConfig
+from google.adk.plugins.base_plugin import BasePlugin
+from worker.shapes import actor, calling, gated_pay, payer
+
+
+class Masking(BasePlugin):
+    async def after_tool_callback(self, **_):
+        return {"paid": "masked"}
+
+
+def mask(tool, args, tool_context, tool_response):
+    return {"paid": "masked"}
+
+
+def build(**more):
+    steps = [[("pay", {"to": "a1"})], [("pay", {"to": "a2"})], "a is done."]
+    a = actor("a", *steps, tools=[gated_pay()], mode="single_turn")
+    b = payer("b", mode="single_turn", **more)
+    return actor("root", calling("a", "b"), "Both have paid.", sub_agents=[a, b])
+
+
+"""
+KINDS = {
+    "plain": "App(name='plain', root_agent=build())",
+    "resumable": "App(name='resumable', root_agent=build(), "
+    "resumability_config=ResumabilityConfig(is_resumable=True))",
+    "callback": "App(name='callback', root_agent=build(after_tool_callback=mask))",
+    "plugin": "App(name='plugin', root_agent=build(), plugins=[Masking(name='masking')])",
+}
+
+
+class Killed(BaseException):
+    """Ends a worker as kill -9 would: nothing handles it."""
+
+
+@pytest.fixture(scope="module")
+def agents_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of agents: root calls a, which pays twice, and b at the same time."""
+    folder = tmp_path_factory.mktemp("cancelled")
+    for name, app in KINDS.items():
+        home = folder / name
+        home.mkdir()
+        (home / "__init__.py").write_text("from . import agent\n")
+        (home / "agent.py").write_text(f"{AGENT}app = {app}\n")
+    return folder
+
+
+async def pause(office: Office, app: str) -> Run:
+    """Submit a run that asks about a call of both agents, and approve both."""
+    for _ in range(5):
+        run = await office.submit(app, "go")
+        if len(run.waiting) == 2:
+            await office.approve(run)
+            return run
+    raise AssertionError(f"{app} has never asked about two calls")
+
+
+def hold(monkeypatch: pytest.MonkeyPatch, *, finished: bool) -> list[str]:
+    """Hold b's first tool call until ADK cancels it, just before or after its end is recorded.
+
+    Returns:
+        What was cancelled.
+    """
+    finish: Callable[..., Any] = GuardPlugin.finish
+    held: list[str] = []
+
+    async def slow(self: GuardPlugin, *args: Any, **more: Any) -> None:
+        first = args[3].agent_name == "b" and not held
+        if first:
+            held.append("b")
+        if finished or not first:
+            await finish(self, *args, **more)
+        if first:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(GuardPlugin, "finish", slow)
+    return held
+
+
+async def events_of(office: Office, run: Run) -> list[Event]:
+    """Return the events of a run's session."""
+    session = await office.apps.sessions.get_session(
+        app_name=run.app, user_id=run.user, session_id=run.session
+    )
+    assert session is not None
+    return session.events
+
+
+def results(events: list[Event], agent: str) -> list[object]:
+    """Return the results of an agent's payments, with its placeholders."""
+    return [
+        one.response
+        for event in events
+        if event.author == agent
+        for one in event.get_function_responses()
+    ]
+
+
+def paid(office: Office) -> list[object]:
+    """Return who was paid."""
+    return [line["paid"] for line in office.executed()]
+
+
+async def require_whole(office: Office, run: Run) -> None:
+    """Require that the run has paused for a's second call, and ends with each call run once."""
+    first = await office.ledger.approvals(run.approvals)
+    assert run.state is RunState.PAUSED, run.problem
+    assert [one.call.args["to"] for one in first] == ["a2"]
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert sorted(map(str, paid(office))) == ["a1", "a2", "b1"]
+    events = await events_of(office, run)
+    placeholder, result = results(events, "b")
+    assert "requires confirmation" in str(placeholder)
+    assert result == {"paid": "b1"}
+    assert {"result": "b has paid 1."} in results(events, "root")
+
+
+@pytest.mark.parametrize("app", ["plain", "resumable"])
+async def test_cancelled_agent_gets_the_recorded_result(
+    office: Office, app: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tool does not run again, and the agent continues with the result that was recorded."""
+    run = await pause(office, app)
+    before = await office.ledger.approvals(run.waiting)
+    held = hold(monkeypatch, finished=True)
+    run = await office.resume(run)
+    assert held
+    after = await office.ledger.approvals([one.id for one in before])
+    assert {one.handoff for one in after} == {Handoff.RESUMED}
+    await require_whole(office, run)
+
+
+@pytest.mark.parametrize("app", ["plain", "resumable"])
+async def test_restored_event_equals_the_one_that_adk_writes(office: Office, app: str) -> None:
+    """Author, branch, node and content are those of ADK's own event."""
+    run = await pause(office, app)
+    asked = await office.ledger.approvals(run.waiting)
+    run = await office.resume(run)
+    events = await events_of(office, run)
+    (approval,) = (one for one in asked if one.call.args["to"] == "b1")
+    approval = await office.ledger.approval(approval.id)
+    assert result_of(events, approval) == {"paid": "b1"}
+    written = [one for one in events if one.author == "b" and one.get_function_responses()][-1]
+    before = events[: events.index(written)]
+    restored = cancelled_result(before, approval)
+    assert restored is not None
+    unlike = {"id", "timestamp", "custom_metadata"}
+    assert restored.model_dump(exclude=unlike) == written.model_dump(exclude=unlike)
+
+
+@pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("app", ["plain", "resumable"])
+async def test_worker_dies_around_the_repair(
+    office: Office, app: str, monkeypatch: pytest.MonkeyPatch, *, written: bool
+) -> None:
+    """The next worker adds the result once, and runs nothing again."""
+    run = await pause(office, app)
+    held = hold(monkeypatch, finished=True)
+    restore = AdkRuntime._restore_results
+
+    async def die(self: AdkRuntime, *args: Any) -> None:
+        if written:
+            await restore(self, *args)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AdkRuntime, "_restore_results", die)
+        with pytest.raises(BaseException) as killed:  # noqa: PT011 -- a group may contain it
+            await office.resume(run)
+        assert "Killed" in repr(killed.value)
+    assert held
+    office.pass_time()
+    await require_whole(office, await office.resume(run))
+
+
+@pytest.mark.parametrize("app", ["plain", "resumable"])
+async def test_cancelled_tool_that_was_not_seen_to_finish_is_in_doubt(
+    office: Office, app: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No result is added for it, and the run says that it is in doubt."""
+    run = await pause(office, app)
+    held = hold(monkeypatch, finished=False)
+    run = await office.resume(run)
+    assert held
+    assert run.state is RunState.IN_DOUBT
+    assert len(results(await events_of(office, run), "b")) == 1
+
+
+@pytest.mark.parametrize("app", ["callback", "plugin"])
+async def test_result_that_callbacks_may_change_is_not_added(
+    office: Office, app: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A callback that masks results would be circumvented; the run fails and says what has run."""
+    run = await pause(office, app)
+    held = hold(monkeypatch, finished=True)
+    run = await office.resume(run)
+    assert held
+    assert run.state is RunState.FAILED
+    assert "pay() of b has run" in run.problem
+    assert len(results(await events_of(office, run), "b")) == 1
