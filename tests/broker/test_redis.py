@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import shutil
 import ssl
+from asyncio import StreamReader, StreamWriter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -109,12 +113,97 @@ async def test_a_redis_that_is_not_there(tmp_path: Path) -> None:
 
 
 async def test_a_redis_without_tls_at_a_url_with_tls(redis_url: str) -> None:
-    """The server waits for the rest of the handshake, and the error names TLS."""
+    """The server waits for the rest of the handshake; the error names it, and is not retried."""
     url = redis_url.replace("redis://", "rediss://")
-    store = Store.open(f"{url}?socket_connect_timeout=0.2", retries=0)
-    with pytest.raises(LedgerUnavailable, match="If it does not use TLS, write redis://"):
+    store = Store.open(f"{url}?socket_connect_timeout=0.2")
+    with pytest.raises(LedgerUnavailable, match=r"rediss://[^@]* is a Redis that does not use TLS"):
         await store.now()
     await store.close()
+
+
+async def _says(first: bytes, then: bytes, reader: StreamReader, writer: StreamWriter) -> None:
+    """Send something at once, and something else after an empty line."""
+    with contextlib.suppress(OSError):
+        writer.write(first)
+        while (line := await reader.readline()) and line != b"\r\n":
+            pass
+        writer.write(then if line else b"")
+        await writer.drain()
+        writer.close()
+
+
+@pytest.mark.parametrize("scheme", ["redis", "rediss"])
+@pytest.mark.parametrize(
+    ("first", "then", "named"),
+    [
+        (b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", "an HTTP server"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", b"", "an SSH server"),
+        (b"220 mail.example.com ESMTP\r\n", b"", "a mail or FTP server"),
+    ],
+    ids=["http", "ssh", "mail"],
+)
+async def test_something_that_is_no_redis(
+    scheme: str, first: bytes, then: bytes, named: str
+) -> None:
+    """The error names the URL without the password, and what is there, and is not retried."""
+    server = await asyncio.start_server(partial(_says, first, then), "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        timeouts = "socket_connect_timeout=0.2&socket_timeout=0.2"
+        store = Store.open(f"{scheme}://mara:secret@127.0.0.1:{port}/0?{timeouts}", retries=1000)
+        with pytest.raises(LedgerUnavailable) as caught:
+            await store.now()
+        await store.close()
+    assert f"{scheme}://127.0.0.1:{port} is {named}" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_redis_that_is_slow_is_tried_again(redis_url: str) -> None:
+    """A server that is silent for some time may be a Redis, so nothing gives up early."""
+    address = urlsplit(redis_url)
+    asked = 0
+
+    async def slow(reader: StreamReader, writer: StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        # Two attempts, and the question of what is there.
+        if asked <= 3:
+            await reader.read()
+            writer.close()
+            return
+        inner, outer = await asyncio.open_connection(address.hostname, address.port)
+        await asyncio.gather(_pass_on(reader, outer), _pass_on(inner, writer))
+
+    async with await asyncio.start_server(slow, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        there = address._replace(netloc=f"{address.netloc.rpartition('@')[0]}@127.0.0.1:{port}")
+        store = Store.open(f"{there.geturl()}?socket_timeout=0.2")
+        assert await store.now()
+        await store.close()
+    assert asked == 4
+
+
+async def _pass_on(reader: StreamReader, writer: StreamWriter) -> None:
+    """Pass on what one side sends, to its end."""
+    with contextlib.suppress(OSError):
+        while data := await reader.read(4096):
+            writer.write(data)
+    writer.close()
+
+
+async def test_a_server_that_never_answers() -> None:
+    """After the retries, the error says that it takes connections."""
+
+    async def read_only(reader: StreamReader, writer: StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(read_only, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        store = Store.open(f"redis://127.0.0.1:{port}/0?socket_timeout=0.1", retries=1)
+        with pytest.raises(LedgerUnavailable, match="takes connections, but does not answer"):
+            await store.now()
+        await store.close()
 
 
 async def test_a_redis_with_tls_at_a_url_without_tls(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from signoff.broker.ledger.redis_types import Commands
 from signoff.broker.server.address import connect_anew, fails_over, open_pool
 from signoff.broker.server.cluster import ClusterPool
 from signoff.broker.server.redis_py import redis
+from signoff.broker.server.tls import NotRedis
 from signoff.core.base.errors import LedgerUnavailable
 
 _FILES = {"session_open": "session_read"}
@@ -92,6 +93,8 @@ def translated() -> Iterator[None]:
             f"Redis refuses the login: {why} Put its user and password into [redis] "
             "url: redis://user:password@host:port/0."
         ) from error
+    except NotRedis as error:
+        raise LedgerUnavailable(str(error)) from error
     except (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError) as error:
         raise LedgerUnavailable(
             f"Redis cannot be reached: {_sentence(error)} Is it running at the configured [redis] "
