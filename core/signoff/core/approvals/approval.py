@@ -100,7 +100,7 @@ _WIDE: Final = 1
 """The `needs` of an approval whose digest covers more than the call."""
 
 _VOTE: Final = frozenset({"terms", "level", "round", "seats", "votes"})
-_OF_VOTE: Final = ("ballot", "approvers")
+_OF_VOTE: Final = ("ballot", "approvers", "queues")
 """The properties that depend on the fields in `_VOTE` alone, if there are seats."""
 
 _HANDOFF_EVENTS: Final = {
