@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from builders import ask, make_approval, make_call, make_origin, people
+from builders import MARA, NOON, ask, make_approval, make_call, make_origin, people
+from signoff.core.approvals.approval import Approval, Handoff
+from signoff.core.base.freezes import Freeze
 from signoff.core.base.shown_text import shortened
-from signoff.core.cards.card import Row, card, one_line, shown
+from signoff.core.cards.card import Row, card, have_same_card, one_line, shown
 
 NASTY = st.text(
     st.characters()
@@ -127,3 +129,42 @@ def test_adk_hint_is_left_out_of_the_card() -> None:
 def test_fields_to_fill(template: JsonValue, fields: tuple[Row, ...]) -> None:
     """Each value that an approval needs is a field on its card."""
     assert card(make_approval(template=template), people()).fields == fields
+
+
+def decided() -> Approval:
+    """Return an approval that Mara has given, and that the agent has not started."""
+    approved, _ = ask(make_approval()).approve(MARA, people(), channel="email", now=NOON)
+    return approved
+
+
+@pytest.mark.parametrize("was", [ask(make_approval()), decided()], ids=["pending", "approved"])
+def test_the_progress_of_the_call_is_not_on_the_card(was: Approval) -> None:
+    """A card is used again after the result of the call, and is the one that would be made."""
+    card(was, people())
+    update = {"handoff": Handoff.RESUMED, "result": "paid", "reported": True, "starts": 1}
+    later = was.model_copy(update={**update, "version": was.version + 1}, deep=True)
+    assert have_same_card(was, later, people())
+    assert card(was, people()) == card(later, people())
+
+
+def test_any_other_change_makes_a_new_card() -> None:
+    """Only the fields about the progress of the call are left out of the comparison."""
+    was = decided()
+    for name in Approval.model_fields.keys() - {
+        "handoff",
+        "result",
+        "reported",
+        "starts",
+        "version",
+    }:
+        assert not have_same_card(was, was.model_copy(update={name: object()}), people()), name
+
+
+def test_a_card_that_may_warn_of_a_freeze_is_made_again() -> None:
+    """The warning ends when the call starts, which changes only the progress of the call."""
+    frozen = people().with_freezes((Freeze(id="f", by="ops", why="the bank called", at=NOON),))
+    was = decided()
+    started = was.model_copy(update={"handoff": Handoff.STARTED})
+    assert card(was, frozen).warnings
+    assert not card(started, frozen).warnings
+    assert not have_same_card(was, started, frozen)

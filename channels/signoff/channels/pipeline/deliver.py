@@ -76,7 +76,7 @@ from signoff.channels.words.messages import Words, is_shown_to
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.approvals.milestones import Milestone, is_over
-from signoff.core.cards.card import Card, Row, card
+from signoff.core.cards.card import Card, Row, card, have_same_card
 from signoff.core.directory.people import Directory
 from signoff.core.routing.targets import address_of
 
@@ -314,8 +314,10 @@ class Delivery:
     def _card(self, approval: Approval) -> Card:
         """Return the card of an approval. It is kept: all recipients get the same one."""
         people = self._directory
-        before, among, shape = self._shapes.pop(approval.id, (None, None, None))
-        if shape is None or before is not approval or among is not people:
+        known = self._shapes.pop(approval.id, None)
+        if known is not None and known[1] is people and have_same_card(known[0], approval, people):
+            shape = known[2]
+        else:
             shape = card(approval, people)
         self._shapes[approval.id] = approval, people, shape
         if len(self._shapes) > 2 * BATCH:
