@@ -89,6 +89,33 @@ async def test_work_is_moved_once_by_whichever_process_finds_it(
     assert await claimed(jumping) == ["later"]
 
 
+async def test_work_is_moved_though_no_process_lived_when_the_clock_was_set_back(
+    jumping: Ledger, server: Server
+) -> None:
+    """All processes are stopped, the clock is corrected, and they start again: work goes on."""
+    for kind in ("worker", "channels", "gateway"):
+        await beat(jumping, kind, "host/1")
+    await jumping.commit(Change().send_raw("resume.finance", "answered", {}))
+    server.at += timedelta(minutes=10)
+    await _end_keys_of_seconds(jumping)
+    server.at -= BACK
+    assert await claimed(jumping, "resume.finance") == []
+    assert await alive(jumping) == {}
+    await beat(jumping, "worker", "host/2")
+    step = BACK - timedelta(minutes=10)
+    assert await beat(jumping, "gateway", "host/2") == step.total_seconds()
+    assert await claimed(jumping, "resume.finance") == ["answered"]
+    assert await alive(jumping) == {"gateway": ["host/2"]}
+
+
+async def _end_keys_of_seconds(ledger: Ledger) -> None:
+    """Delete what the real server would have ended, whose clock these tests cannot set."""
+    client = ledger.store.client
+    for key in await client.keys(f"{ledger.store.prefix}*"):
+        if await client.pttl(key) >= 0:
+            await client.delete(key)
+
+
 async def test_dead_processes_are_not_alive_for_longer(jumping: Ledger, server: Server) -> None:
     """Processes that died before the clock was set back are forgotten."""
     for name in ("host/1", "host/2"):

@@ -48,9 +48,9 @@ if ARGV[5] ~= '' then
   back = last and last - ARGV[2] - now or 0
   if back < 5000 then back = 0 else move(back) end
 end
+-- This index does not expire: the clock may be set back while no process is alive.
 redis.call('ZADD', p .. 'processes', now + ARGV[2], ARGV[1])
 redis.call('ZREMRANGEBYSCORE', p .. 'processes', '-inf', now)
-redis.call('PEXPIRE', p .. 'processes', ARGV[2])
 -- The last release only reads this key.
 redis.call('SET', p .. 'alive:' .. ARGV[1], ARGV[4], 'PX', ARGV[2])
 local found = {back}
