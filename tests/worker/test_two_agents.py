@@ -79,8 +79,10 @@ async def test_rejection_of_one_agents_call_does_not_stop_the_other(
     run, asked = await pause(office, app)
     refused = asked[-1 if last else 0]
     for approval in asked:
-        decide = office.decider.reject if approval is refused else office.decider.approve
-        await decide(approval.id, MARA, channel="cli", reason="not this one")
+        if approval is refused:
+            await office.decider.reject(approval.id, MARA, channel="cli", reason="not this one")
+        else:
+            await office.decider.approve(approval.id, MARA, channel="cli")
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     assert paid(office) == sorted(payee(one) for one in asked if one is not refused)

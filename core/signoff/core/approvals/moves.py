@@ -15,6 +15,7 @@ from typing import ClassVar
 from pydantic import JsonValue
 
 from signoff.core.approvals import collaboration
+from signoff.core.approvals.answers import meaning_of_yes
 from signoff.core.approvals.approval import Approval, Moved
 from signoff.core.approvals.collaboration import Operator, Who
 from signoff.core.approvals.parts import Assurance, Kind
@@ -152,9 +153,15 @@ class Approve(Move):
             reason=self.reason,
             values=self.values,
         )
-        if not self.as_it_is:
+        if self.reason and not (self.as_it_is or self._proposes(approval)):
             must_not_contradict(approval, self.reason)
         return moved
+
+    def _proposes(self, approval: Approval) -> bool:
+        """Return whether the values make it a rejection with a proposal."""
+        call, template = approval.call, approval.template
+        said = meaning_of_yes(approval.kind, call, template, self.values, self.reason)
+        return said.proposal is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,7 +429,16 @@ def must_not_contradict(approval: Approval, reason: str) -> None:
 
     if found := contradiction(reason):
         proposes = approval.template is None and bool(approval.call.args)
-        raise ReasonContradicts(brief(found), proposes=proposes)
+        other = "propose other arguments, " if proposes else ""
+        read = brief(found)
+        raise ReasonContradicts(
+            f"Your reason reads like a no, a condition or a limit: “{read}”. Signoff cannot "
+            "approve a part of a call, so nothing was decided. Approve the call as it is, "
+            f"{other}or reject it with this reason.",
+            key="",
+            read=read,
+            example="",
+        )
 
 
 def as_it_is_details(*, as_it_is: bool) -> dict[str, JsonValue]:

@@ -260,22 +260,7 @@ class ReasonContradicts(PayloadError):
     """The reason beside an approval reads like a no, a condition or a limit.
 
     Nothing is decided. The person can approve the call as it is, or reject it with the reason.
-
-    Args:
-        read: The words that read so.
-        proposes: Whether an approval of this call may propose other arguments.
     """
-
-    def __init__(self, read: str, *, proposes: bool = False) -> None:
-        other = "propose other arguments, " if proposes else ""
-        super().__init__(
-            f"Your reason reads like a no, a condition or a limit: “{read}”. Signoff cannot "
-            "approve a part of a call, so nothing was decided. Approve the call as it is, "
-            f"{other}or reject it with this reason.",
-            key="",
-            read=read,
-            example="",
-        )
 
 
 class NotCanonical(ApprovalError):
