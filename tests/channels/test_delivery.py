@@ -14,6 +14,7 @@ from signoff.broker import stages
 from signoff.broker.freezes import Freezes
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.pipeline import outbox
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.core.approvals import moves
@@ -21,6 +22,7 @@ from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import LedgerError
 from signoff.core.directory.people import Directory
+from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import OnTimeout, Policy
 from signoff.testing import FakeChannel, VirtualClock
 
@@ -192,7 +194,7 @@ async def test_outcome_is_dropped_for_an_approver_without_a_card(
 ) -> None:
     """An outcome waits a little for its card, and is dropped without it."""
     channels = still_channels
-    channels.channel = FakeChannel(respond=lambda _: Retry(0, "busy"))
+    channels.channel = FakeChannel(respond=lambda _: Retry(0, "busy", unsure=False))
     approval = await channels.open()
     await channels.router.drain()
     await channels.decider.reject(
@@ -203,6 +205,38 @@ async def test_outcome_is_dropped_for_an_approver_without_a_card(
         clock.advance(timedelta(seconds=10))
 
     assert channels.channel.delivered == []
+    assert (await channels.ledger.backlog())["deliver.email"] == 0
+
+
+@pytest.mark.parametrize("ends", ["rejected", "escalated"])
+async def test_recipient_of_a_card_without_a_receipt_is_told_once_how_it_ended(
+    still_channels: Channels, clock: VirtualClock, ends: str
+) -> None:
+    """The card may have arrived although the channel failed, and must not stay open."""
+    channels = still_channels
+    channels.policies = (
+        Policy(name="two", levels=(Level(ask=("mara",), within="1h"), Level(ask=("cleo",)))),
+    )
+    results: list[Result] = [Retry(0, "the connection broke", unsure=True)]
+    channels.channel = FakeChannel(
+        respond=lambda sent: results.pop(0) if results else Delivered(f"fake:{sent.id}")
+    )
+    approval = await channels.open()
+    await channels.router.drain()
+    await channels.delivery.drain()
+    if ends == "rejected":
+        await channels.decider.reject(approval.id, MARA, channel="cli", reason="")
+    else:
+        clock.advance(timedelta(hours=1, seconds=1))
+        await Reconciler(channels.decider.roster).once()
+        await channels.router.drain()
+    for _ in range(8):
+        await channels.delivery.drain()
+        clock.advance(timedelta(seconds=10))
+
+    sent = [one for one in channels.channel.delivered if one.person == "mara"]
+    assert [one.kind for one in sent] == [Kind.OUTCOME]
+    assert not sent[0].token
     assert (await channels.ledger.backlog())["deliver.email"] == 0
 
 

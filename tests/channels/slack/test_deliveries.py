@@ -67,6 +67,28 @@ async def test_post_without_an_answer_is_found_and_not_repeated(office: Office) 
     assert (await asked(office, approval.id)).copy_state == "reconciled"
 
 
+@pytest.mark.parametrize("posted", [True, False])
+async def test_card_whose_receipt_was_lost_is_closed_if_the_request_ends(
+    office: Office, *, posted: bool
+) -> None:
+    """It is searched for instead of posted again, and loses its buttons if it is found."""
+    office.workspace.failures["chat.postMessage"] = ["lost" if posted else "dropped"]
+    approval = await office.open()
+    await office.decider.withdraw(approval.id, by="riley", reason="no")
+    for _ in range(8):
+        office.clock.advance(timedelta(minutes=1))
+        await office.route()
+        await office.deliver()
+    cards = office.workspace.cards("D0MARA")
+    assert len(cards) == posted
+    assert not [block for card in cards for block in card["blocks"] if block["type"] == "actions"]
+    recorded = await asked(office, approval.id)
+    assert (bool(recorded.receipt), recorded.copy_state) == (
+        (True, "updated") if posted else (False, "")
+    )
+    assert not await office.ledger.store.client.zcard("{signoff}:outbox:deliver.slack")
+
+
 async def test_duplicate_card_is_updated_after_a_click_on_it(office: Office) -> None:
     """Without access to the history, a second card may be posted; both are updated."""
     office.workspace.failures["chat.postMessage"] = ["lost"]

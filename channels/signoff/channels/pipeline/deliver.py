@@ -59,6 +59,7 @@ from signoff.channels.pipeline.port import (
     Kind,
     Message,
     Pages,
+    Refused,
     Result,
     Retry,
     Rewriting,
@@ -272,7 +273,10 @@ class Delivery:
     ) -> Message | None:
         """Return the message to a recipient, None if there is none, or not yet."""
         work = _delivery(item)
-        words = self._words(work, approval, asked, now)
+        unsure, is_lost = item.attempts - 1 > work.failed, False
+        if unsure and isinstance(work, SendCard) and _is_over(work, approval, asked):
+            work, is_lost = _closing_of(work, approval), True
+        words = self._words(work, approval, asked, now, is_lost=is_lost)
         if words is None:
             return None
         person = self._directory.get(asked.person)
@@ -285,7 +289,8 @@ class Delivery:
         ):
             link = self._inbox.link_to(approval.id)
         message = Message(
-            id=item.id,
+            # A closing has its own id, by which mail programs tell it from the card.
+            id=work.id,
             kind=_kind(work),
             card=shape,
             token=work.token if isinstance(work, SendCard | Notice) else "",
@@ -301,7 +306,7 @@ class Delivery:
             thread=asked.receipt,
             link=link,
             attempt=item.attempts,
-            unsure=item.attempts - 1 > work.failed,
+            unsure=unsure,
             copies=asked.copies,
             level_key=asked.level_key,
             decides=approval.state is State.PENDING
@@ -325,9 +330,23 @@ class Delivery:
         return shape
 
     def _words(
-        self, work: DeliveryWork, approval: Approval, asked: Asked, now: datetime
+        self,
+        work: DeliveryWork,
+        approval: Approval,
+        asked: Asked,
+        now: datetime,
+        *,
+        is_lost: bool = False,
     ) -> Words | None:
-        """Return the text of a message besides its card, None if it is not to be delivered."""
+        """Return the text of a message besides its card, None if it is not to be delivered.
+
+        Args:
+            work: The delivery.
+            approval: The approval.
+            asked: The recipient.
+            now: The present.
+            is_lost: Whether the card may have been delivered although it has no receipt.
+        """
         if self._is_needless(work, approval, asked, now):
             return None
         match work:
@@ -337,7 +356,8 @@ class Delivery:
                 shown = self._rewrites and asked.receipt and _asks_still(work, approval, asked)
                 return Words("") if shown else None
             case CloseCard() | CloseLevel() | ReportFailure() | ReportResult():
-                return self._closing(work, approval, asked) if asked.receipt else None
+                there = asked.receipt or is_lost
+                return self._closing(work, approval, asked) if there else None
             case SendStatus():
                 return self._status(work, approval)
         return Words(work.headline, work.text, work.example)
@@ -471,6 +491,8 @@ class Delivery:
                 return again
             result = again
         change = Change().ack(item)
+        if isinstance(work, SendCard) and sent.kind is not Kind.CARD:
+            return self._record_closed(change, work, approval, result, now)
         asked = self._asked(work, approval) if isinstance(work, SendCard | UpdateCard) else None
         # The result of an earlier level's card is not that of the present card.
         is_card = (
@@ -507,6 +529,25 @@ class Delivery:
         elif isinstance(work, SendStatus):
             _not_informed(change, approval, work, result.reason, now=now)
         return change
+
+    def _record_closed(
+        self,
+        change: Change,
+        work: SendCard,
+        approval: Approval,
+        result: Delivered | Refused,
+        now: datetime,
+    ) -> Change:
+        """Record that a card has been closed that an earlier attempt had delivered.
+
+        The receipt of a mail is that of the outcome, and is not recorded: there is no card.
+        """
+        if not (isinstance(result, Delivered) and result.receipt and self._rewrites):
+            return change
+        after_it, events = deliveries.delivered(
+            approval, work.person, work.channel, result.receipt, now=now, copy_state=result.copy
+        )
+        return change.put(after_it, was=approval).note(events)
 
     def _settled(
         self, change: Change, item: Item, work: UpdateCard, approval: Approval, sent: Message
@@ -575,6 +616,20 @@ def _asks_still(work: SendCard | UpdateCard, approval: Approval, asked: Asked) -
     """Return whether a card is still to be sent: the approval is pending and asks this person."""
     may = asked.is_for(approval.approvers, approval.level_key)
     return approval.state is State.PENDING and may and work.level_key == asked.level_key
+
+
+def _is_over(work: SendCard, approval: Approval, asked: Asked) -> bool:
+    """Return whether a card without a receipt is not to be sent any more, but may be there."""
+    here = work.level_key == asked.level_key and not asked.receipt
+    return here and not _asks_still(work, approval, asked)
+
+
+def _closing_of(work: SendCard, approval: Approval) -> CloseCard | CloseLevel:
+    """Return the delivery that closes a card."""
+    card_of = {"channel": work.channel, "approval": work.approval, "person": work.person}
+    if approval.state is not State.PENDING:
+        return CloseCard(**card_of)
+    return CloseLevel(**card_of, level_key=work.level_key)
 
 
 def _has_lost_seat(work: DeliveryWork, approval: Approval) -> bool:

@@ -29,7 +29,12 @@ class Kind(StrEnum):
     UPDATE = "update"
     """The current state of an open request, which replaces its card; see `Rewriting`."""
     OUTCOME = "outcome"
-    """How the request ended. The card is closed."""
+    """How the request ended. The card is closed.
+
+    If the message has no `Message.thread`, an earlier attempt may have delivered a card whose
+    receipt was lost. A channel that rewrites searches for it, and returns its receipt, or an empty
+    one if there is none. Others tell the person.
+    """
     END = "end"
     """What the agent did with the answer. It belongs below the card."""
     QUESTION = "question"

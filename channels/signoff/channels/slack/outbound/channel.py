@@ -133,7 +133,7 @@ class SlackChannel:
             there = Call(UPDATE) if thread else None
             return there or Call(POST, await self._conversation(message.address))
         if message.kind in {Kind.OUTCOME, Kind.UPDATE}:
-            return Call(UPDATE) if thread else Delivered(message.thread)
+            return Call(UPDATE) if thread or message.unsure else Delivered(message.thread)
         if _is_whispered(message):
             return Call(WHISPER)
         return Call(POST, thread.channel if thread else await self._conversation(message.address))
@@ -206,10 +206,13 @@ class SlackChannel:
         text, shown = blocks.summary(message), blocks.outcome_blocks(message)
         if message.kind in {Kind.UPDATE, Kind.BUNDLE}:
             text, shown = blocks.opening(message)
-        first = read_receipt(message.thread)
+        first, lost = read_receipt(message.thread), ""
+        if first is None and message.unsure:
+            channel = await self._conversation(message.address)
+            first, _ = await self._posted_before(channel, message)
+            lost = "reconciled"
         if first is None:
             return Delivered(message.thread)
-        lost = ""
         for receipt in (first, *filter(None, map(read_receipt, message.copies))):
             try:
                 await self._web.update(receipt, text, shown, blocks.metadata(message))
@@ -219,7 +222,7 @@ class SlackChannel:
                 log.info("slack.copy_lost", message=message.id, receipt=str(receipt))
                 lost = "lost" if receipt == first else lost
         shown_now = extent(message.card) if message.kind is Kind.UPDATE else Shown.UNKNOWN
-        return Delivered(message.thread, copy=lost or "updated", shown=shown_now)
+        return Delivered(message.thread or str(first), copy=lost or "updated", shown=shown_now)
 
     async def _whisper(self, message: Message) -> Result:
         """Show a user a notice in the conversation in which they clicked."""
