@@ -17,7 +17,13 @@ from ports import free_port
 from signoff.channels.email.outbound.smtp import FAULTS, Envelope, SmtpSender, translate
 from signoff.channels.email.settings import SmtpSettings
 from signoff.channels.pipeline.reply_tokens import new_token
-from signoff.core.base.errors import ConfigError, MailDeferred, MailRefused, MailThrottled
+from signoff.core.base.errors import (
+    ConfigError,
+    MailDeferred,
+    MailRefused,
+    MailThrottled,
+    MailUncertain,
+)
 
 DATA = b"From: a@signoff.example\r\nTo: mara@example.com\r\nSubject: x\r\n\r\nHello\r\n"
 
@@ -211,6 +217,25 @@ async def test_a_server_that_asks_for_less_is_left_alone(
     assert len(senders) == 2
 
 
+async def test_a_mail_is_uncertain_only_if_the_server_had_it_and_did_not_reply(
+    start_sink: SinkFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a reply, or without a connection, it is known that the mail was not accepted."""
+    sink = await start_sink(answers={"DATA": "451 Later"})
+    (refused,) = await sender(sink).send([mail()])
+
+    async def keep_and_hang_up(server: Any, session: Any, envelope: Any) -> str:
+        server.transport.abort()
+        return "250 OK"
+
+    monkeypatch.setattr(sink, "handle_DATA", keep_and_hang_up)
+    (lost,) = await sender(sink).send([mail()])
+    sink.port = 1
+    (unreachable,) = await sender(sink).send([mail()])
+    kinds = [MailDeferred, MailUncertain, MailDeferred]
+    assert [type(one) for one in (refused, lost, unreachable)] == kinds
+
+
 async def test_tokens_are_removed_from_server_errors() -> None:
     """A server that repeats the envelope does not get the token into a log."""
     token = new_token()
@@ -254,10 +279,10 @@ def test_every_exception_of_the_library_is_translated(kind: type[Exception]) -> 
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (ConnectionResetError("reset"), MailDeferred),
-        (TimeoutError(), MailDeferred),
+        (ConnectionResetError("reset"), MailUncertain),
+        (TimeoutError(), MailUncertain),
         (ssl.SSLError("bad"), MailDeferred),
-        (RuntimeError("a bug"), MailDeferred),
+        (RuntimeError("a bug"), MailUncertain),
         (ValueError("prohibited"), MailRefused),
     ],
 )

@@ -71,7 +71,8 @@ SignoffError
 │   │   └── MailTooCostly       reading it took too long, or too much memory
 │   ├── NotInQuarantine         no mail in quarantine has this id
 │   ├── MailDeferred            try again later
-│   │   └── MailThrottled       the server accepts no more mail for now
+│   │   ├── MailThrottled       the server accepts no more mail for now
+│   │   └── MailUncertain       the connection broke while it was sent
 │   ├── MailRefused             the mail cannot be delivered
 │   └── MailboxError            the mailbox for answers cannot be read
 │       ├── MailboxUnavailable  its server is down, or closed the connection; Signoff tries again
@@ -536,6 +537,10 @@ class MailDeferred(MailError):
 
 class MailThrottled(MailDeferred):
     """The server accepts no more mail for now, or this mail has to wait for others."""
+
+
+class MailUncertain(MailDeferred):
+    """The connection broke while the mail was being sent, so it may have arrived."""
 
 
 class MailRefused(MailError):

@@ -33,7 +33,13 @@ from signoff.channels.pipeline.port import (
 )
 from signoff.channels.pipeline.reply_tokens import Holder
 from signoff.core.approvals.approval import Approval, Shown
-from signoff.core.base.errors import LedgerUnavailable, MailError, MailRefused, MailThrottled
+from signoff.core.base.errors import (
+    LedgerUnavailable,
+    MailError,
+    MailRefused,
+    MailThrottled,
+    MailUncertain,
+)
 from signoff.core.cards.card import card
 from signoff.core.directory.people import Directory
 from signoff.core.payloads.payload import find_field
@@ -90,7 +96,7 @@ class EmailChannel:
         try:
             key = await self._key.get() if self._key is not None else b""
         except LedgerUnavailable as error:
-            return [Retry(0, str(error), counted=False)] * len(messages)
+            return [Retry(0, str(error), counted=False, unsure=_is_unsure(one)) for one in messages]
         results: dict[int, Result] = {}
         mails: dict[int, Envelope] = {}
         receipts: dict[int, str] = {}
@@ -108,11 +114,13 @@ class EmailChannel:
                 results[at] = Refused(str(error))
             except Exception as error:
                 log.exception("mail.not_rendered", message=message.id)
-                results[at] = Retry(0, f"{type(error).__name__}: {error}")
+                problem = f"{type(error).__name__}: {error}"
+                results[at] = Retry(0, problem, unsure=_is_unsure(message))
         outcomes = await self._send(list(mails.values())) if mails else []
-        for at, problem in zip(mails, outcomes, strict=True):
+        for at, failure in zip(mails, outcomes, strict=True):
             result = Delivered(receipts[at], shown=shown[at])
-            results[at] = result if problem is None else _result(problem)
+            unsure = _is_unsure(messages[at])
+            results[at] = result if failure is None else _result(failure, unsure=unsure)
         return [results[at] for at in range(len(messages))]
 
     async def _send(self, mails: Sequence[Envelope]) -> list[MailError | None]:
@@ -143,10 +151,23 @@ def _shown(message: Message | LinkMail) -> Shown:
     return Shown.COMPLETE if is_whole(message.card) else Shown.CUT
 
 
-def _result(error: MailError) -> Result:
+def _is_unsure(message: Message | LinkMail) -> bool:
+    """Return whether an earlier attempt may have delivered a mail."""
+    return isinstance(message, Message) and message.unsure
+
+
+def _result(error: MailError, *, unsure: bool) -> Result:
+    """Return the result of a mail that was not accepted.
+
+    Args:
+        error: Why.
+        unsure: Whether an earlier attempt may have delivered it.
+    """
     if isinstance(error, MailThrottled):
-        return Retry(AGAIN, str(error), counted=False)
-    return Refused(str(error)) if isinstance(error, MailRefused) else Retry(0, str(error))
+        return Retry(AGAIN, str(error), counted=False, unsure=unsure)
+    if isinstance(error, MailRefused):
+        return Refused(str(error))
+    return Retry(0, str(error), unsure=unsure or isinstance(error, MailUncertain))
 
 
 def sent_lines(

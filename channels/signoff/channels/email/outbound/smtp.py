@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import aiosmtplib
@@ -22,6 +22,7 @@ from signoff.core.base.errors import (
     MailError,
     MailRefused,
     MailThrottled,
+    MailUncertain,
 )
 from signoff.core.cards.card import one_line
 
@@ -50,7 +51,8 @@ class Fault:
     """The failure of one mail.
 
     Attributes:
-        error: `MailDeferred` if another attempt may succeed, else `MailRefused`.
+        error: `MailDeferred` if another attempt may succeed, `MailUncertain` if this one may have,
+            else `MailRefused`.
         setting: The setting to check, "" if the settings are not the cause.
         lost: Whether the connection is unusable.
         slower: Whether the server asks for less mail in general.
@@ -125,20 +127,22 @@ class SmtpSender:
         return None
 
     async def _one(self, client: aiosmtplib.SMTP, mail: Envelope) -> Fault | None:
+        first: Fault | None = None
         for last in (False, True):
             fresh = not client.is_connected
             try:
                 if fresh:
                     await client.connect()
             except Exception as error:  # noqa: BLE001 -- every error is translated here
-                return self._connecting(error)
+                return _after(first, self._connecting(error))
             try:
                 await client.sendmail(mail.sender, [mail.recipient], mail.data)
             except Exception as error:  # noqa: BLE001 -- every error is translated here
                 fault = translate(error)
                 if fault.lost and not (fault.slower or fresh or last):
+                    first = fault
                     continue  # the server closed an idle connection
-                return fault
+                return _after(first, fault)
             return None
         raise AssertionError("unreachable")  # pragma: no cover
 
@@ -205,7 +209,15 @@ def translate(error: Exception) -> Fault:
     for kind in type(error).__mro__:
         if kind in FAULTS:
             return FAULTS[kind](error)
-    return Fault(MailDeferred(_error_text(error)), lost=True)
+    return Fault(MailUncertain(_error_text(error)), lost=True)
+
+
+def _after(first: Fault | None, fault: Fault) -> Fault:
+    """Return the fault of the last attempt, which is uncertain if the first one was."""
+    deferred = isinstance(fault.error, MailDeferred)
+    if deferred and first is not None and isinstance(first.error, MailUncertain):
+        return replace(fault, error=MailUncertain(str(fault.error)))
+    return fault
 
 
 def _by_code(error: Any) -> Fault:  # noqa: ANN401 -- any response
@@ -250,7 +262,7 @@ def _greeting(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
 
 
 def _network(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
-    return Fault(MailDeferred(_error_text(error)), lost=True)
+    return Fault(MailUncertain(_error_text(error)), lost=True)
 
 
 def _unsendable(error: Any) -> Fault:  # noqa: ANN401 -- a ValueError
