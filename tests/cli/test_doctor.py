@@ -8,7 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from asyncio import StreamReader, StreamWriter
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -25,12 +26,15 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.monitoring.gauges import Known, measure
 from signoff.cli.config.settings import Settings, load_settings
 from signoff.cli.demo.dev_mailbox import DevMailbox
+from signoff.cli.doctor import diagnosis
 from signoff.cli.doctor.diagnosis import backlog, diagnose
 from signoff.cli.doctor.diagnosis import clock as clock_findings
 from signoff.cli.doctor.finding import Finding
 from signoff.core.policies.policy import Fallback
 from signoff.testing import VirtualClock
 from zone import Zone, serving
+
+Serve = Callable[[StreamReader, StreamWriter], Awaitable[None]]
 
 WRAPPED = """
 from google.adk.agents import Agent
@@ -242,6 +246,66 @@ async def test_a_redis_that_is_away_is_broken_and_the_rest_is_still_looked_at(
     assert found["broker"][0].level == "broken"
     assert found["smtp"][0].level == "good"
     assert "hunter2" not in str(found)
+
+
+async def _silent(reader: StreamReader, writer: StreamWriter) -> None:
+    """Read until the client closes the connection."""
+    await reader.read()
+    writer.close()
+
+
+async def _http(reader: StreamReader, writer: StreamWriter) -> None:
+    """Answer after an empty line, as web servers do."""
+    while (line := await reader.readline()) and line != b"\r\n":
+        pass
+    writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n" if line else b"")
+    writer.close()
+
+
+async def _plain(reader: StreamReader, writer: StreamWriter) -> None:
+    """Answer a command as Redis does, and wait for the rest of a TLS handshake."""
+    if (await reader.read(4096)).startswith(b"GET"):
+        writer.write(b"-ERR wrong number of arguments for 'get' command\r\n")
+    else:
+        await reader.read()
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "serve", "named"),
+    [
+        ("redis", _http, "is an HTTP server, no Redis"),
+        ("redis", _silent, "takes connections, but does not answer"),
+        ("rediss", _plain, "is a Redis that does not use TLS"),
+    ],
+)
+async def test_a_broker_in_a_redis_that_cannot_be_used_is_not_waited_for(
+    scheme: str, serve: Serve, named: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is wrong is said once, and Celery does not try the same URL for another minute."""
+    begun: list[str] = []
+    monkeypatch.setattr(diagnosis, "require_broker", lambda *_, **__: begun.append(scheme))
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        timeouts = "socket_connect_timeout=0.1&socket_timeout=0.1"
+        monkeypatch.setenv("SIGNOFF_REDIS__URL", f"{scheme}://127.0.0.1:{port}/0?{timeouts}")
+        found = await look(file)
+    assert not begun
+    assert [named in one.text for one in found["redis"]] == [True]
+    assert [one.level for one in found["broker"]] == ["broken"]
+    assert "[redis] url" in found["broker"][0].text
+    assert found["smtp"][0].level == "good"
+
+
+async def test_another_broker_is_checked_if_redis_is_away(
+    file: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker of its own does not depend on the ledger's Redis."""
+    monkeypatch.setenv("SIGNOFF_REDIS__URL", f"redis://127.0.0.1:{free_port()}/0")
+    monkeypatch.setenv("SIGNOFF_BROKER__URL", redis_url)
+    found = await look(file)
+    assert found["redis"][0].level == "broken"
+    assert found["broker"][0].level == "good"
 
 
 async def test_a_mail_server_that_is_away_is_broken(

@@ -87,7 +87,7 @@ async def diagnose(settings: Settings, loading: AgentLoading | None = None) -> l
             _dns(settings),
             asyncio.gather(
                 _smtp(settings, ledger),
-                asyncio.to_thread(_broker, settings),
+                _broker(settings, ledger),
                 about_sessions(settings),
             ),
             asyncio.to_thread(_agents, settings, loading),
@@ -305,13 +305,23 @@ async def unfinished_work(ledger: Ledger) -> list[Finding]:
     return findings
 
 
-def _broker(settings: Settings) -> Finding:
-    url = logs.hide_passwords(settings.broker_url)
+async def _broker(settings: Settings, ledger: Ledger) -> Finding:
+    """Connect as a worker does."""
+    if settings.rings_in_redis:
+        # The ledger finds out what is there. Celery would wait a minute for its reply.
+        try:
+            await ledger.now()
+        except LedgerUnavailable:
+            text = "it is the Redis of [redis] url, which cannot be used. Correct that first"
+            return Finding("broker", "broken", text)
+    celery = make_celery(settings.broker_url, prefix=settings.redis.prefix)
+    if not settings.rings_in_redis:
+        celery.conf.broker_transport_options["socket_timeout"] = _PATIENCE
     try:
-        require_broker(make_celery(settings.broker_url, prefix=settings.redis.prefix), tries=1)
+        await asyncio.to_thread(require_broker, celery, tries=1)
     except (BrokerUnavailable, SignoffError) as error:
         return Finding("broker", "broken", str(error))
-    return Finding("broker", "good", f"{url} answers")
+    return Finding("broker", "good", f"{logs.hide_passwords(settings.broker_url)} answers")
 
 
 def _agents(settings: Settings, loading: AgentLoading | None) -> list[Finding]:
