@@ -297,6 +297,19 @@ async def test_a_broker_in_a_redis_that_cannot_be_used_is_not_waited_for(
     assert found["smtp"][0].level == "good"
 
 
+async def test_another_broker_that_never_answers_is_broken(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is waited for as long as other servers are, which is shorter than a worker waits."""
+    monkeypatch.setattr(diagnosis, "_PATIENCE", 0.1)
+    async with await asyncio.start_server(_silent, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        monkeypatch.setenv("SIGNOFF_BROKER__URL", f"redis://127.0.0.1:{port}/0")
+        found = await look(file)
+    assert found["redis"][0].level == "good"
+    assert "[broker] url" in found["broker"][0].text
+
+
 async def test_another_broker_is_checked_if_redis_is_away(
     file: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

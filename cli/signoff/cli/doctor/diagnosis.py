@@ -315,8 +315,7 @@ async def _broker(settings: Settings, ledger: Ledger) -> Finding:
             text = "it is the Redis of [redis] url, which cannot be used. Correct that first"
             return Finding("broker", "broken", text)
     celery = make_celery(settings.broker_url, prefix=settings.redis.prefix)
-    if not settings.rings_in_redis:
-        celery.conf.broker_transport_options["socket_timeout"] = _PATIENCE
+    celery.conf.broker_transport_options["socket_timeout"] = _PATIENCE
     try:
         await asyncio.to_thread(require_broker, celery, tries=1)
     except (BrokerUnavailable, SignoffError) as error:
