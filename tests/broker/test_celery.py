@@ -33,6 +33,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.server.embedded import EmbeddedRedis
+from signoff.core.base.errors import ConfigError
 from signoff.testing import VirtualClock
 
 RunWorker = Callable[[], AbstractContextManager[None]]
@@ -422,6 +423,42 @@ async def test_a_broker_that_is_away(
     assert sent == []
     assert await ledger.backlog() == {"other": 1, "route": 1}
     app.close()
+
+
+def test_options_of_redis_in_the_url_of_a_broker(redis_url: str) -> None:
+    """The ledger and Celery use the same server and database, whatever options the URL has."""
+    url = f"{redis_url}?db=1&protocol=2&socket_timeout=5"
+    with redis.Redis.from_url(url) as client:
+        client.delete("signoff.route")
+        app = make_celery(url)
+        CeleryBell(app).ring_now("route")
+        assert client.llen("signoff.route") == purge(app) == 1
+        app.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "user", "password", "host", "database"),
+    [
+        ("redis://h", None, None, "h", "0"),
+        ("redis://:p%2Fw@h:1/2", None, "p/w", "h", "2"),
+        ("redis://u@h/0?password=pw", "u", "pw", "h", "0"),
+        ("rediss://u:p%40@[::1]:1/3", "u", "p@", "::1", "3"),
+    ],
+)
+def test_the_url_of_a_broker_is_read_as_the_url_of_the_ledger(
+    url: str, user: str | None, password: str | None, host: str, database: str
+) -> None:
+    """Logins, IPv6 addresses and databases are those that the URL names."""
+    found = make_celery(url).connection_for_write()
+    assert (found.userid or None, found.password) == (user, password)
+    assert (found.hostname, found.virtual_host) == (host, database)
+
+
+def test_the_url_of_a_broker_with_an_invalid_option() -> None:
+    """It is an error of the settings, and the message does not quote the URL."""
+    with pytest.raises(ConfigError, match="wrong value") as caught:
+        make_celery("redis://:hunter2@h/0?socket_timeout=soon")
+    assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize("options", ["", "?ssl_ca_certs={}"])

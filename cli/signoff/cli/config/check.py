@@ -504,7 +504,7 @@ def _url(loc: Loc, url: str, schemes: tuple[str, ...]) -> Iterator[Found]:
         yield loc, defect("it names no host", remedy)
     elif parts.scheme.startswith("redis") and not _is_database(parts.path):
         yield loc, defect("what follows the port should be a database number", remedy)
-    elif loc == ("redis", "url") and parts.query:
+    elif parts.scheme in _REDIS and parts.query:
         from signoff.broker.server.address import open_pool  # noqa: PLC0415 -- as above
 
         try:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from typing import Any, Final
+from urllib.parse import quote, urlsplit
 
 import structlog
 from celery import Celery
@@ -15,7 +16,7 @@ from kombu.transport import TRANSPORT_ALIASES
 from signoff.broker import stages
 from signoff.broker.doorbells.push import RING_EXPIRES
 from signoff.broker.monitoring import metrics
-from signoff.broker.server.address import SCHEME, Sentinels
+from signoff.broker.server.address import SCHEME, Sentinels, open_pool
 from signoff.broker.server.cluster import Cluster, Nodes, celery_prefix, is_cluster
 
 log = structlog.get_logger(__name__)
@@ -38,13 +39,13 @@ def make_celery(broker_url: str, *, name: str = "signoff", prefix: str = "{signo
         prefix: The prefix of the ledger's keys; in a cluster, the queues are in the same slot.
 
     Raises:
-        ConfigError: The URL of Sentinels or of a cluster is invalid, or the prefix does not suit a
-            cluster.
+        ConfigError: The URL of Redis is invalid, or the prefix does not suit a cluster.
     """
     where: dict[str, Any] = {}
+    tls: dict[str, Any] = {}
     transport = None
-    tls = broker_url.startswith("rediss://")
     if broker_url.startswith(("redis://", "rediss://")):
+        broker_url, tls = _of_single(broker_url)
         transport = "signoff.broker.doorbells.waiting:Transport"
     if broker_url.startswith(SCHEME):
         broker_url, where = Sentinels.read(broker_url).for_celery()
@@ -61,9 +62,7 @@ def make_celery(broker_url: str, *, name: str = "signoff", prefix: str = "{signo
     app = Celery(name, broker=broker_url, set_as_current=False, fixups=[])
     app.conf.update(
         broker_transport=transport,
-        # kombu ignores the scheme if a transport is given. Options in the URL replace these, and
-        # without ssl_cert_reqs certificates are verified too.
-        broker_use_ssl={"ssl_cert_reqs": "required"} if tls else False,
+        broker_use_ssl=tls,
         task_ignore_result=True,
         task_store_errors_even_if_ignored=False,
         task_serializer="json",
@@ -93,6 +92,26 @@ def make_celery(broker_url: str, *, name: str = "signoff", prefix: str = "{signo
         enable_utc=True,
     )
     return app
+
+
+def _of_single(url: str) -> tuple[str, dict[str, Any]]:
+    """Return the URL and TLS options with which Celery connects to the Redis of a URL.
+
+    kombu ignores the scheme if a transport is given, and refuses options that are not its own.
+    Timeouts in the URL are for commands: a worker waits longer for the next bell.
+
+    Raises:
+        ConfigError: The URL is invalid.
+    """
+    options = open_pool(url, prefix="").connection_kwargs
+    user, password = (quote(options.get(key, ""), "") for key in ("username", "password"))
+    login = f"{user}:{password}@" if user or password else ""
+    parts = urlsplit(url)
+    server = parts.netloc.rpartition("@")[2]
+    tls = {key: one for key, one in options.items() if key.startswith("ssl_")}
+    if parts.scheme == "rediss":
+        tls.setdefault("ssl_cert_reqs", "required")
+    return f"{parts.scheme}://{login}{server}/{options.get('db', 0)}", tls
 
 
 def queues(names: list[str]) -> list[Queue]:
