@@ -387,11 +387,12 @@ def test_no_fault_shows_the_password_of_a_url(tmp_path: Path, section: str, url:
     assert "hunter2" not in str(fault)
 
 
-def test_the_options_of_a_redis_url_are_checked(tmp_path: Path) -> None:
+@pytest.mark.parametrize("section", ["redis", "broker"])
+def test_the_options_of_a_redis_url_are_checked(tmp_path: Path, section: str) -> None:
     """A mistyped option would end each command with an error of Python."""
     known = "redis://localhost:6379/0?socket_timeout=3"
-    assert check(load_settings(load(tmp_path, GOOD + f'[redis]\nurl = "{known}"\n'))) == []
+    assert check(load_settings(load(tmp_path, GOOD + f'[{section}]\nurl = "{known}"\n'))) == []
     for wrong in ("sockettimeout=3", "socket_timeout=soon"):
         url = f"redis://localhost:6379/0?{wrong}"
-        (fault,) = check(load_settings(load(tmp_path, GOOD + f'[redis]\nurl = "{url}"\n')))
-        assert (fault.key, "option" in fault.message) == ("redis.url", True)
+        (fault,) = check(load_settings(load(tmp_path, GOOD + f'[{section}]\nurl = "{url}"\n')))
+        assert (fault.key, "option" in fault.message) == (f"{section}.url", True)
