@@ -148,6 +148,10 @@ def _ends(reader: Reader, slot: str, at: int) -> Iterable[int]:
         return (at + 1,) if tokens[at].text[0].isalnum() else ()
     if slot != "amount":
         return reader.ends(slot, at)
+    phrases = remark_phrases(reader.languages[-1].code)
+    numbers = [one.end for one in phrases.at(tokens, at, _no_slots) if one.role == "numbers"]
+    if numbers:
+        return numbers
     end = at
     while end < len(tokens) and tokens[end].text in _CURRENCIES:
         end += 1
@@ -166,6 +170,10 @@ def _ends(reader: Reader, slot: str, at: int) -> Iterable[int]:
     ):
         end += 1
     return (end,)
+
+
+def _no_slots(slot: str, at: int) -> tuple[int, ...]:  # noqa: ARG001 -- the signature of `Ends`
+    return ()
 
 
 def _is_end(text: Text, at: int) -> bool:
