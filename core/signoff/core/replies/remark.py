@@ -172,7 +172,7 @@ def _ends(reader: Reader, slot: str, at: int) -> Iterable[int]:
     return (end,)
 
 
-def _no_slots(slot: str, at: int) -> tuple[int, ...]:  # noqa: ARG001 -- the signature of `Ends`
+def _no_slots(slot: str, at: int) -> tuple[int, ...]:
     return ()
 
 
