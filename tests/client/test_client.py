@@ -153,6 +153,27 @@ async def test_queues_grants_and_absences(ledger: Ledger, holding: Holding) -> N
         await anext(mara.queue("sales team?"))
 
 
+async def test_reason_that_contradicts_is_sent_again_with_a_confirmation(
+    ledger: Ledger, holding: Holding
+) -> None:
+    """The error shows the clause; `as_it_is` approves a call, or gives a grant."""
+    mara = holding(await person(ledger, "mara"))
+    _, (waiting,) = await paused(ledger)
+    approval, granted = await mara.approval(waiting.id), await asked(ledger, "first")
+    with pytest.raises(ApiError, match="only up to 500") as refused:
+        await mara.approve(approval, reason="only up to 500")
+    assert (refused.value.status, refused.value.kind) == (422, "reason-contradicts")
+    done = await mara.approve(approval, reason="only up to 500", as_it_is=True)
+    assert done.decision.reason == "only up to 500"
+
+    similar = await mara.approval(granted.id)
+    with pytest.raises(ApiError, match="ask Anna first") as refused:
+        await mara.give(similar, "4h", reason="ask Anna first")
+    assert refused.value.kind == "reason-contradicts"
+    grant = await mara.give(similar, "4h", reason="ask Anna first", as_it_is=True)
+    assert (grant.state, grant.approval) == ("open", granted.id)
+
+
 async def test_reason_with_unicode_line_separators_is_one_audit_line(
     ledger: Ledger, holding: Holding
 ) -> None:

@@ -71,3 +71,27 @@ async def test_mark_of_another_reason_confirms_nothing(
     page = await send(browser, asked, "approve", reason="no!", as_it_is="forged")
     assert page.status_code == 422
     assert (await office.ledger.approval(asked.id)).state is State.PENDING
+
+
+async def test_second_step_confirms_the_same_reason(browser: Browser, office: Channels) -> None:
+    """A reason beside *Confirm your approval* is judged as one beside *Approve*."""
+    approval, _ = await office.ask()
+    await office.decider.approve(approval.id, MARA, channel="email")
+    path = page_of(approval.id)
+    await browser.sign_in()
+    page = await browser.press(path, reason=LIMIT)
+    assert page.status_code == 422
+    assert f'name="as_it_is" value="{reason_mark(LIMIT)}"' in page.text
+    form = forms_of(page)[f"{path}/approve"]
+    assert form["mark"]
+    assert form["reason"].strip() == LIMIT
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+
+    confirmed = {"as_it_is": reason_mark(LIMIT)}
+    other = await browser.post(f"{path}/approve", form | confirmed | {"reason": "only up to 300"})
+    assert other.status_code == 422
+    done = await browser.post(f"{path}/approve", form | confirmed)
+    assert done.status_code == 303
+    after = await office.ledger.approval(approval.id)
+    assert after.state is State.APPROVED
+    assert (await office.ledger.history(approval.id))[-1].more["as_it_is"] is True

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import httpx
 
-from builders import paused
+from builders import paused, present
+from channels.granting import asked
 from channels.rest.conftest import Office
 from signoff.core.approvals.events import What
 
@@ -37,3 +38,26 @@ async def test_rejection_takes_any_reason(office: Office, mara: httpx.AsyncClien
     _, (approval,) = await paused(office.decider.ledger)
     done = await mara.post(f"approvals/{approval.id}/reject", json={"reason": LIMIT})
     assert done.json()["state"] == "rejected"
+
+
+async def test_grant_is_refused_until_the_client_confirms_the_reason(
+    office: Office, mara: httpx.AsyncClient
+) -> None:
+    """A grant approves a call too, so the same question is asked and its answer is audited."""
+    ledger = office.decider.ledger
+    approval = await asked(ledger, "first")
+    path = f"approvals/{approval.id}/grant"
+    body = {"digest": approval.digest, "length": "4h", "reason": LIMIT}
+    refused = await mara.post(path, json=body)
+    assert (refused.status_code, refused.json()["type"]) == (
+        422,
+        "urn:signoff:problem:reason-contradicts",
+    )
+    assert (await ledger.approval(approval.id)).state == "pending"
+    assert (await mara.get("grants")).json()["items"] == []
+
+    given = await mara.post(path, json=body | {"as_it_is": True})
+    assert given.status_code == 201, given.text
+    assert present((await ledger.approval(approval.id)).decision).reason == LIMIT
+    noted = {one.what: one.more for one in await ledger.history(approval.id)}
+    assert noted[What.GRANTED]["as_it_is"] is True

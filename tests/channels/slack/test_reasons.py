@@ -43,3 +43,33 @@ async def test_modal_comes_again_and_one_press_confirms(granting: Office) -> Non
     after = await granting.ledger.approval(first.id)
     assert after.state is State.APPROVED
     assert present(after.decision).reason == LIMIT
+
+
+async def test_modal_keeps_the_values_of_a_template(office: Office) -> None:
+    """Changed values come again in their fields, and the press that confirms approves them."""
+    first = await office.open(template={"days": 0, "note": "", "paid": False})
+    await office.press("approve")
+    entered = {
+        "field.0": {"value": "3"},
+        "field.1": {"value": "by train"},
+        "field.2": {"selected_option": {"value": "yes"}},
+    }
+    ack = await office.submit(REASON | entered)
+    view: dict[str, Any] = ack["view"]
+    assert (ack["response_action"], view["submit"]["text"]) == ("update", "Approve as it is")
+    shown = {one["block_id"]: one["element"] for one in view["blocks"] if one["type"] == "input"}
+    assert shown["field.0"]["initial_value"] == "3"
+    assert shown["field.1"]["initial_value"] == "by train"
+    assert shown["field.2"]["initial_option"]["value"] == "yes"
+    assert (await office.ledger.approval(first.id)).state is State.PENDING
+
+    wrong = await office.submit(REASON | entered | {"field.0": {"value": "3.5"}}, view=view)
+    assert list(wrong["errors"]) == ["field.0"]
+    assert await office.submit(REASON | entered, view=view) is None
+    after = await office.ledger.approval(first.id)
+    decided = present(after.decision)
+    assert (decided.reason, decided.payload) == (
+        LIMIT,
+        {"days": 3, "note": "by train", "paid": True},
+    )
+    assert (await office.ledger.history(first.id))[-1].more["as_it_is"] is True
