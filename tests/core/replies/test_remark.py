@@ -27,10 +27,10 @@ def test_condition_a_limit_or_a_no_is_found(reason: str) -> None:
     assert contradiction(reason)
 
 
-@given(st.sampled_from(CONTRADICTING), st.sampled_from(["thanks", "Danke", "see ticket 42"]))
-def test_harmless_line_above_hides_nothing(reason: str, above: str) -> None:
+@pytest.mark.parametrize("above", ["thanks", "Danke", "see ticket 42", "ok", "grazie"])
+def test_harmless_line_above_hides_nothing(above: str) -> None:
     """A courtesy or a reference on a line of its own does not make the rest harmless."""
-    assert contradiction(f"{above}\n{reason}")
+    assert [one for one in CONTRADICTING if not contradiction(f"{above}\n{one}")] == []
 
 
 @given(st.text(max_size=200))
