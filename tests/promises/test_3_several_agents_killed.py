@@ -29,7 +29,7 @@ APPS = (
         "loop_bare",
         "loop_resumable",
     ),
-    *("transfer_bare", "transfer_resumable", "singles_bare", "singles_twice_bare", "graph_bare"),
+    *("transfer_bare", "transfer_resumable", "singles_bare", "graph_bare"),
     *("sequence_of_parallel_bare", "transfer_in_sequence_bare"),
 )
 
