@@ -47,7 +47,10 @@ def manners(shape: str) -> tuple[str, str]:
 
 
 with pytest.warns(Warning):  # noqa: PT030 -- from each of ADK's composite agents
-    VARIANTS = [(shape, manner) for shape in SHAPES for manner in manners(shape)]
+    # How many turns that one has depends on which agent is faster, so a step may not be reached.
+    VARIANTS = [
+        (shape, manner) for shape in SHAPES if shape != "singles_twice" for manner in manners(shape)
+    ]
 
 
 @pytest.fixture(scope="module")
