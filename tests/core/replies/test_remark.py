@@ -42,3 +42,4 @@ def test_any_text_is_read(reason: str) -> None:
 def test_text_too_long_to_read_is_doubtful() -> None:
     """A reason whose end is not read could contradict there."""
     assert contradiction("好 " * 1_600)
+    assert contradiction("\u200b\n" + "no " * 9_000)

@@ -274,7 +274,7 @@ class Delivery:
         """Return the message to a recipient, None if there is none, or not yet."""
         work = _delivery(item)
         unsure, is_lost = item.attempts - 1 > work.failed, False
-        if unsure and isinstance(work, SendCard) and _is_over(work, approval, asked):
+        if unsure and isinstance(work, SendCard) and _may_be_left(work, approval, asked):
             work, is_lost = _closing_of(work, approval), True
         words = self._words(work, approval, asked, now, is_lost=is_lost)
         if words is None:
@@ -289,8 +289,8 @@ class Delivery:
         ):
             link = self._inbox.link_to(approval.id)
         message = Message(
-            # A closing has its own id, by which mail programs tell it from the card.
-            id=work.id,
+            # By their ids, mail programs tell a closing from the card.
+            id=work.id if is_lost else item.id,
             kind=_kind(work),
             card=shape,
             token=work.token if isinstance(work, SendCard | Notice) else "",
@@ -618,8 +618,14 @@ def _asks_still(work: SendCard | UpdateCard, approval: Approval, asked: Asked) -
     return approval.state is State.PENDING and may and work.level_key == asked.level_key
 
 
-def _is_over(work: SendCard, approval: Approval, asked: Asked) -> bool:
-    """Return whether a card without a receipt is not to be sent any more, but may be there."""
+def _may_be_left(work: SendCard, approval: Approval, asked: Asked) -> bool:
+    """Return whether a card without a receipt is not to be sent any more, but may be there.
+
+    Args:
+        work: The card, of which an attempt may have succeeded.
+        approval: The approval.
+        asked: The recipient.
+    """
     here = work.level_key == asked.level_key and not asked.receipt
     return here and not _asks_still(work, approval, asked)
 

@@ -16,7 +16,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from signoff.core.base.text import fold
-from signoff.core.lexicon.patterns import Phrases
+from signoff.core.lexicon.patterns import Phrases, in_ascii
 from signoff.core.lexicon.tokens import MARKS, NEWLINE, accents_in, phrase_tokens
 
 CODES: Final = ("en", "de", "fr", "es", "it", "pt", "nl", "ja", "ko", "zh")
@@ -303,9 +303,14 @@ def remark_phrases(code: str) -> Phrases:
     Raises:
         ValueError: The file has an error; the message says where.
     """
-    text = resources.files(__package__).joinpath("remarks.toml").read_text("utf-8")
     file = language(code).file
-    return Phrases(tomllib.loads(text)[code], file.parts, umlauts=file.umlauts)
+    return Phrases(_remarks()[code], file.parts, umlauts=file.umlauts)
+
+
+@lru_cache
+def _remarks() -> dict[str, dict[str, list[str]]]:
+    text = resources.files(__package__).joinpath("remarks.toml").read_text("utf-8")
+    return tomllib.loads(text)
 
 
 @lru_cache
@@ -344,13 +349,8 @@ def endings() -> frozenset[str]:
         "".join(phrase_tokens(spelt))
         for one in languages()
         for word in one.file.endings
-        for spelt in (word, *((_in_ascii(word),) if one.file.umlauts else ()))
+        for spelt in (word, *((in_ascii(word),) if one.file.umlauts else ()))
     )
-
-
-def _in_ascii(word: str) -> str:
-    """Return a word as it is spelt in names without umlauts: "loesche"."""
-    return word.translate({ord("ä"): "ae", ord("ö"): "oe", ord("ü"): "ue"})
 
 
 @lru_cache

@@ -156,6 +156,11 @@ class _State:
         return self._open
 
 
+def in_ascii(text: str) -> str:
+    """Return a text as it is spelt without umlauts: "loesche"."""
+    return text.translate(_UMLAUTS)
+
+
 class Phrases:
     """All patterns of a language, by role.
 
@@ -330,7 +335,7 @@ class _Reader:
 
     def _words(self, text: str) -> Iterator[_Part]:
         plain = self._known(phrase_tokens(text))
-        spelt = self._known(phrase_tokens(text.translate(_UMLAUTS))) if self._umlauts else plain
+        spelt = self._known(phrase_tokens(in_ascii(text))) if self._umlauts else plain
         for word, other in zip(plain, spelt, strict=True):
             yield _Word(word) if word == other else _Choice(((_Word(word),), (_Word(other),)))
 

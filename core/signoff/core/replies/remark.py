@@ -33,14 +33,21 @@ def contradiction(reason: str) -> str:
     """Return the clause of a reason that contradicts an approval, "" if there is none."""
     text = Text(reason)
     if text.cut:
-        return text.line(0)
+        # The first line may be empty, and the end may contradict.
+        return text.line(0) or reason
     if not text.tokens:
         return ""
     tokens = _told_apart(text)
-    likely = _likely(text)
-    harmless = [span for reader in likely for span in _phrases(reader, tokens, "harmless")]
-    for reader in likely:
-        at = next(_doubts(reader, tokens, harmless), None)
+    likely = [(reader, _matches(reader, tokens)) for reader in _likely(text)]
+    harmless = [
+        (at, one.end)
+        for _, found in likely
+        for at, some in enumerate(found)
+        for one in some
+        if one.role == "harmless"
+    ]
+    for reader, found in likely:
+        at = next(_doubts(reader, tokens, found, harmless), None)
         if at is not None:
             return reader.text.words(*_clause(reader.text, at))
     return ""
@@ -72,24 +79,21 @@ def _vocabulary(code: str) -> frozenset[str]:
     return language(code).words | remark_phrases(code).words()
 
 
-def _phrases(reader: Reader, tokens: tuple[Token, ...], role: str) -> Iterator[tuple[int, int]]:
-    """Yield the first token of each phrase of a role, and the one after its last."""
-    phrases = remark_phrases(reader.languages[-1].code)
-    for at in range(len(reader.text)):
-        for one in phrases.at(tokens, at, partial(_ends, reader)):
-            if one.role == role:
-                yield at, one.end
+def _matches(reader: Reader, tokens: tuple[Token, ...]) -> list[list[Match]]:
+    """Return the phrases that begin at each token."""
+    phrases, ends = remark_phrases(reader.languages[-1].code), partial(_ends, reader)
+    return [phrases.at(tokens, at, ends) for at in range(len(tokens))]
 
 
 def _doubts(
-    reader: Reader, tokens: tuple[Token, ...], harmless: Iterable[tuple[int, int]]
+    reader: Reader,
+    tokens: tuple[Token, ...],
+    found: list[list[Match]],
+    harmless: Iterable[tuple[int, int]],
 ) -> Iterator[int]:
     """Yield the tokens at which words begin that contradict a yes."""
     text = reader.text
     code = reader.languages[-1].code
-    phrases = remark_phrases(code)
-    ends = partial(_ends, reader)
-    found = [phrases.at(tokens, at, ends) for at in range(len(tokens))]
     openings = _openings(reader, found)
     bounds = reader.languages[-1].bounds if code in {"ja", "ko", "zh"} else ()
     for at, some in enumerate(found):
