@@ -428,13 +428,11 @@ def must_not_contradict(approval: Approval, reason: str) -> None:
     from signoff.core.replies.remark import contradiction  # noqa: PLC0415
 
     if found := contradiction(reason):
-        proposes = approval.template is None and bool(approval.call.args)
-        other = "propose other arguments, " if proposes else ""
         read = brief(found)
         raise ReasonContradicts(
             f"Your reason reads like a no, a condition or a limit: “{read}”. Signoff cannot "
-            "approve a part of a call, so nothing was decided. Approve the call as it is, "
-            f"{other}or reject it with this reason.",
+            "approve a part of a call, so nothing was decided. Approve the call as it is, or "
+            "reject it with this reason.",
             key="",
             read=read,
             example="",
