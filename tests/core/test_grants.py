@@ -15,7 +15,7 @@ from builders import CLEO, MARA, NOON, make_approval, make_call, make_origin, pe
 from signoff.core.approvals.approval import Approval, Asked, Kind, Shown, State
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import GrantRefused, IllegalMove
-from signoff.core.grants.grant import Grant, givers
+from signoff.core.grants.grant import Grant, givers, may_grant
 from signoff.core.payloads.digest import digest
 from signoff.core.policies.levels import Seat
 from signoff.core.policies.policy import GrantRules, Terms
@@ -196,6 +196,39 @@ def test_grant_counts_only_where_each_level_needs_one_approval(quorum: int | str
     levels: tuple[dict[str, object], ...] = ({"ask": ["mara"]}, {"ask": ["cleo"], "quorum": quorum})
     later = terms(RULES, ask=(), levels=levels)
     assert "more than one approval" in grant().why_not(call(), later, ["mara"], people(), now=NOON)
+
+
+@pytest.mark.parametrize(
+    "level",
+    [
+        {"all_of": [{"ask": ["mara"]}, {"ask": ["cleo"]}]},
+        {"ask": ["mara"], "until": "limits.payments >= args.amount"},
+    ],
+    ids=["a person of each group", "limits that grow"],
+)
+def test_grant_decides_no_level_at_which_one_yes_is_not_enough(level: dict[str, object]) -> None:
+    """The yes of one giver fills neither two groups nor a chain up to a limit."""
+    one = terms(RULES, ask=(), levels=(level,))
+    assert "more than one approval" in grant().why_not(call(), one, ["mara"], people(), now=NOON)
+    with pytest.raises(GrantRefused, match="more than one approval"):
+        may_grant(approved().model_copy(update={"terms": one}), "mara")
+
+
+def test_grant_under_a_policy_that_wants_reasons_has_one() -> None:
+    """Where each yes needs a reason, a grant decides only if it was given with one."""
+    wants = terms(RULES, reasons=("approve",))
+    silent, said = grant(), grant().model_copy(update={"reason": "the yearly conference"})
+    assert "needs a reason" in silent.why_not(call(), wants, ["mara"], people(), now=NOON)
+    assert said.why_not(call(), wants, ["mara"], people(), now=NOON) == ""
+
+
+def test_grant_needs_a_request_that_is_routed_and_decided() -> None:
+    """Before the terms are known, and while more votes are needed, nobody can give a grant."""
+    with pytest.raises(GrantRefused, match="not routed yet"):
+        may_grant(call(), "mara")
+    pending, _ = call().ask(terms(), (), now=NOON)
+    with pytest.raises(GrantRefused, match="Your yes alone does not decide"):
+        Grant.give(pending, by="mara", channel="cli", now=NOON, span=HOUR)
 
 
 def test_grant_decides_nothing_if_its_giver_could_not_approve() -> None:
