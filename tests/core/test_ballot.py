@@ -98,6 +98,8 @@ def test_strangers_are_refused_before_any_policy_is_read() -> None:
 
     assert choice.refused
     assert (choice.start, choice.people) == (None, ())
+    known = Directory([MARA, CLEO, RILEY], strangers=False)
+    assert not choose((), DEFAULT, known, facts, now=NOON).refused
 
 
 def test_a_second_step_that_was_needed_is_needed_under_the_default_too() -> None:
