@@ -119,7 +119,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         stages=tasks.stages_of(names),
         threads=settings.agents.concurrency,
         register=lambda loop: tasks.register(parts.celery, loop, executor),
-        stopping=executor.begin_nothing_more,
+        stopping=executor.stop_claiming,
         close=close,
         renew=renew,
     )
