@@ -132,7 +132,7 @@ class Gathered:
     later: dict[str, float] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
 
-    def put_back(self, item: Item) -> Change:
+    def put_back(self, item: Item, _approval: Approval, _now: datetime) -> Change:
         """Return the change that lets an item wait for others."""
         body = {**item.body, "bundling": Bundling.WAITS.value}
         return Change().retry(item, after=self.later[item.id], counted=False, body=body)
