@@ -111,36 +111,11 @@ def away(
     """
     if to_hand_over and not delegate:
         raise typer.BadParameter("it takes a --delegate", param_hint="--hand-over")
+    asks = not as_json and sys.stdin.isatty()
 
     async def work(decisions: Decisions) -> tuple[Absence, list[Approval], HandedOver]:
-        from signoff.broker.hand_over import HandedOver, hand_over, waits_for  # noqa: PLC0415
-        from signoff.core.approvals.collaboration import Operator  # noqa: PLC0415
-        from signoff.core.approvals.moves import Actor  # noqa: PLC0415
-        from signoff.core.approvals.parts import Assurance  # noqa: PLC0415
-        from signoff.core.directory.hours import Absence  # noqa: PLC0415 -- pydantic
-
-        who = person_of(decisions.directory, person)
-        stands_in = person_of(decisions.directory, delegate).id if delegate else ""
-        first = _day(start, "--from") if start else who.day(await decisions.ledger.now())
-        last = _day(until, "--until")
-        if last < first:
-            raise AbsenceRefused(f"--until {last} is before {first}, on which it begins.")
-        absence = Absence(start=first, end=last, delegate=stands_in)
-        more = {"channel": "cli"}
-        absence = await decisions.people.leave(
-            who, absence, by=operator(), more=more, assurance=Assurance.TERMINAL
-        )
-        waiting, handed = await waits_for(decisions.ledger, who.id), HandedOver()
-        if (
-            waiting
-            and stands_in
-            and _is_handed_over(to_hand_over, len(waiting), who.shown, as_json=as_json)
-        ):
-            me = Actor(Operator(name=operator()), "cli", assurance=Assurance.TERMINAL)
-            to = person_of(decisions.directory, stands_in)
-            handed = await hand_over(decisions, waiting, me, of=who, to=to)
-        done = {one.id for one in handed.done}
-        return absence, [one for one in waiting if one.id not in done], handed
+        absence = await _set_absence(decisions, person, start, until, delegate)
+        return absence, *await _hand_over(decisions, person, absence, to_hand_over, asks=asks)
 
     absence, waiting, handed = with_decisions(ctx, work, rings=True)
     if as_json:
@@ -389,11 +364,56 @@ def erase(
         )
 
 
-def _is_handed_over(option: bool | None, count: int, name: str, *, as_json: bool) -> bool:
-    """Return whether to hand over pending approvals; ask at a terminal if no option says so."""
-    if option is not None or as_json or not sys.stdin.isatty():
-        return bool(option)
-    return typer.confirm(f"{count:,} still waiting for {name}. Hand over to the delegate?")
+async def _set_absence(
+    decisions: Decisions, person: str, start: str, until: str, delegate: str
+) -> Absence:
+    """Set an absence and return it; without a start, it begins today."""
+    from signoff.core.approvals.parts import Assurance  # noqa: PLC0415
+    from signoff.core.directory.hours import Absence  # noqa: PLC0415 -- pydantic
+
+    who = person_of(decisions.directory, person)
+    stands_in = person_of(decisions.directory, delegate).id if delegate else ""
+    first = _day(start, "--from") if start else who.day(await decisions.ledger.now())
+    last = _day(until, "--until")
+    if last < first:
+        raise AbsenceRefused(f"--until {last} is before {first}, on which it begins.")
+    absence = Absence(start=first, end=last, delegate=stands_in)
+    more = {"channel": "cli"}
+    return await decisions.people.leave(
+        who, absence, by=operator(), more=more, assurance=Assurance.TERMINAL
+    )
+
+
+async def _hand_over(
+    decisions: Decisions, person: str, absence: Absence, option: bool | None, *, asks: bool
+) -> tuple[list[Approval], HandedOver]:
+    """Hand over what waits for an absent person, if that is wanted; return what still waits.
+
+    Args:
+        decisions: Makes the moves.
+        person: The person, as the command names them.
+        absence: The absence, with the delegate.
+        option: Whether to hand over; None if no option says so.
+        asks: Whether the command may ask then.
+    """
+    from signoff.broker.hand_over import HandedOver, hand_over, waits_for  # noqa: PLC0415
+    from signoff.core.approvals.collaboration import Operator  # noqa: PLC0415
+    from signoff.core.approvals.moves import Actor  # noqa: PLC0415
+    from signoff.core.approvals.parts import Assurance  # noqa: PLC0415
+
+    who = person_of(decisions.directory, person)
+    waiting = await waits_for(decisions.ledger, who.id)
+    wanted = option
+    if wanted is None and asks and waiting and absence.delegate:
+        question = f"{len(waiting):,} still waiting for {who.shown}. Hand over to the delegate?"
+        wanted = typer.confirm(question)
+    if not (wanted and waiting and absence.delegate):
+        return waiting, HandedOver()
+    me = Actor(Operator(name=operator()), "cli", assurance=Assurance.TERMINAL)
+    to = person_of(decisions.directory, absence.delegate)
+    handed = await hand_over(decisions, waiting, me, of=who, to=to)
+    done = {one.id for one in handed.done}
+    return [one for one in waiting if one.id not in done], handed
 
 
 def _still_waiting(waiting: Sequence[Approval], person: str, absence: Absence) -> str:
