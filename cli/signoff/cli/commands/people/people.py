@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
     from signoff.broker.hand_over import HandedOver
     from signoff.channels.inbox.settings import InboxSettings
+    from signoff.cli.config.settings import Settings
     from signoff.core.approvals.approval import Approval
     from signoff.core.directory.hours import Absence
 
@@ -327,31 +328,7 @@ def erase(
         raise typer.Exit(1)
 
     async def work(decisions: Decisions) -> Erased:
-        from signoff.broker import api_tokens  # noqa: PLC0415 -- redis
-        from signoff.broker.archive.erasure import erase as erase_person  # noqa: PLC0415
-        from signoff.broker.archive.erasure import require_over  # noqa: PLC0415
-        from signoff.broker.archive.files import ArchiveFiles  # noqa: PLC0415
-        from signoff.broker.archive.redaction import Redaction  # noqa: PLC0415
-        from signoff.channels.aap import instances  # noqa: PLC0415
-        from signoff.channels.inbox.auth.factors import unenroll as take_away  # noqa: PLC0415
-
-        ledger, found = decisions.ledger, decisions.directory.record(person)
-        names = found.names if found is not None else [person]
-        redaction = Redaction(names, f"erased-{secrets.token_hex(4)}", also or ())
-        await require_over(ledger, redaction)
-        await take_away(ledger, found.id if found is not None else person, by=operator())
-        for token in await api_tokens.all_tokens(ledger):
-            if token.person in names or {*token.users} & {*names}:
-                await api_tokens.revoke(ledger, token.id, by=operator())
-        await instances.delete_of(decisions, names, by=operator())
-        return await erase_person(
-            ledger,
-            ArchiveFiles(settings.archive_folder),
-            redaction,
-            by=operator(),
-            why=reason,
-            feeds=bool(settings.webhooks),
-        )
+        return await _erase(decisions, settings, person, also or (), reason)
 
     done = with_decisions(ctx, work, rings=True)
     if as_json:
@@ -362,6 +339,35 @@ def erase(
             f"{done.placeholder}. Backups, mailboxes, Slack and sessions in another store than "
             "Redis have copies of their own."
         )
+
+
+async def _erase(
+    decisions: Decisions, settings: Settings, person: str, also: Sequence[str], reason: str
+) -> Erased:
+    from signoff.broker import api_tokens  # noqa: PLC0415 -- redis
+    from signoff.broker.archive import erasure  # noqa: PLC0415
+    from signoff.broker.archive.files import ArchiveFiles  # noqa: PLC0415
+    from signoff.broker.archive.redaction import Redaction  # noqa: PLC0415
+    from signoff.channels.aap import instances  # noqa: PLC0415
+    from signoff.channels.inbox.auth import factors  # noqa: PLC0415
+
+    ledger, found = decisions.ledger, decisions.directory.record(person)
+    names = found.names if found is not None else [person]
+    redaction = Redaction(names, f"erased-{secrets.token_hex(4)}", also)
+    await erasure.require_over(ledger, redaction)
+    await factors.unenroll(ledger, found.id if found is not None else person, by=operator())
+    for token in await api_tokens.all_tokens(ledger):
+        if token.person in names or {*token.users} & {*names}:
+            await api_tokens.revoke(ledger, token.id, by=operator())
+    await instances.delete_of(decisions, names, by=operator())
+    return await erasure.erase(
+        ledger,
+        ArchiveFiles(settings.archive_folder),
+        redaction,
+        by=operator(),
+        why=reason,
+        feeds=bool(settings.webhooks),
+    )
 
 
 async def _set_absence(
