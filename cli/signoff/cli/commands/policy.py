@@ -55,7 +55,7 @@ def history(
 
     async def work(decisions: Decisions) -> None:
         from signoff.broker.policy_history import history as read  # noqa: PLC0415
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+        from signoff.cli.commands.approvals import tables  # noqa: PLC0415
         from signoff.cli.terminal import say  # noqa: PLC0415
         from signoff.core.policies.history import PolicyVersion, changed  # noqa: PLC0415
 
@@ -70,8 +70,8 @@ def history(
         made = Table("loaded", "policy", "version", "changed", "by")
         for one in known:
             keys = ", ".join(changed(latest.get(one.policy), one))
-            at = shows.moment(one.at, decisions.directory)
-            shows.add(made, at, one.policy, one.version or "removed", keys, one.by)
+            at = tables.moment(one.at, decisions.directory)
+            tables.add(made, at, one.policy, one.version or "removed", keys, one.by)
             latest[one.policy] = one
         Output().print(made)
 

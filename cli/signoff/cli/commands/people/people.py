@@ -52,7 +52,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
 
     async def work(decisions: Decisions) -> None:
         from signoff.channels.inbox.auth.factors import enrolled  # noqa: PLC0415 -- cryptography
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
+        from signoff.cli.commands.approvals import tables  # noqa: PLC0415 -- the domain
 
         now = await decisions.ledger.now()
         directory = await decisions.people.directory()
@@ -74,7 +74,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
         made = Table("id", "name", "address", "away", "enrolled")
         for one in people:
             words = _absence_text(away[one.id]) if one.active else "not active"
-            shows.add(made, one.id, one.name, one.email, words, "yes" if one.id in found else "")
+            tables.add(made, one.id, one.name, one.email, words, "yes" if one.id in found else "")
         Output().print(made)
 
     with_decisions(ctx, work)
