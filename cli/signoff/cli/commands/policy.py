@@ -54,12 +54,13 @@ def history(
     """
 
     async def work(decisions: Decisions) -> None:
-        from signoff.broker.policy_history import history as read  # noqa: PLC0415
+        from signoff.broker import policy_history  # noqa: PLC0415
         from signoff.cli.commands.approvals import tables  # noqa: PLC0415
         from signoff.cli.terminal import say  # noqa: PLC0415
         from signoff.core.policies.history import PolicyVersion, changed  # noqa: PLC0415
 
-        known = [one for one in await read(decisions.ledger) if name in {"", one.policy}]
+        versions = await policy_history.history(decisions.ledger)
+        known = [one for one in versions if name in {"", one.policy}]
         if as_json:
             write_json([one.model_dump(mode="json") for one in known])
             return

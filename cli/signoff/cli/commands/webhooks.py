@@ -60,9 +60,9 @@ def replay(
         raise ConfigError(f"There is no webhook {name!r} in [[webhooks]]; there is: {there}.")
 
     async def work(decisions: Decisions) -> int:
-        from signoff.channels.webhooks.dead_letters import replay as again  # noqa: PLC0415
+        from signoff.channels.webhooks import dead_letters  # noqa: PLC0415
 
-        return await again(decisions.ledger, name)
+        return await dead_letters.replay(decisions.ledger, name)
 
     count = with_decisions(ctx, work, rings=True)
     if as_json:

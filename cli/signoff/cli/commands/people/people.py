@@ -228,10 +228,11 @@ def unenroll(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
     """
 
     async def work(decisions: Decisions) -> bool:
-        from signoff.channels.inbox.auth.factors import unenroll as take_away  # noqa: PLC0415
+        from signoff.channels.inbox.auth import factors  # noqa: PLC0415
 
         found = decisions.directory.find(person)
-        return await take_away(decisions.ledger, found.id if found else person, by=operator())
+        who = found.id if found else person
+        return await factors.unenroll(decisions.ledger, who, by=operator())
 
     if not with_decisions(ctx, work):
         raise ConfigError(f"{person} is not enrolled; `signoff people list` shows who is.")

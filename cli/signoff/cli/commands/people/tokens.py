@@ -68,10 +68,10 @@ def create(
     within = length_of(expires, "--expires") if expires else None
 
     async def work(decisions: Decisions) -> tuple[str, Access]:
-        from signoff.broker.api_tokens import create as make  # noqa: PLC0415
+        from signoff.broker import api_tokens  # noqa: PLC0415
 
         now = await decisions.ledger.now()
-        return await make(
+        return await api_tokens.create(
             decisions.ledger,
             scopes=scopes,
             by=operator(),
@@ -124,9 +124,9 @@ def revoke(
     """Revoke a token at once."""
 
     async def work(decisions: Decisions) -> Access:
-        from signoff.broker.api_tokens import revoke as take_away  # noqa: PLC0415
+        from signoff.broker import api_tokens  # noqa: PLC0415
 
-        return await take_away(decisions.ledger, token_id, by=operator())
+        return await api_tokens.revoke(decisions.ledger, token_id, by=operator())
 
     gone = with_decisions(ctx, work)
     if as_json:
