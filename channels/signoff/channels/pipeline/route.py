@@ -320,12 +320,11 @@ class Router:
         approval: Approval,
         now: datetime,
         *,
-        default: bool = False,
         not_allowed: Mapping[str, str] = MappingProxyType({}),
     ) -> Choice:
-        """Choose whom to ask, by the policies or by the default alone."""
+        """Choose whom to ask."""
         return choose(
-            () if default else self._policies,
+            self._policies,
             self._fallback,
             self._decisions.directory,
             approval.facts,
