@@ -419,9 +419,8 @@ class Router:
 
     def _ask_next(self, change: Change, was: Approval, approval: Approval, now: datetime) -> Change:
         """Ask the next level, or the default, because too few people can be reached."""
-        none, rotations = not deliveries.is_reachable(approval), self._decisions.roster.rotations
+        reached, rotations = deliveries.is_reachable(approval), self._decisions.roster.rotations
         why = too_few(approval, self._decisions.directory, now)
-        alarm = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
         escalation = go_past(
             approval,
             self._fallback,
@@ -432,12 +431,13 @@ class Router:
             rotations=rotations.known,
         )
         if isinstance(escalation, Choice):
-            escalation = escalation.model_copy(update={"stranded": escalation.stranded or not none})
+            escalation = escalation.model_copy(update={"stranded": reached})
             return self._ask(change, approval, escalation, now, was=was)
         if escalation is not None:
             after, events = escalation
-            if not none:
+            if reached:
                 log.error("approval.too_few", approval=approval.id, why=why)
+                alarm = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
                 events = (alarm, *events)
             change.put(after, was=was).note(events)
             return follow(change, was, after, rotations=rotations)
