@@ -66,7 +66,7 @@ from signoff.channels.pipeline.port import (
     Retry,
     Rewriting,
 )
-from signoff.channels.pipeline.pushes import Pushes, Subscribed, notify, recipients
+from signoff.channels.pipeline.pushes import Subscribed, nobody, notify, recipients
 from signoff.channels.pipeline.quiet_hours import (
     comes_with_card,
     delivery_held_until,
@@ -125,9 +125,9 @@ class Delivery:
         can_list = isinstance(channel, Bundles) and channel.bundles
         pages = inbox if bundling is not None and can_list else None
         self._bundler = Bundler(ledger, channel.name, pages, bundling)
-        self._pushes = Pushes(subscribed)
+        self._subscribed = subscribed or nobody
         self._bundles = BundleDelivery(
-            ledger, channel, roster=self._roster, inbox=inbox, pushes=self._pushes
+            ledger, channel, roster=self._roster, inbox=inbox, subscribed=self._subscribed
         )
         self._notifications = notifications or Notifications()
         self._shapes: dict[str, tuple[Approval, Directory, Card]] = {}
@@ -257,7 +257,8 @@ class Delivery:
             wants_answer = isinstance(work, SendCard | SendReminder)
             if wants_answer and (asked := self._asked(work, approval)) is not None:
                 asks[item.id] = recipients(approval, asked.person)
-        wanted = await self._pushes.wanted({one for people in asks.values() for one in people})
+        everybody = {one for people in asks.values() for one in people}
+        wanted = await self._subscribed(everybody) if everybody else frozenset[str]()
         return {name: wanted.intersection(people) for name, people in asks.items()}
 
     def _message(
