@@ -168,8 +168,8 @@ def run_channels(settings: Settings) -> int:
     drains |= posting
 
     def renew(fresh: Settings) -> None:
-        router.follow(fresh.policies, fresh.default)
-        vacant.follow(fresh.policies, fresh.default)
+        router.use(fresh.policies, fresh.default)
+        vacant.use(fresh.policies, fresh.default)
         renewed.put_nowait(fresh)
         if keeper is not None:
             keeper[0].groups = slack_groups(fresh)

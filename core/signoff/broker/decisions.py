@@ -331,9 +331,9 @@ class Decisions:
         if events:
             after = (*due, *events)
             approval = self.ledger.sealed(approval, events)
-            from signoff.broker.effects import moved  # noqa: PLC0415 -- only moves need it
+            from signoff.broker.effects import add_move  # noqa: PLC0415 -- only moves need it
 
-            moved(
+            add_move(
                 change,
                 was,
                 approval,

@@ -12,7 +12,7 @@ import structlog
 from signoff.broker import stages
 from signoff.broker.announcements import statuses
 from signoff.broker.decisions import Decisions, Extras
-from signoff.broker.effects import follow
+from signoff.broker.effects import add_effects
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
@@ -101,13 +101,13 @@ class Router:
         self._allowances = Allowances(ledger)
         self._owned = dict(owners or {})
         self._local = LocalWork(ledger, {})
-        self.follow(policies, fallback)
+        self.use(policies, fallback)
 
     def work_locally(self, workers: Mapping[str, Worker]) -> None:
         """Let these workers deliver what is routed, at once and in this process."""
         self._local = LocalWork(self._ledger, workers)
 
-    def follow(self, policies: Sequence[Policy], fallback: Fallback) -> None:
+    def use(self, policies: Sequence[Policy], fallback: Fallback) -> None:
         """Route by these policies and this default from now on."""
         self._may_decide = any(one.effect is not Effect.ASK for one in policies)
         self._may_be_granted = any(rules.grants for rules in (*policies, fallback))
@@ -407,7 +407,7 @@ class Router:
         after, events = self._cards(change, after, now)
         if after is not was:
             change.put(after, was=was).note(events)
-            follow(change, was, after, rotations=self._decisions.roster.rotations)
+            add_effects(change, was, after, rotations=self._decisions.roster.rotations)
         return change
 
     def _with_delegates(
@@ -440,12 +440,12 @@ class Router:
                 alarm = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
                 events = (alarm, *events)
             change.put(after, was=was).note(events)
-            return follow(change, was, after, rotations=rotations)
+            return add_effects(change, was, after, rotations=rotations)
         why = f"{why}; the deadline will end it"
         log.error("approval.unreachable", approval=approval.id, asked=sorted(approval.approvers))
         change.note([approval.note(What.UNROUTABLE, now=now, by="router", why=why)])
         if approval is not was:
-            follow(change.put(approval, was=was), was, approval, rotations=rotations)
+            add_effects(change.put(approval, was=was), was, approval, rotations=rotations)
         return change
 
     def _ask_default(self, change: Change, approval: Approval, why: str, now: datetime) -> Change:
