@@ -287,7 +287,7 @@ class Executor:
         """Put a run back whose tool is frozen; after the thaw it continues where it was."""
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
-            change = turn_results.held(run, approvals, freeze, tool, now=now)
+            change = turn_results.frozen(run, approvals, freeze, tool, now=now)
             return change.retry(hold.item, after=_THAWED_BY, counted=False)
 
         log.warning("run.frozen", freeze=freeze.id, tool=tool, by=freeze.by, why=freeze.why)
@@ -373,7 +373,7 @@ class Executor:
         """Ask again about a call that would run differently than approved."""
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
-            change = turn_results.changed(run, approvals, found, now=now)
+            change = turn_results.asked_about_change(run, approvals, found, now=now)
             problem = str(found)
             return (
                 change or turn_results.failed(run, problem, approvals, now=now, gone=found.approval)
