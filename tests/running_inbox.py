@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyotp
+import pytest
 from aiosmtpd.smtp import SMTP
 from pydantic import SecretStr
 
@@ -187,11 +188,15 @@ class RunningInbox:
 
 
 @asynccontextmanager
-async def running_inbox(redis_url: str, folder: Path, prefix: str) -> AsyncIterator[RunningInbox]:
+async def running_inbox(redis_url: str, folder: Path) -> AsyncIterator[RunningInbox]:
     """Yield the page; the finance agent writes ``journal.jsonl`` in the folder."""
     port = free_port()
     inbox = InboxSettings(url=f"http://127.0.0.1:{port}", secret_key=SecretStr("k" * 32), push=PUSH)
     async with AsyncExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setenv("SIGNOFF_EXAMPLE_JOURNAL", str(folder / "journal.jsonl"))
+        patch.delenv("GOOGLE_API_KEY", raising=False)
+        prefix = f"{{inbox-{secrets.token_hex(4)}}}:"
         ledger = Ledger(Store.open(redis_url, prefix=prefix))
         stack.push_async_callback(ledger.close)
         await publish_key(ledger, public_key(PUSH))

@@ -25,7 +25,7 @@ async def test_a_claim_returns_the_run_its_approvals_and_the_session_lease(
     """The claim returns the run, its approvals and the session's lease with the item's token."""
     run, (approval,) = await paused(still_ledger)
     approved = await still_decider.approve(approval.id, MARA, channel="email")
-    (taken,) = (await claim_runs(still_ledger, "resume.finance", limit=5, lease=10)).taken
+    (taken,) = (await claim_runs(still_ledger, "resume.finance", limit=5, lease=10)).runs
     found, approvals = taken.read(still_ledger.recent)
     assert (found.id, found.state) == (run.id, RunState.ANSWERED)
     assert [(one.id, one.state) for one in approvals] == [(approval.id, approved.state)]
@@ -44,15 +44,15 @@ async def test_a_session_is_not_claimed_twice(
     for _ in range(2):
         await still_decider.submit("finance", "hi", user="riley", session="shared")
     first = await claim_runs(still_ledger, RUN, limit=5, lease=10)
-    assert (len(first.taken), first.put_off, first.waiting) == (1, 1, 0)
-    (taken,) = first.taken
+    assert (len(first.runs), first.put_off, first.waiting) == (1, 1, 0)
+    (taken,) = first.runs
     clock.advance(timedelta(seconds=1))
     later = await claim_runs(still_ledger, RUN, limit=5, lease=10)
-    assert (len(later.taken), later.put_off) == (0, 1)
+    assert (len(later.runs), later.put_off) == (0, 1)
     done = Change().fence(taken.lease_key, taken.item.token, give_back=True).ack(taken.item)
     await still_ledger.commit(done)
     clock.advance(timedelta(seconds=1))
-    (second,) = (await claim_runs(still_ledger, RUN, limit=5, lease=10)).taken
+    (second,) = (await claim_runs(still_ledger, RUN, limit=5, lease=10)).runs
     assert second.item.attempts == 1
     with pytest.raises(LeaseLost):
         await still_ledger.commit(Change().fence(second.lease_key, taken.item.token))
@@ -66,8 +66,8 @@ async def test_a_busy_session_does_not_block_other_sessions(
         await still_decider.submit("finance", "hi", user="riley", session="busy")
     other = await still_decider.submit("finance", "hi", user="cleo", session="other")
     claim = await claim_runs(still_ledger, RUN, limit=2, lease=10)
-    assert {one.read(still_ledger.recent)[0].session for one in claim.taken} == {"busy", "other"}
-    assert other.id in {one.item.id for one in claim.taken}
+    assert {one.read(still_ledger.recent)[0].session for one in claim.runs} == {"busy", "other"}
+    assert other.id in {one.item.id for one in claim.runs}
 
 
 async def test_as_many_as_asked_for(still_ledger: Ledger, still_decider: Decider) -> None:
@@ -75,9 +75,9 @@ async def test_as_many_as_asked_for(still_ledger: Ledger, still_decider: Decider
     for _ in range(5):
         await still_decider.submit("finance", "hi", user="riley")
     first = await claim_runs(still_ledger, RUN, limit=3, lease=10)
-    assert (len(first.taken), first.waiting) == (3, 2)
-    assert len({one.item.token for one in first.taken}) == 3
-    assert len((await claim_runs(still_ledger, RUN, limit=3, lease=10)).taken) == 2
+    assert (len(first.runs), first.waiting) == (3, 2)
+    assert len({one.item.token for one in first.runs}) == 3
+    assert len((await claim_runs(still_ledger, RUN, limit=3, lease=10)).runs) == 2
 
 
 async def test_a_broken_record_is_reported_and_blocks_no_other_claim(
@@ -90,7 +90,7 @@ async def test_a_broken_record_is_reported_and_blocks_no_other_claim(
     await client.set(f"{prefix}run:{runs[1].id}", "1 x {")
     await client.set(f"{prefix}run:{runs[2].id}", '1 x {"id":"r","app":"a","user":"u"}')
     claim = await claim_runs(still_ledger, RUN, limit=9, lease=10)
-    taken = {one.item.id: one for one in claim.taken}
+    taken = {one.item.id: one for one in claim.runs}
     assert len(taken) == 4
     with pytest.raises(RunNotFound):
         taken[runs[0].id].read(still_ledger.recent)
@@ -107,5 +107,5 @@ async def test_a_claim_drops_an_index_entry_without_an_item(still_ledger: Ledger
     client, prefix = still_ledger.store.client, still_ledger.store.prefix
     await client.zadd(f"{prefix}outbox:{RUN}", {"ghost": 1})
     claim = await claim_runs(still_ledger, RUN, limit=9, lease=10)
-    assert (claim.taken, claim.waiting, claim.put_off) == ((), 0, 0)
+    assert (claim.runs, claim.waiting, claim.put_off) == ((), 0, 0)
     assert await still_ledger.store.members(f"outbox:{RUN}") == []

@@ -184,7 +184,7 @@ async def test_scripts_and_commits_keep_unknown_fields(ledger: Ledger, decider: 
     assert later_count(await kept(ledger, f"approval:{approval.id}")) == first
     assert (await kept(ledger, f"run:{run.id}"))["later"] == {"n": 1}
     # The script that claims a resume reads both records.
-    (taken,) = (await claim_runs(ledger, "resume.finance", limit=1, lease=30)).taken
+    (taken,) = (await claim_runs(ledger, "resume.finance", limit=1, lease=30)).runs
     assert (taken.read(ledger.recent)[0].id, taken.read(ledger.recent)[1][0].id) == (
         run.id,
         approval.id,

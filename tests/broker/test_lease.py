@@ -248,6 +248,7 @@ async def test_a_key_that_cannot_be_given_back_runs_out(
     monkeypatch.setattr(Ledger, "release_lease", away)
     async with holding(ledger, item):
         pass
+    assert 0 < await ledger.store.client.pttl(ledger.store.prefix + KEY) <= LEASE * 1000
 
 
 async def test_the_lease_is_bound_to_the_claim(ledger: Ledger, item: Item) -> None:

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
-import pytest
+from structlog.testing import capture_logs
 
+from ports import free_port
 from signoff.broker import live
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -101,20 +102,11 @@ async def test_streams_expire(ledger: Ledger) -> None:
     assert 0 < left <= live.KEEP_S
 
 
-async def test_a_turn_does_not_fail_without_its_stream(
-    unused_tcp_port: int,
-) -> None:
+async def test_a_turn_does_not_fail_without_its_stream() -> None:
     """Without Redis, a warning is logged and the agent continues."""
-    url = f"redis://127.0.0.1:{unused_tcp_port}/0"
-    nowhere = Ledger(Store.open(url))
-    await live.publish(nowhere, WATCHED, "a", "x")
-    await live.wake_watchers(nowhere, WATCHED)
+    nowhere = Ledger(Store.open(f"redis://127.0.0.1:{free_port()}/0"))
+    with capture_logs() as logged:
+        await live.publish(nowhere, WATCHED, "a", "x")
+        await live.wake_watchers(nowhere, WATCHED)
     await nowhere.close()
-
-
-@pytest.fixture
-def unused_tcp_port() -> int:
-    """Return a port without a listener."""
-    from ports import free_port
-
-    return free_port()
+    assert [one["event"] for one in logged] == ["live.not_published"] * 2

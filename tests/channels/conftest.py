@@ -25,19 +25,21 @@ from pydantic import JsonValue
 from structlog.testing import LogCapture
 
 from builders import CLEO, MARA, make_call, make_origin, present
-from channels.writing import Post
+from channels.writing import Post, subject_of
 from deciding import Decider
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.work import RouteApproval
 from signoff.channels.email.inbound.intake import Intake
+from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.settings import EmailSettings, SmtpSettings
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.pipeline.deliver import Delivery
+from signoff.channels.pipeline.port import Message
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval, Kind
 from signoff.core.approvals.events import Event, What
-from signoff.core.directory.people import Directory
+from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.testing import FakeChannel, VirtualClock
 
@@ -244,6 +246,24 @@ class Channels:
     def intake(self) -> Intake:
         """The intake of answers."""
         return Intake(self.decider, mailbox=MAILBOX)
+
+    async def receive(
+        self, person: Person, token: str, text: str, *, route: bool = True
+    ) -> list[Message]:
+        """Take in a person's mail, and return all deliveries after it."""
+        self.mails += 1
+        local, _, domain = MAILBOX.partition("@")
+        mail = EmailMessage()
+        mail["From"], mail["To"] = person.email, f"{local}+{token}@{domain}"
+        mail["Subject"], mail["Message-ID"] = subject_of(token), f"<{self.mails}@mail.example>"
+        mail.set_content(text)
+        await store(self.ledger, mail.as_bytes(), sender=person.email, recipients=())
+        self.channel.delivered.clear()
+        await self.intake.drain()
+        if route:
+            await self.router.drain()
+        await self.delivery.drain()
+        return list(self.channel.delivered)
 
     async def open(
         self,

@@ -2,15 +2,12 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from email.message import EmailMessage
 
 import pytest
 
 from builders import CLEO, MARA, RILEY, present
 from channels.conftest import Channels
-from channels.writing import subject_of
 from signoff.broker.timers.reconciler import Reconciler
-from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Kind, Message
@@ -55,18 +52,7 @@ async def cards(office: Channels) -> tuple[Approval, dict[str, str]]:
 
 async def says(office: Channels, person: Person, token: str, text: str) -> dict[str, Message]:
     """Take in a person's mail, and return all deliveries after it, by person."""
-    office.mails += 1
-    local, _, domain = MAILBOX.partition("@")
-    mail = EmailMessage()
-    mail["From"], mail["To"] = person.email, f"{local}+{token}@{domain}"
-    mail["Subject"], mail["Message-ID"] = subject_of(token), f"<{office.mails}@mail.example>"
-    mail.set_content(text)
-    await store(office.ledger, mail.as_bytes(), sender=person.email, recipients=())
-    office.channel.delivered.clear()
-    await office.intake.drain()
-    await office.router.drain()
-    await office.delivery.drain()
-    return {one.person: one for one in office.channel.delivered}
+    return {one.person: one for one in await office.receive(person, token, text)}
 
 
 async def test_a_question_back_its_answer_and_the_approval(office: Channels) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from email.message import EmailMessage
 
 import pytest
 
 from builders import CLEO, MARA, present
 from channels.conftest import Channels
-from channels.writing import subject_of
 from signoff.broker.grants import Grants
-from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Message
@@ -49,18 +46,7 @@ async def cards(office: Channels, amount: int = 2500) -> tuple[Approval, dict[st
 
 async def says(office: Channels, person: Person, token: str, text: str) -> list[Message]:
     """Take in a person's mail, and return the replies to that person."""
-    office.mails += 1
-    local, _, domain = MAILBOX.partition("@")
-    mail = EmailMessage()
-    mail["From"], mail["To"] = person.email, f"{local}+{token}@{domain}"
-    mail["Subject"], mail["Message-ID"] = subject_of(token), f"<{office.mails}@mail.example>"
-    mail.set_content(text)
-    await store(office.ledger, mail.as_bytes(), sender=person.email, recipients=())
-    office.channel.delivered.clear()
-    await office.intake.drain()
-    await office.router.drain()
-    await office.delivery.drain()
-    return [one for one in office.channel.delivered if one.person == person.id]
+    return [one for one in await office.receive(person, token, text) if one.person == person.id]
 
 
 async def test_grant_by_mail_approves_the_following_calls(office: Channels) -> None:

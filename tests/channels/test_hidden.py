@@ -26,7 +26,7 @@ from signoff.channels.slack.references import Reference
 from signoff.channels.text_channel import shown_in, text_of
 from signoff.channels.webhooks.feed import message as posted
 from signoff.channels.words import phrases
-from signoff.cli.commands.approvals import show
+from signoff.cli.commands.approvals import tables
 from signoff.cli.printing import Output
 from signoff.core.approvals.approval import Approval, Asked, Shown
 from signoff.core.base.hiding import HIDDEN
@@ -103,9 +103,9 @@ def slack(approval: Approval, kind: Kind) -> str:
 def terminal(approval: Approval, _: Kind) -> str:
     """Return the output of the command line."""
     with redirect_stdout(StringIO()) as out:
-        show.print_approval(Output(), approval, directory(), (), NOON)
-        Output().print(show.approvals_table([approval], directory(), NOON))
-    assert IBAN not in json.dumps(show.as_json(approval, ()))
+        tables.print_approval(Output(), approval, directory(), (), NOON)
+        Output().print(tables.approvals_table([approval], directory(), NOON))
+    assert IBAN not in json.dumps(tables.as_json(approval, ()))
     return out.getvalue()
 
 

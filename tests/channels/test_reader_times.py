@@ -20,7 +20,7 @@ from signoff.channels.preview import message
 from signoff.channels.slack.text import date
 from signoff.channels.text_channel import text_of
 from signoff.channels.words import phrases
-from signoff.cli.commands.approvals import show
+from signoff.cli.commands.approvals import tables
 from signoff.cli.printing import Output
 from signoff.core.approvals.approval import Approval, Asked
 from signoff.core.approvals.events import What
@@ -84,7 +84,7 @@ def test_the_terminal_shows_the_zone_of_the_settings() -> None:
     approval, here = asked(), directory(default="Europe/Berlin")
     opened = approval.note(What.OPENED, now=NOON)
     with redirect_stdout(StringIO()) as out:
-        show.print_approval(Output(), approval, here, [opened], NOON)
+        tables.print_approval(Output(), approval, here, [opened], NOON)
     said = out.getvalue()
     assert "2026-03-02 17:00:00 CET" in said
     assert "time (Europe/Berlin)" in said

@@ -1,14 +1,10 @@
 """With a second step: the effect of a mail, and the replies to its writer."""
 
-from email.message import EmailMessage
-
 import pytest
 
 from builders import MARA, present
 from channels.conftest import Channels
-from channels.writing import subject_of
 from signoff.broker.work import RouteApproval
-from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import InboxSettings
@@ -33,17 +29,7 @@ def office(channels: Channels) -> Channels:
 
 async def take(office: Channels, token: str, text: str) -> list[Message]:
     """Answer a token, and return the replies to Mara."""
-    office.mails += 1
-    local, _, domain = MAILBOX.partition("@")
-    mail = EmailMessage()
-    mail["From"], mail["To"] = MARA.email, f"{local}+{token}@{domain}"
-    mail["Subject"], mail["Message-ID"] = subject_of(token), f"<{office.mails}@mail.example>"
-    mail.set_content(text)
-    await store(office.ledger, mail.as_bytes(), sender=MARA.email, recipients=())
-    office.channel.delivered.clear()
-    await office.intake.drain()
-    await office.delivery.drain()
-    return list(office.channel.delivered)
+    return await office.receive(MARA, token, text, route=False)
 
 
 async def test_approval_by_mail_needs_confirmation_and_decides_nothing(office: Channels) -> None:

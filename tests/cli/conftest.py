@@ -13,6 +13,8 @@ from typer import testing
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
+from signoff.broker.server.embedded import EmbeddedRedis
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "agents"
 
 SETTINGS = """\
@@ -51,6 +53,13 @@ ask = ["cleo"]
 """
 
 Invoke = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def own_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
+    """Return a Redis whose Celery queues no other test uses."""
+    with EmbeddedRedis(tmp_path_factory.mktemp("redis"), fsync="everysec") as server:
+        yield server
 
 
 @pytest.fixture(scope="session", autouse=True)

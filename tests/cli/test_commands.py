@@ -278,11 +278,11 @@ def test_an_empty_list_is_a_list(invoke: Invoke) -> None:
 
 def test_input_request_is_listed_with_its_own_text(waiting: Approval) -> None:
     """ADK's name for every request for input is not useful to a person."""
-    from signoff.cli.commands.approvals import show
+    from signoff.cli.commands.approvals import tables
 
     call = waiting.call.model_copy(update={"args": {"message": "Which account?\nSay."}})
     asked = waiting.model_copy(update={"kind": Kind.INPUT, "call": call})
-    table = show.approvals_table([asked], Directory([]), asked.opened_at)
+    table = tables.approvals_table([asked], Directory([]), asked.opened_at)
     cell = table.rows[0][2].plain
     assert cell == "finance: Which account? Say."
 
@@ -299,11 +299,11 @@ def test_show_prints_card_people_and_timeline(invoke: Invoke, waiting: Approval)
 
 def test_agent_text_is_escaped(waiting: Approval, capsys: pytest.CaptureFixture[str]) -> None:
     """Hidden and direction-changing characters are escaped."""
-    from signoff.cli.commands.approvals import show
+    from signoff.cli.commands.approvals import tables
     from signoff.cli.printing import Output
 
     shown = waiting.model_copy(update={"said": "[red]I \u202elooked"})
-    show.print_approval(Output(), shown, Directory([]), [], NOON)
+    tables.print_approval(Output(), shown, Directory([]), [], NOON)
     assert "agent said" in (text := capsys.readouterr().out)
     assert "[red]I \\u202elooked" in text
 

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
@@ -50,13 +50,6 @@ email = "mara@example.com"
 ask = ["mara"]
 """
 ENDED = {What.COMPLETED, What.FAILED, What.IN_DOUBT}
-
-
-@pytest.fixture(scope="module")
-def own_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
-    """Return a Redis whose Celery queues no other test uses."""
-    with EmbeddedRedis(tmp_path_factory.mktemp("redis"), fsync="everysec") as server:
-        yield server
 
 
 @pytest.fixture

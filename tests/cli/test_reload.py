@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +39,6 @@ from signoff.worker.adk.guard.guard import GuardPlugin
 AGENTS = Path(__file__).parents[2] / "examples" / "agents"
 PERSON = '[[people]]\nid = "{0}"\nemail = "{0}@example.com"\n'
 POLICY = '[[policies]]\nname = "{0}"\nask = ["{1}"]\n'
-
-
-@pytest.fixture(scope="module")
-def own_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
-    """Return a Redis whose Celery queues no other test uses."""
-    with EmbeddedRedis(tmp_path_factory.mktemp("redis"), fsync="everysec") as server:
-        yield server
 
 
 class File:

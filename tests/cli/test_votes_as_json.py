@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from builders import CLEO, MARA, NOON, make_approval, people
-from signoff.cli.commands.approvals.show import as_json
+from signoff.cli.commands.approvals.tables import as_json
 from signoff.core.approvals.approval import Asked, Shown
 from signoff.core.policies.levels import Seat, Start
 from signoff.core.policies.policy import Terms

@@ -27,10 +27,7 @@ MESSAGE = "Reimburse me $2500 for the conference"
 async def put_answer_of_somebody_else(office: Office, run: Run) -> None:
     """Put a confirmation into the session without Signoff."""
     (approval,) = await office.ledger.approvals(run.approvals)
-    session = await office.apps.sessions.get_session(
-        app_name=run.app, user_id=run.user, session_id=run.session
-    )
-    assert session is not None
+    session = await office.session(run)
     answer = types.FunctionResponse(
         id=approval.origin.confirmation,
         name="adk_request_confirmation",
@@ -162,10 +159,7 @@ async def test_a_callback_of_the_agent_changes_no_approved_call(office: Office) 
     (approval,) = await office.ask(run)
     assert approval.call.args == {"iban": "DE-SHOWN"}
     await office.decider.approve(approval.id, MARA, channel="cli")
-    session = await office.apps.sessions.get_session(
-        app_name=run.app, user_id=run.user, session_id=run.session
-    )
-    assert session is not None
+    session = await office.session(run)
     actions = EventActions(state_delta={"iban": "DE-EVIL"})
     await office.apps.sessions.append_event(
         session, Event(author="user", invocation_id="p-1", actions=actions)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from builders import CLEO, MARA, RILEY
 from npm import packages
-from running_inbox import OLGA, RunningInbox, running_inbox
+from running_inbox import OLGA, RunningInbox
 from signoff.core.approvals.approval import Approval, Decision, State
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -47,23 +45,6 @@ KEPT = (
     *("security", "away", "all"),
 )
 """The pages that have a picture in the documentation."""
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def place(
-    redis_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[RunningInbox]:
-    """Return a gateway and a browser for all tests of this module."""
-    folder = tmp_path_factory.mktemp("looks")
-    async with running_inbox(redis_url, folder, f"{{looks-{secrets.token_hex(4)}}}:") as made:
-        yield made
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def at(place: RunningInbox) -> RunningInbox:
-    """Return them with an empty ledger and nobody signed in."""
-    await place.sweep()
-    return place
 
 
 def ago(approval: Approval, hours: int) -> datetime:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import AsyncIterator
 from urllib.parse import quote
 
 import pytest
-import pytest_asyncio
 
 from builders import CLEO, MARA
-from running_inbox import NAMED, OLGA, RunningInbox, running_inbox
+from running_inbox import NAMED, OLGA, RunningInbox
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval
 
@@ -34,23 +31,6 @@ OURS = """
        || e.matches('a[href^="#"]'))
   && !e.matches('svg.chart')).map((e) => e.outerHTML)"""
 """An expression that finds elements of other kinds than Signoff's own."""
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def place(
-    redis_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[RunningInbox]:
-    """Return a gateway and a browser for all tests of this module."""
-    folder = tmp_path_factory.mktemp("safe")
-    async with running_inbox(redis_url, folder, f"{{safe-{secrets.token_hex(4)}}}:") as made:
-        yield made
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def at(place: RunningInbox) -> RunningInbox:
-    """Return them with an empty ledger and nobody signed in."""
-    await place.sweep()
-    return place
 
 
 async def harmful(at: RunningInbox) -> tuple[Approval, Approval]:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import secrets
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
 from builders import CLEO, MARA, RILEY
-from running_inbox import RunningInbox, running_inbox
+from running_inbox import RunningInbox
 from signoff.broker import stages
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.run import RunState
@@ -19,26 +16,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PHONE, DESK = 360, 1280
 OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def place(
-    redis_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[RunningInbox]:
-    """Return a gateway and a browser for all tests of this module."""
-    folder = tmp_path_factory.mktemp("way")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SIGNOFF_EXAMPLE_JOURNAL", str(folder / "journal.jsonl"))
-        patch.delenv("GOOGLE_API_KEY", raising=False)
-        async with running_inbox(redis_url, folder, f"{{way-{secrets.token_hex(4)}}}:") as made:
-            yield made
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def at(place: RunningInbox) -> RunningInbox:
-    """Return them with an empty ledger and nobody signed in."""
-    await place.sweep()
-    return place
 
 
 async def begin(at: RunningInbox, *, width: int, scripts: bool) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from google.adk.sessions.session import Session
 from pydantic import JsonValue
 
 from deciding import Decider
@@ -84,6 +85,14 @@ class Office:
         """Let the executor work on the resume stage and return the run."""
         await self.executor.drain(stages.resume(run.app))
         return await self.ledger.run(run.id)
+
+    async def session(self, run: Run) -> Session:
+        """Return the session of a run."""
+        session = await self.apps.sessions.get_session(
+            app_name=run.app, user_id=run.user, session_id=run.session
+        )
+        assert session is not None
+        return session
 
     def pass_time(self, seconds: float = 120) -> None:
         """Let the leases expire."""

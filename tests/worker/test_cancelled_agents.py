@@ -104,15 +104,6 @@ def hold(monkeypatch: pytest.MonkeyPatch, *, finished: bool) -> list[str]:
     return held
 
 
-async def events_of(office: Office, run: Run) -> list[Event]:
-    """Return the events of a run's session."""
-    session = await office.apps.sessions.get_session(
-        app_name=run.app, user_id=run.user, session_id=run.session
-    )
-    assert session is not None
-    return session.events
-
-
 def results(events: list[Event], agent: str) -> list[object]:
     """Return the results of an agent's payments, with its placeholders."""
     return [
@@ -137,7 +128,7 @@ async def require_whole(office: Office, run: Run) -> None:
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED, run.problem
     assert sorted(map(str, paid(office))) == ["a1", "a2", "b1"]
-    events = await events_of(office, run)
+    events = (await office.session(run)).events
     placeholder, result = results(events, "b")
     assert "requires confirmation" in str(placeholder)
     assert result == {"paid": "b1"}
@@ -165,7 +156,7 @@ async def test_restored_event_equals_the_one_that_adk_writes(office: Office, app
     run = await pause(office, app)
     asked = await office.ledger.approvals(run.waiting)
     run = await office.resume(run)
-    events = await events_of(office, run)
+    events = (await office.session(run)).events
     (approval,) = (one for one in asked if one.call.args["to"] == "b1")
     approval = await office.ledger.approval(approval.id)
     assert result_of(events, approval) == {"paid": "b1"}
@@ -212,7 +203,7 @@ async def test_cancelled_tool_that_was_not_seen_to_finish_is_in_doubt(
     run = await office.resume(run)
     assert held
     assert run.state is RunState.IN_DOUBT
-    assert len(results(await events_of(office, run), "b")) == 1
+    assert len(results((await office.session(run)).events, "b")) == 1
 
 
 @pytest.mark.parametrize("app", ["callback", "plugin"])
@@ -226,4 +217,4 @@ async def test_result_that_callbacks_may_change_is_not_added(
     assert held
     assert run.state is RunState.FAILED
     assert "pay() of b has run" in run.problem
-    assert len(results(await events_of(office, run), "b")) == 1
+    assert len(results((await office.session(run)).events, "b")) == 1

@@ -44,10 +44,7 @@ def long_running() -> tuple[LongRunning, ...]:
 
 async def put(office: Office, run: Run, **state: Any) -> None:
     """Put a value into the state of a run's session, as a PATCH does."""
-    session = await office.apps.sessions.get_session(
-        app_name=run.app, user_id=run.user, session_id=run.session
-    )
-    assert session is not None
+    session = await office.session(run)
     await office.apps.sessions.append_event(
         session,
         Event(author="user", invocation_id="p-1", actions=EventActions(state_delta=state)),
@@ -95,10 +92,7 @@ async def asked_again(office: Office, run: Run, approval: Approval) -> Approval:
 
 async def said(office: Office, run: Run) -> list[Any]:
     """Return the results that the model got."""
-    session = await office.apps.sessions.get_session(
-        app_name=run.app, user_id=run.user, session_id=run.session
-    )
-    assert session is not None
+    session = await office.session(run)
     return [
         one.response
         for event in session.events

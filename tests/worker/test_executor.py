@@ -460,7 +460,7 @@ class Counting:
         self.at_work += 1
         self.most = max(self.most, self.at_work)
         if self.executor is not None:
-            self.executor.begin_nothing_more()
+            self.executor.stop_claiming()
         await asyncio.sleep(0.01)
         self.at_work -= 1
         return Turn(text="done")

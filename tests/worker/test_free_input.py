@@ -25,10 +25,7 @@ RULE = InputRule(yes={"approved": True}, no={"approved": False, "reason": ""})
 
 async def told(office: Office, run: Run) -> object:
     """Return the value that the agent got for its question."""
-    session = await office.apps.sessions.get_session(
-        app_name=run.app, user_id=run.user, session_id=run.session
-    )
-    assert session is not None
+    session = await office.session(run)
     (given,) = [
         response
         for event in session.events

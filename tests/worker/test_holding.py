@@ -171,10 +171,7 @@ async def office(
 
 async def results(office: Office, run: Run) -> list[dict[str, Any]]:
     """Return all tool results in the session."""
-    session = await office.apps.sessions.get_session(
-        app_name=run.app, user_id=run.user, session_id=run.session
-    )
-    assert session is not None
+    session = await office.session(run)
     return [
         one.response or {}
         for event in session.events
@@ -279,10 +276,7 @@ async def test_repeated_held_call_is_marked_as_unsigned(office: Office) -> None:
     run = await office.submit("signed_bare", "go")
     await office.approve(run)
     run = await office.resume(run)
-    session = await office.apps.sessions.get_session(
-        app_name=run.app, user_id=run.user, session_id=run.session
-    )
-    assert session is not None
+    session = await office.session(run)
     signatures = [
         part.thought_signature
         for event in session.events

@@ -183,10 +183,7 @@ class TestInput:
     ) -> None:
         """Another user answers in `adk web`: the run ends and says so."""
         run = await office.submit("asks_input", "go")
-        session = await office.apps.sessions.get_session(
-            app_name=run.app, user_id=run.user, session_id=run.session
-        )
-        assert session is not None
+        session = await office.session(run)
         (approval,) = await office.ledger.approvals(run.approvals)
         await office.apps.sessions.append_event(session, reply_of_somebody(approval.origin))
         run = await answer(office, run, value="mine")
@@ -240,10 +237,7 @@ class TestNodes:
         run = await refuse(office, run, "no money")
         (second,) = await office.ledger.approvals(run.approvals)
         assert second.call.args == {"error": "This tool call is rejected."}
-        session = await office.apps.sessions.get_session(
-            app_name=run.app, user_id=run.user, session_id=run.session
-        )
-        assert session is not None
+        session = await office.session(run)
         assert "Reason: no money" in session.state["signoff_refusal"]
         await refuse(office, run)
         assert office.executed() == []

@@ -6,7 +6,6 @@ from collections import Counter
 
 import pytest
 from _pytest.mark import ParameterSet
-from google.adk.events.event import Event
 from pydantic import JsonValue
 
 from signoff.broker import stages
@@ -97,15 +96,6 @@ async def decide(office: Office, run: Run) -> None:
         await office.decider.approve(approval.id, MARA, channel="cli", values=values)
 
 
-async def history(office: Office, run: Run) -> list[Event]:
-    """Return the events of the session."""
-    session = await office.apps.sessions.get_session(
-        app_name=run.app, user_id=run.user, session_id=run.session
-    )
-    assert session is not None
-    return session.events
-
-
 async def all_asked(office: Office, run: Run) -> list[Approval]:
     """Return all approvals of a run, in the order of opening."""
     opened = [
@@ -144,7 +134,7 @@ async def test_death_at_any_step_leads_to_the_same_end(
     assert run.state is RunState.COMPLETED
     given = Counter(
         response.id
-        for event in await history(office, run)
+        for event in (await office.session(run)).events
         if event.author == "user"
         for response in event.get_function_responses()
     )

@@ -78,10 +78,7 @@ async def work_until_death(office: Office, stage: str) -> None:
 
 async def user_messages(office: Office, run: Run) -> list[str]:
     """Return the user's messages in the session, as ADK has stored them."""
-    session = await office.apps.sessions.get_session(
-        app_name=run.app, user_id=run.user, session_id=run.session
-    )
-    assert session is not None
+    session = await office.session(run)
     return [
         part.text
         for event in session.events

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, Protocol, cast
 
@@ -31,6 +32,10 @@ _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+
+
+Missing = dict[str, Callable[[], Response]]
+"""The pages for unknown addresses, by the path above them."""
 
 
 class Listener(Protocol):
@@ -104,48 +109,58 @@ def make_gateway(
                 stack.push_async_callback(listener.stop)
             yield
 
-    async def refused(request: Request, problem: Exception) -> Response:
-        del request
-        return cast("Problem", problem).response()
-
-    async def nowhere(request: Request, error: Exception) -> Response:
-        problem = nothing_here(request, cast("HTTPException", error))
-        pages: dict[str, Callable[[], Response]] = app.state.missing
-        for root, page in pages.items():
-            if problem.status == HTTPStatus.NOT_FOUND and request.url.path.startswith(f"{root}/"):
-                return page()
-        return problem.response()
-
-    app = Gateway(lifespan=lifespan, exception_handlers={Problem: refused, HTTPException: nowhere})
+    # Bound to the pages, because the routes of FastAPI have an application of their own.
+    missing: Missing = {}
+    show = partial(_show_problem, missing)
+    app = Gateway(lifespan=lifespan, exception_handlers={Problem: _refuse, HTTPException: show})
     app.state.closing = Closing()
-    app.state.missing = {}
+    app.state.missing = missing
     app.add_middleware(Patience, seconds=patience)
     app.add_middleware(SecurityHeaders)
 
-    async def healthz(request: Request) -> JSONResponse:
-        del request
-        return JSONResponse({"status": "ok"})
-
     async def readyz(request: Request) -> JSONResponse:
         del request
-        problems = {"redis": await _redis_problem(ledger)}
-        problems |= {one.name: one.problem for one in listeners if not one.remote}
-        ready = not any(problems.values())
-        # Another gateway would have the same problem, and pages and clicks still work.
-        problems |= {one.name: one.problem for one in listeners if one.remote}
-        late = await _lag(ledger)
-        problems |= {"timers": late.problem}
-        well = "degraded" if any(problems.values()) else "ok"
-        content = {
-            "status": well if ready else "unavailable",
-            "checks": {name: problem or "ok" for name, problem in problems.items()},
-            "lag_seconds": round(late.late.total_seconds(), 3),
-        }
-        return JSONResponse(content, status_code=200 if ready else 503)
+        return await _readiness(ledger, listeners)
 
-    app.add_route("/healthz", healthz)
+    app.add_route("/healthz", _healthz)
     app.add_route("/readyz", readyz)
     return app
+
+
+async def _refuse(request: Request, problem: Exception) -> Response:
+    del request
+    return cast("Problem", problem).response()
+
+
+async def _show_problem(pages: Missing, request: Request, error: Exception) -> Response:
+    """Answer with the page for unknown addresses of this path, or with a problem document."""
+    problem = nothing_here(request, cast("HTTPException", error))
+    for root, page in pages.items():
+        if problem.status == HTTPStatus.NOT_FOUND and request.url.path.startswith(f"{root}/"):
+            return page()
+    return problem.response()
+
+
+async def _healthz(request: Request) -> JSONResponse:
+    del request
+    return JSONResponse({"status": "ok"})
+
+
+async def _readiness(ledger: Ledger, listeners: Sequence[Listener]) -> JSONResponse:
+    problems = {"redis": await _redis_problem(ledger)}
+    problems |= {one.name: one.problem for one in listeners if not one.remote}
+    ready = not any(problems.values())
+    # Another gateway would have the same problem, and pages and clicks still work.
+    problems |= {one.name: one.problem for one in listeners if one.remote}
+    late = await _lag(ledger)
+    problems |= {"timers": late.problem}
+    well = "degraded" if any(problems.values()) else "ok"
+    content = {
+        "status": well if ready else "unavailable",
+        "checks": {name: problem or "ok" for name, problem in problems.items()},
+        "lag_seconds": round(late.late.total_seconds(), 3),
+    }
+    return JSONResponse(content, status_code=200 if ready else 503)
 
 
 class SecurityHeaders:

@@ -45,7 +45,7 @@ async def _serve(settings: Settings) -> int:
         from signoff.cli.composition.aap import ServedAap  # noqa: PLC0415 -- few serve it
 
         served = ServedAap(parts)
-        applies.append(served.follow)
+        applies.append(served.renew)
     reloader = Reloader(settings, "gateway", *applies)
     app, mail = assemble(parts, found, reloader, current=lambda: reloader.settings)
     if served is not None:

@@ -8,7 +8,7 @@ import signal
 import socket
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
@@ -119,7 +119,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         stages=tasks.stages_of(names),
         threads=settings.agents.concurrency,
         register=lambda loop: tasks.register(parts.celery, loop, executor),
-        stopping=executor.begin_nothing_more,
+        stopping=executor.stop_claiming,
         close=close,
         renew=renew,
     )
@@ -138,11 +138,12 @@ def run_channels(settings: Settings) -> int:
     from signoff.channels.email.message_ids import MessageKey  # noqa: PLC0415
     from signoff.cli.composition.routing import router_of  # noqa: PLC0415
 
-    parts = build(settings)
+    parts, closing = build(settings), AsyncExitStack()
     key = MessageKey(parts.ledger)
     email = _email(parts, key)
     more = further_channels(settings, parts.ledger)
-    intake, close_intake = _intake(parts, key)
+    closing.push_async_callback(more.close)
+    intake = _intake(parts, key, closing)
     router = router_of(parts)
     deliveries = [_delivery(parts, channel) for channel in (email, *more.channels)]
     drains = tasks.drains(router, intake, deliveries)
@@ -162,26 +163,16 @@ def run_channels(settings: Settings) -> int:
     }
     if keeper is not None:
         besides["groups"] = keeper[0].run_forever
-    posting, close_posting = _posting(parts, besides)
+        closing.push_async_callback(keeper[1])
+    posting = _posting(parts, besides, closing)
     drains |= posting
-    if settings.webhooks:
-        from signoff.channels.webhooks.feed import Feed  # noqa: PLC0415
-
-        besides["webhooks"] = Feed(parts.ledger, settings.webhooks).run_forever
 
     def renew(fresh: Settings) -> None:
-        router.follow(fresh.policies, fresh.default)
-        vacant.follow(fresh.policies, fresh.default)
+        router.use(fresh.policies, fresh.default)
+        vacant.use(fresh.policies, fresh.default)
         renewed.put_nowait(fresh)
         if keeper is not None:
             keeper[0].groups = slack_groups(fresh)
-
-    async def close() -> None:
-        await close_posting()
-        await close_intake()
-        await more.close()
-        if keeper is not None:
-            await keeper[1]()
 
     return _consume(
         parts,
@@ -190,7 +181,7 @@ def run_channels(settings: Settings) -> int:
         # More threads, so that a webhook that hangs does not delay the channels.
         threads=CHANNEL_THREADS + len(posting),
         register=lambda loop: tasks.register(parts.celery, loop, drains),
-        close=close,
+        close=closing.aclose,
         besides=besides,
         cards=router.cards,
         renew=renew,
@@ -239,8 +230,8 @@ def _subscribed(parts: Parts) -> Subscribed | None:
     return partial(subscribed, parts.ledger)
 
 
-def _intake(parts: Parts, key: MessageKey) -> tuple[Intake, _Work]:
-    """Return the intake of mail, and a function that ends its processes."""
+def _intake(parts: Parts, key: MessageKey, closing: AsyncExitStack) -> Intake:
+    """Return the intake of mail; `closing` ends its processes."""
     from signoff.channels.email.authentication.authenticator import (  # noqa: PLC0415
         Authenticator,
     )
@@ -254,6 +245,8 @@ def _intake(parts: Parts, key: MessageKey) -> tuple[Intake, _Work]:
     readers = Readers(most=most, seconds=seconds)
     authenticator = Authenticator.of(email.authentication, dkim=email.verifies_dkim)
     provers = Provers(authenticator, most=most, seconds=seconds)
+    for one in (readers, provers):
+        closing.push_async_callback(one.close)
 
     def sent(approval: Approval, person: str) -> frozenset[str]:
         directory = parts.decisions.directory
@@ -261,7 +254,7 @@ def _intake(parts: Parts, key: MessageKey) -> tuple[Intake, _Work]:
             approval, person, directory=directory, settings=email, inbox=settings.inbox
         )
 
-    intake = Intake(
+    return Intake(
         parts.decisions,
         mailbox=email.mailbox,
         sent_lines=sent,
@@ -274,47 +267,35 @@ def _intake(parts: Parts, key: MessageKey) -> tuple[Intake, _Work]:
         absence_page=settings.inbox.absence_page,
     )
 
-    async def close() -> None:
-        await readers.close()
-        await provers.close()
 
-    return intake, close
-
-
-def _posting(
-    parts: Parts, besides: dict[str, _Work]
-) -> tuple[dict[str, Drain], Callable[[], Coroutine[Any, Any, None]]]:
-    """Return the stages that post to other servers, and a function that closes connections.
+def _posting(parts: Parts, besides: dict[str, _Work], closing: AsyncExitStack) -> dict[str, Drain]:
+    """Return the stages that post to other servers; `closing` closes their connections.
 
     Adds to `besides` what has to run beside these stages.
     """
     settings, drains = parts.settings, dict[str, Drain]()
-    closes: list[Callable[[], Coroutine[Any, Any, None]]] = []
     if settings.webhooks:
-        from signoff.channels.webhooks.sender import Sender  # noqa: PLC0415 -- httpx
+        from signoff.channels.webhooks.feed import Feed  # noqa: PLC0415 -- httpx
+        from signoff.channels.webhooks.sender import Sender  # noqa: PLC0415
 
         for one in settings.webhooks:
             sender = Sender(parts.ledger, one)
             drains[stages.webhook(one.name)] = sender.drain
-            closes.append(sender.close)
+            closing.push_async_callback(sender.close)
+        besides["webhooks"] = Feed(parts.ledger, settings.webhooks).run_forever
     if (push := settings.inbox.notifies) is not None:
         from signoff.channels.push.sender import PushSender  # noqa: PLC0415 -- an extra
 
         pushes = PushSender(parts.decisions, settings.inbox, push)
         drains[stages.PUSH] = pushes.drain
         besides["push key"] = pushes.announce
-        closes.append(pushes.close)
+        closing.push_async_callback(pushes.close)
     if settings.aap.enabled:
         from signoff.cli.composition.aap import notifier  # noqa: PLC0415 -- few serve it
 
         receivers, drains[stages.AAP] = notifier(parts)
-        closes.append(receivers.close)
-
-    async def close() -> None:
-        for one in closes:
-            await one()
-
-    return drains, close
+        closing.push_async_callback(receivers.close)
+    return drains
 
 
 def _consume(

@@ -189,12 +189,12 @@ class Decisions:
             Conflict: There was a conflict at each attempt; nothing was changed.
             LedgerError: The commit failed; nothing was changed.
         """
-        seen = [extras.seen] if extras.seen is not None else []
+        known = [extras.seen] if extras.seen is not None else []
 
         async def attempt() -> Outcome:
-            here = seen.pop() if seen else await self.ledger.current(approval_id)
-            with tracing.span("decide", here.approval, move=move.name, channel=actor.channel):
-                return await self._taken(here, move, actor, extras)
+            seen = known.pop() if known else await self.ledger.current(approval_id)
+            with tracing.span("decide", seen.approval, move=move.name, channel=actor.channel):
+                return await self._attempt(seen, move, actor, extras)
 
         outcome = await self.ledger.decide_again(attempt)
         if _breaks_glass(move) and isinstance(outcome, Taken):
@@ -203,21 +203,23 @@ class Decisions:
             await Freezes(self.ledger).wake(app)
         return outcome
 
-    async def _taken(self, here: Current, move: Move, actor: Actor, extras: Extras) -> Outcome:
+    async def _attempt(self, seen: Current, move: Move, actor: Actor, extras: Extras) -> Outcome:
+        """Make a move on an approval as it was read, or refuse it; it may have changed since."""
         try:
-            change, taken = await self._made(here, move, actor, extras)
+            change, taken = await self._build(seen, move, actor, extras)
         except REFUSALS as error:
             if move.automatic:
-                return Refused(here.approval, error)
-            return await self._refused(
-                here.approval, error, actor, _wanted(move), extras, now=here.now
+                return Refused(seen.approval, error)
+            wanted = _wanted(move)
+            return await self._commit_refusal(
+                seen.approval, error, actor, wanted, extras, now=seen.now
             )
         try:
             await self.ledger.commit(change)
         except Conflict:
             if not _gives_grant(move) and await self._was_done(extras.also):
                 # A copy of the same message came at the same time, and was faster.
-                return Taken(await self.ledger.approval(here.approval.id))
+                return Taken(await self.ledger.approval(seen.approval.id))
             raise
         if not move.automatic:
             metrics.record(metrics.ANSWERS, actor.channel, "taken")
@@ -230,11 +232,13 @@ class Decisions:
             ApprovalNotFound: The approval does not exist.
             LedgerError: The ledger could not be read, or the refusal could not be committed.
         """
-        here = await self.ledger.current(approval_id)
+        seen = await self.ledger.current(approval_id)
         try:
-            judged = await self._judged(here, move, actor)
+            judged = await self._judge(seen, move, actor)
         except REFUSALS as error:
-            return await self._refused(here.approval, error, actor, _wanted(move), now=here.now)
+            return await self._commit_refusal(
+                seen.approval, error, actor, _wanted(move), now=seen.now
+            )
         return Taken(judged.after, judged.events)
 
     async def refuse(
@@ -259,17 +263,16 @@ class Decisions:
             ApprovalNotFound: The approval does not exist.
             LedgerError: The refusal could not be committed.
         """
-        seen = [extras.seen] if extras.seen is not None else []
+        known = [extras.seen] if extras.seen is not None else []
 
         async def attempt() -> Refused:
-            if seen:
-                here = seen.pop()
-                approval, now = here.approval, here.now
+            if known:
+                approval, _, now = known.pop()
             else:
                 approval = await self.ledger.approval(approval_id)
                 now = await self.ledger.now()
             details = {"verdict": wanted} if wanted else {}
-            return await self._refused(approval, error, actor, details, extras, now=now)
+            return await self._commit_refusal(approval, error, actor, details, extras, now=now)
 
         return await self.ledger.decide_again(attempt)
 
@@ -295,9 +298,8 @@ class Decisions:
             try:
                 revoked, events = was.revoke(by=actor.by, why=reason, now=now)
             except GrantRefused as error:
-                return await self._refused(
-                    approval, error, actor, {"verdict": "revoke"}, extras, now=now
-                )
+                wanted = {"verdict": "revoke"}
+                return await self._commit_refusal(approval, error, actor, wanted, extras, now=now)
             events = with_details(events, actor.details)
             change = _changes_of(extras).put(revoked, was=was).note(events)
             taken = Taken(approval, events, revoked)
@@ -309,7 +311,7 @@ class Decisions:
 
         return await self.ledger.decide_again(attempt)
 
-    async def _made(
+    async def _build(
         self, seen: Current, move: Move, actor: Actor, extras: Extras
     ) -> tuple[Change, Taken]:
         """Return the change that makes a move, and its outcome.
@@ -318,7 +320,7 @@ class Decisions:
             ApprovalError: One of `REFUSALS`: the move is refused.
         """
         was, run, now = seen
-        here, due, approval, events = await self._judged(seen, move, actor)
+        here, due, approval, events = await self._judge(seen, move, actor)
         own, grant = events, None
         details = {**actor.details, **move.details}
         events = with_details(events, details)
@@ -329,9 +331,9 @@ class Decisions:
         if events:
             after = (*due, *events)
             approval = self.ledger.sealed(approval, events)
-            from signoff.broker.effects import moved  # noqa: PLC0415 -- only moves need it
+            from signoff.broker.effects import add_move  # noqa: PLC0415 -- only moves need it
 
-            moved(
+            add_move(
                 change,
                 was,
                 approval,
@@ -341,7 +343,7 @@ class Decisions:
                 rotations=self.roster.rotations,
             )
         if _gives_grant(move):
-            grant, given = await self._given(move, approval, actor, now)
+            grant, given = await self._give(move, approval, actor, now)
             given = with_details(given, details)
             change.put(grant, was=None).note(given)
             events = (*events, *given)
@@ -357,7 +359,7 @@ class Decisions:
             await extras.on_commit(change, taken)
         return change, taken
 
-    async def _judged(self, seen: Current, move: Move, actor: Actor) -> _Judged:
+    async def _judge(self, seen: Current, move: Move, actor: Actor) -> _Judged:
         """Make a move on an approval after its due changes, even if no timer has made them yet."""
         was, _, now = seen
         if is_due(was, now) or _breaks_glass(move):
@@ -370,7 +372,7 @@ class Decisions:
             here, due = was, ()
         return _Judged(here, due, *move.make(here, actor, roster.directory, now))
 
-    async def _given(
+    async def _give(
         self, move: GiveGrant, approval: Approval, actor: Actor, now: datetime
     ) -> tuple[Grant, tuple[Event, ...]]:
         """Return the grant that a move gives; an approval can give one grant.
@@ -401,7 +403,7 @@ class Decisions:
         change.send(StaffPhase(approval=approval.id, level_key=approval.level_key))
         return approval, ()
 
-    async def _refused(
+    async def _commit_refusal(
         self,
         approval: Approval,
         error: ApprovalError,

@@ -35,7 +35,7 @@ Returns the approval with the cards, and events.
 """
 
 
-def moved(
+def add_move(
     change: Change,
     was: Approval,
     after: Approval,
@@ -66,7 +66,7 @@ def moved(
         settle(change, after, run, watched=watched)
         return change
     here = cards is not None and after.level_key != was.level_key
-    _follow(change, was, after, route=not here)
+    _add_effects(change, was, after, route=not here)
     if is_short(was, after):
         change.send(AskOthers(approval=after.id, level_key=after.level_key))
     if cards is not None and here:
@@ -75,13 +75,15 @@ def moved(
     return _note_asked(change.put(after, was=was).note(events), was, after, rotations)
 
 
-def follow(change: Change, was: Approval, after: Approval, *, rotations: RotationKeeper) -> Change:
+def add_effects(
+    change: Change, was: Approval, after: Approval, *, rotations: RotationKeeper
+) -> Change:
     """Add the effects on an approval that is still open to the change that writes it.
 
     The stage `route` delivers reminders and the cards of a new level or of the next person in turn.
     Cards of people who can no longer answer are rewritten.
     """
-    return _note_asked(_follow(change, was, after, route=True), was, after, rotations)
+    return _note_asked(_add_effects(change, was, after, route=True), was, after, rotations)
 
 
 def _note_asked(
@@ -97,7 +99,7 @@ def _note_asked(
     return change
 
 
-def _follow(change: Change, was: Approval, after: Approval, *, route: bool) -> Change:
+def _add_effects(change: Change, was: Approval, after: Approval, *, route: bool) -> Change:
     if route and (
         after.level_key != was.level_key or after.ballot.answering != was.ballot.answering
     ):

@@ -49,9 +49,9 @@ class Grants:
             raise GrantNotFound(grant)
         return legible_grant(name, record)
 
-    async def all(self, *, limit: int | None = None) -> list[Grant]:
+    async def all(self) -> list[Grant]:
         """Return the grants, the latest first."""
-        ids = await self._ledger.store.members("grants", newest_first=True, limit=limit)
+        ids = await self._ledger.store.members("grants", newest_first=True)
         return await self._existing(ids)
 
     async def uses(self, grant: Grant) -> list[Approval]:

@@ -349,7 +349,7 @@ async def test_a_revoked_credential_is_refused(provider: Provider) -> None:
 async def test_hidden_values_are_hidden_before_routing(provider: Provider) -> None:
     """Rules of reloaded settings count too, because the matching policy is not known yet."""
     hiding = Policy(name="refunds", ask=("mara",), hide=("currency",))
-    provider.router.follow((hiding,), Fallback(ask=(CLEO.id,)))
+    provider.router.use((hiding,), Fallback(ask=(CLEO.id,)))
     made = await (await provider.client()).create(CALL, "k1")
     approval = await provider.approval(made.id)
     assert (approval.terms, masked(approval).call.args["currency"]) == (None, HIDDEN)

@@ -11,9 +11,18 @@ import pytest
 from browser import ORIGIN, SETTINGS, TWO_STEPS, Browser
 from builders import CLEO, MARA
 from channels.conftest import Channels
+from channels.inbox.crowd import CROWD, PLAIN
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.router import make_inbox_router
+from signoff.core.approvals.approval import Approval
+from signoff.core.directory.people import Directory
+
+
+@pytest.fixture
+def directory() -> Directory:
+    """Return people with roles."""
+    return Directory(CROWD)
 
 
 @pytest.fixture
@@ -21,6 +30,13 @@ async def office(still_channels: Channels) -> Channels:
     """Return the stages on the virtual clock; the policy always needs a second step."""
     still_channels.policies, still_channels.inbox = (TWO_STEPS,), SETTINGS
     return still_channels
+
+
+@pytest.fixture
+async def asked(office: Channels) -> Approval:
+    """Return an approval of Riley's that asks Mara and Cleo."""
+    office.policies = (PLAIN,)
+    return (await office.ask())[0]
 
 
 @pytest.fixture

@@ -16,14 +16,13 @@ from pydantic import JsonValue
 from browser import Browser, forms_of
 from builders import MARA, make_approval, make_call, present
 from channels.conftest import Channels
-from channels.inbox.crowd import CROWD, PLAIN, enter, send
+from channels.inbox.crowd import PLAIN, enter, send
 from signoff.channels.form_fields import Field, Input, PayloadErrors, fields
 from signoff.channels.inbox.pages.fields import Control, controls, read_values
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.answers import form_of
 from signoff.core.approvals.approval import Approval, Kind, State
 from signoff.core.approvals.parts import INPUT
-from signoff.core.directory.people import Directory
 from signoff.core.payloads.payload import missing_fields
 
 _NAMES = st.text(
@@ -69,12 +68,6 @@ SCHEMA: JsonValue = {
     },
     "required": ["seats", "plan", "start", "remote"],
 }
-
-
-@pytest.fixture
-def directory() -> Directory:
-    """Return people with roles."""
-    return CROWD
 
 
 def of_schema(schema: JsonValue) -> Approval:

@@ -31,7 +31,7 @@ EVIL = Person(id="evil", name=HTML, email="evil@example.com")
 @pytest.fixture
 def directory() -> Directory:
     """Return people with roles, and a person whose name is markup."""
-    return type(CROWD)([*CROWD, EVIL])
+    return Directory([*CROWD, EVIL])
 
 
 LADDER = Policy(

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from browser import totp_of
 from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
-from channels.inbox.crowd import CROWD, PLAIN
+from channels.inbox.crowd import PLAIN
 from chromium import Tab, chromium
 from ports import free_port
 from served import listening
@@ -21,16 +21,10 @@ from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings, page_of
-from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.people import Person
 from signoff.core.policies.policy import GrantRules
 
 TEMPLATE = {"days": 0, "note": "as asked", "sure": False, "from": "2026-11-21", "more": {"a": 1}}
-
-
-@pytest.fixture
-def directory() -> Directory:
-    """People with roles."""
-    return CROWD
 
 
 @dataclass

@@ -12,7 +12,7 @@ import pytest
 from browser import ORIGIN, TWO_STEPS, Browser, forms_of
 from builders import CLEO, MARA, RILEY, present
 from channels.conftest import Channels
-from channels.inbox.crowd import CROWD, MOVES, OLGA, PLAIN, enter, hidden, send
+from channels.inbox.crowd import MOVES, OLGA, PLAIN, enter, hidden, send
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
@@ -20,19 +20,6 @@ from signoff.core.approvals.parts import Sort
 from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import Verdict
 from signoff.core.policies.policy import GrantRules
-
-
-@pytest.fixture
-def directory() -> Directory:
-    """Return people with roles."""
-    return CROWD
-
-
-@pytest.fixture
-async def asked(office: Channels) -> Approval:
-    """Return an approval of Riley's that asks Mara and Cleo."""
-    office.policies = (PLAIN,)
-    return (await office.ask())[0]
 
 
 async def test_claim_and_release(browser: Browser, office: Channels, asked: Approval) -> None:

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from browser import Browser, forms_of
 from builders import MARA, present
 from channels.conftest import Channels
-from channels.inbox.crowd import CROWD, PLAIN, enter, send
+from channels.inbox.crowd import enter, send
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.text import reason_mark
-from signoff.core.directory.people import Directory
 
 LIMIT = "only up to 500"
-
-
-@pytest.fixture
-def directory() -> Directory:
-    """Return people with roles."""
-    return CROWD
-
-
-@pytest.fixture
-async def asked(office: Channels) -> Approval:
-    """Return an approval of Riley's that asks Mara and Cleo."""
-    office.policies = (PLAIN,)
-    return (await office.ask())[0]
 
 
 async def test_one_press_confirms_the_same_reason(

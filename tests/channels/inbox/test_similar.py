@@ -9,22 +9,15 @@ import pytest
 from browser import Browser, forms_of
 from builders import CLEO, MARA
 from channels.conftest import Channels
-from channels.inbox.crowd import CROWD, PLAIN, enter, send
+from channels.inbox.crowd import PLAIN, enter, send
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.rebuild import rebuild
 from signoff.broker.similar import count_similar, latest_similar
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.lists.similar import Similar
-from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import GrantRules
 
 RULES = GrantRules(who=("mara",), longest=timedelta(hours=8), vary=("amount",))
-
-
-@pytest.fixture
-def directory() -> Directory:
-    """People with roles."""
-    return CROWD
 
 
 @pytest.fixture

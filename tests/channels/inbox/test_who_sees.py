@@ -23,12 +23,6 @@ from signoff.core.policies.policy import Policy, Terms
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture
-def directory() -> Directory:
-    """People with roles."""
-    return CROWD
-
-
 def asked(*people: Person, barred: tuple[str, ...] = (), within: timedelta = 4 * HOUR) -> Approval:
     """Return an approval of Riley's that asks these people, one level each."""
     levels = tuple(Level(ask=(one.id,), within=within) for one in people)

@@ -342,7 +342,7 @@ async def test_hidden_values_are_hidden_before_routing(
 ) -> None:
     """Rules of reloaded settings count too, because the matching policy is not known yet."""
     hiding = Policy(name="refunds", ask=("mara",), hide=("amount",))
-    gatehouse.router.follow((hiding,), Fallback(ask=(CLEO.id,)))
+    gatehouse.router.use((hiding,), Fallback(ask=(CLEO.id,)))
     await gatehouse.ask(call())
     (waiting,) = await gatehouse.decider.ledger.pending()
     assert (waiting.terms, masked(waiting).call.args["amount"]) == (None, HIDDEN)

@@ -8,7 +8,7 @@ from builders import CLEO, MARA
 from channels.slack.office import view_submission
 from channels.slack.workspace import TEAM, Workspace
 from signoff.channels.slack.inbound.identity import Identities
-from signoff.channels.slack.inbound.payloads import Actor, Submission, read_payload
+from signoff.channels.slack.inbound.payloads import SlackUser, Submission, read_payload
 from signoff.channels.slack.web import SlackWeb
 from signoff.core.base.errors import SlackDeferred
 from signoff.core.directory.people import Directory
@@ -19,18 +19,18 @@ DIRECTORY = Directory([MARA.model_copy(update={"slack": "U0MARA"}), CLEO])
 @pytest.mark.parametrize(
     ("actor", "person"),
     [
-        (Actor("U0MARA", TEAM), "mara"),
-        (Actor("U0CLEO", TEAM), "cleo"),
-        (Actor("U0MARA", "T0OTHER"), None),
-        (Actor("U0CLEO", "T0OTHER"), None),
-        (Actor("U0NOBODY", TEAM), None),
-        (Actor("U0TWIN", TEAM), None),
-        (Actor("U0ROBOT", TEAM), None),
-        (Actor("U0GONE", TEAM), None),
+        (SlackUser("U0MARA", TEAM), "mara"),
+        (SlackUser("U0CLEO", TEAM), "cleo"),
+        (SlackUser("U0MARA", "T0OTHER"), None),
+        (SlackUser("U0CLEO", "T0OTHER"), None),
+        (SlackUser("U0NOBODY", TEAM), None),
+        (SlackUser("U0TWIN", TEAM), None),
+        (SlackUser("U0ROBOT", TEAM), None),
+        (SlackUser("U0GONE", TEAM), None),
     ],
 )
 async def test_only_members_of_the_own_team_are_identified(
-    workspace: Workspace, web_api: SlackWeb, actor: Actor, person: str | None
+    workspace: Workspace, web_api: SlackWeb, actor: SlackUser, person: str | None
 ) -> None:
     """Only members of our own team count: by id, or by the address that Slack has verified."""
     workspace.add("U0TWIN", MARA.email)
@@ -44,9 +44,9 @@ async def test_external_user_counts_only_if_team_and_user_are_configured(web_api
     """A member of another organisation counts only if their team and user are configured."""
     named = Directory([MARA.model_copy(update={"slack": "T0OTHER/U9"})])
     identities = Identities(web_api, named)
-    assert await identities.who(Actor("U9", "T0OTHER")) is not None
-    assert await identities.who(Actor("U9", TEAM)) is None
-    assert await identities.who(Actor("U9", "T0THIRD")) is None
+    assert await identities.who(SlackUser("U9", "T0OTHER")) is not None
+    assert await identities.who(SlackUser("U9", TEAM)) is None
+    assert await identities.who(SlackUser("U9", "T0THIRD")) is None
 
 
 async def test_org_wide_install_accepts_members_of_every_team(
@@ -58,11 +58,11 @@ async def test_org_wide_install_accepts_members_of_every_team(
     workspace.add("U8", CLEO.email, team="T0EVIL", enterprise_user={"enterprise_id": "E0EVIL"})
     workspace.members.pop("U0CLEO")
     identities = Identities(web_api, DIRECTORY)
-    assert await identities.who(Actor("U7", "T0SALES", "E0HOME")) == CLEO
-    assert await identities.who(Actor("U8", "T0EVIL", "E0HOME")) is None
+    assert await identities.who(SlackUser("U7", "T0SALES", "E0HOME")) == CLEO
+    assert await identities.who(SlackUser("U8", "T0EVIL", "E0HOME")) is None
     # Slack may send the organisation instead of the team.
-    assert await identities.who(Actor("U7", "E0HOME", "E0HOME")) == CLEO
-    assert await identities.who(Actor("U8", "E0EVIL", "E0HOME")) is None
+    assert await identities.who(SlackUser("U7", "E0HOME", "E0HOME")) == CLEO
+    assert await identities.who(SlackUser("U8", "E0EVIL", "E0HOME")) is None
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ async def test_repeated_clicks_look_up_the_user_once(
     """Many clicks need one lookup."""
     identities = Identities(web_api, DIRECTORY)
     for _ in range(5):
-        await identities.who(Actor("U0CLEO", TEAM))
+        await identities.who(SlackUser("U0CLEO", TEAM))
     assert len(workspace.called("users.info")) == 1
     assert len(workspace.called("auth.test")) == 1
 
@@ -100,16 +100,16 @@ async def test_click_by_a_user_unknown_to_slack_fails_and_can_be_repeated(
     """If Slack does not know the user, the click fails and can be repeated."""
     workspace.failures["users.info"] = [503]
     with pytest.raises(SlackDeferred):
-        await Identities(web_api, DIRECTORY).who(Actor("U0CLEO", TEAM))
+        await Identities(web_api, DIRECTORY).who(SlackUser("U0CLEO", TEAM))
 
 
 async def test_directory_reload_clears_cached_identities(web_api: SlackWeb) -> None:
     """By then the address may belong to another person."""
     people = Directory([MARA.model_copy(update={"aliases": (CLEO.email,)})])
     identities = Identities(web_api, people)
-    assert getattr(await identities.who(Actor("U0CLEO", TEAM)), "id", None) == "mara"
+    assert getattr(await identities.who(SlackUser("U0CLEO", TEAM)), "id", None) == "mara"
     people.become(Directory([MARA, CLEO]))
-    assert await identities.who(Actor("U0CLEO", TEAM)) == CLEO
+    assert await identities.who(SlackUser("U0CLEO", TEAM)) == CLEO
 
 
 @pytest.mark.parametrize("code", ["missing_scope", "token_revoked", "invalid_auth"])
@@ -120,5 +120,5 @@ async def test_an_approver_is_no_stranger_because_our_token_is_bad(
     workspace.failures["users.info"] = [code]
     identities = Identities(web_api, DIRECTORY)
     with pytest.raises(SlackDeferred, match=code):
-        await identities.who(Actor("U0CLEO", TEAM))
-    assert await identities.who(Actor("U0CLEO", TEAM)) == CLEO
+        await identities.who(SlackUser("U0CLEO", TEAM))
+    assert await identities.who(SlackUser("U0CLEO", TEAM)) == CLEO

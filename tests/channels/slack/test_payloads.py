@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from signoff.channels.slack.inbound.payloads import Actor, Click, Submission, read_payload
+from signoff.channels.slack.inbound.payloads import Click, SlackUser, Submission, read_payload
 from signoff.channels.slack.references import Receipt
 from signoff.core.base.errors import SlackPayloadUnreadable
 
@@ -104,18 +104,18 @@ def changed(payload: Json, **changes: Any) -> Json:
 @pytest.mark.parametrize(
     ("payload", "actor", "message", "about"),
     [
-        (CARD, Actor("U0MARA", "T0HOME"), Receipt("D0MARA", "1763699999.000100"), "ap_1"),
+        (CARD, SlackUser("U0MARA", "T0HOME"), Receipt("D0MARA", "1763699999.000100"), "ap_1"),
         # A user of another organisation in a shared channel.
         (
             changed(CARD, user__team_id="T0OTHER", channel__id="C0SHARED"),
-            Actor("U0MARA", "T0OTHER"),
+            SlackUser("U0MARA", "T0OTHER"),
             Receipt("C0SHARED", "1763699999.000100"),
             "ap_1",
         ),
         # An org-wide install: a user of the organisation, with or without a team.
         (
             changed(CARD, team=None, enterprise=ORG, is_enterprise_install=True, user__id="W0MARA"),
-            Actor("W0MARA", "T0HOME", "E0HOME"),
+            SlackUser("W0MARA", "T0HOME", "E0HOME"),
             Receipt("D0MARA", "1763699999.000100"),
             "ap_1",
         ),
@@ -126,33 +126,33 @@ def changed(payload: Json, **changes: Any) -> Json:
                 enterprise=ORG,
                 user__team_id="E0HOME",
             ),
-            Actor("U0MARA", "E0HOME", "E0HOME"),
+            SlackUser("U0MARA", "E0HOME", "E0HOME"),
             Receipt("D0MARA", "1763699999.000100"),
             "ap_1",
         ),
         # A private message has no message in it.
         (
             changed(CARD, message=..., container__is_ephemeral=True),
-            Actor("U0MARA", "T0HOME"),
+            SlackUser("U0MARA", "T0HOME"),
             None,
             "",
         ),
         # A button in a modal.
         (
             changed(CARD, message=..., channel=..., container={"type": "view", "view_id": "V1"}),
-            Actor("U0MARA", "T0HOME"),
+            SlackUser("U0MARA", "T0HOME"),
             None,
             "",
         ),
         (
             changed(CARD, message__metadata=...),
-            Actor("U0MARA", "T0HOME"),
+            SlackUser("U0MARA", "T0HOME"),
             Receipt("D0MARA", "1763699999.000100"),
             "",
         ),
         (
             changed(CARD, user__team_id=..., team=...),
-            Actor("U0MARA", ""),
+            SlackUser("U0MARA", ""),
             Receipt("D0MARA", "1763699999.000100"),
             "ap_1",
         ),
@@ -168,7 +168,7 @@ def changed(payload: Json, **changes: Any) -> Json:
         "without a team",
     ],
 )
-def test_a_click(payload: Json, actor: Actor, message: Receipt | None, about: str) -> None:
+def test_a_click(payload: Json, actor: SlackUser, message: Receipt | None, about: str) -> None:
     """The user, the button, the message and the approval."""
     read = read_payload(payload)
     assert isinstance(read, Click)
@@ -179,18 +179,18 @@ def test_a_click(payload: Json, actor: Actor, message: Receipt | None, about: st
 @pytest.mark.parametrize(
     ("payload", "actor"),
     [
-        (MODAL, Actor("U0MARA", "T0HOME")),
+        (MODAL, SlackUser("U0MARA", "T0HOME")),
         (
             changed(MODAL, team=None, enterprise=ORG, is_enterprise_install=True),
-            Actor("U0MARA", "T0HOME", "E0HOME"),
+            SlackUser("U0MARA", "T0HOME", "E0HOME"),
         ),
         # The short form of the reference: a user of id and name alone.
-        (changed(MODAL, user={"id": "U0MARA", "name": "mara"}), Actor("U0MARA", "")),
-        (changed(MODAL, view__state=..., enterprise=...), Actor("U0MARA", "T0HOME")),
+        (changed(MODAL, user={"id": "U0MARA", "name": "mara"}), SlackUser("U0MARA", "")),
+        (changed(MODAL, view__state=..., enterprise=...), SlackUser("U0MARA", "T0HOME")),
     ],
     ids=["usual", "org-wide", "short", "without state"],
 )
-def test_a_submission(payload: Json, actor: Actor) -> None:
+def test_a_submission(payload: Json, actor: SlackUser) -> None:
     """The user, the modal and its values."""
     read = read_payload(payload)
     assert isinstance(read, Submission)

@@ -29,10 +29,7 @@ def pays() -> dict:
 
 async def payload_of(office: Office, run: Run) -> dict[str, Any]:
     """Return the payload of the run's waiting request, from the session."""
-    session = await office.apps.sessions.get_session(
-        app_name=run.app, user_id=run.user, session_id=run.session
-    )
-    assert session is not None
+    session = await office.session(run)
     [asked] = [one for event in session.events for one in confirmations(event)]
     return dict(asked.payload)
 

@@ -210,10 +210,7 @@ def mark() -> dict:
 
 async def snapshot_of(office: Office, run: Run) -> tuple[str, str]:
     """Return the name of the run's waiting snapshot, and the snapshot."""
-    session = await office.apps.sessions.get_session(
-        app_name=run.app, user_id=run.user, session_id=run.session
-    )
-    assert session is not None
+    session = await office.session(run)
     [asked] = [one for event in session.events for one in confirmations(event)]
     code = claimed(asked.payload)
     assert code is not None

@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 
 import structlog
 
@@ -18,7 +19,7 @@ from signoff.broker.freezes import read_freezes
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.lease import Hold, held
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.ledger.runs import PUT_OFF, Taken, claim_runs, read_again
+from signoff.broker.ledger.runs import PUT_OFF, ClaimedRun, claim_runs, read_again
 from signoff.broker.monitoring import metrics, tracing
 from signoff.broker.work import ResumeRun, StartRun
 from signoff.core.approvals.approval import Approval
@@ -94,7 +95,7 @@ class Executor:
     def __post_init__(self) -> None:
         self._free = asyncio.Semaphore(self.slots)
 
-    def begin_nothing_more(self) -> None:
+    def stop_claiming(self) -> None:
         """Finish running items, and leave the rest to other workers; for signal handlers."""
         self.closing = True
 
@@ -139,8 +140,8 @@ class Executor:
                 claim = await claim_runs(
                     self.ledger, stage, limit=slots, lease=self.lease, opening=not count
                 )
-                for taken in claim.taken:
-                    task = asyncio.create_task(self._work(taken), name=f"item {taken.item.id}")
+                for claimed in claim.runs:
+                    task = asyncio.create_task(self._work(claimed), name=f"item {claimed.item.id}")
                     task.add_done_callback(lambda _: self._free.release())
                     working.add(task)
                     slots -= 1
@@ -149,7 +150,7 @@ class Executor:
                     self._free.release()
             if claim.waiting and not count:
                 await self.ledger.bell.ring(stage)
-            count += len(claim.taken)
+            count += len(claim.runs)
             if claim.put_off:
                 # The reconciler rings when they are due; this only shortens the wait.
                 await asyncio.sleep(PUT_OFF)
@@ -165,19 +166,19 @@ class Executor:
             count += 1
         return count
 
-    async def _work(self, taken: Taken) -> bool:
+    async def _work(self, claimed: ClaimedRun) -> bool:
         """Work on an item; return whether it was put back to be claimed again at once."""
-        item, key = taken.item, taken.lease_key
+        item, key = claimed.item, claimed.lease_key
         try:
-            run, approvals = taken.read(self.ledger.recent)
-            work = taken.work
+            run, approvals = claimed.read(self.ledger.recent)
+            phase = _phase(claimed.work)
             # This task has a context of its own, so nothing has to be unbound.
             structlog.contextvars.bind_contextvars(run=run.id, trace=run.trace, app=run.app)
             async with held(
-                self.ledger, item, key, lease=self.lease, alive_at=taken.alive_at
+                self.ledger, item, key, lease=self.lease, alive_at=claimed.alive_at
             ) as hold:
-                with tracing.span(*_span_of(work, run), follows=approvals):
-                    again = await self._advance(taken, run, approvals, hold)
+                with tracing.span(phase, run, follows=approvals):
+                    again = await self._advance(claimed, run, approvals, hold)
                 await live.wake_watchers(self.ledger, run)
                 return again
         except RunNotFound as error:
@@ -204,11 +205,11 @@ class Executor:
         with contextlib.suppress(LedgerError):
             await self.ledger.commit(Change().ack(item))
 
-    async def _advance(
-        self, taken: Taken, run: Run, approvals: Sequence[Approval], hold: Hold
+    async def _advance(  # noqa: PLR0911 -- one for each reason not to begin a turn
+        self, claimed: ClaimedRun, run: Run, approvals: Sequence[Approval], hold: Hold
     ) -> bool:
         """Advance a run to its next pause or its end; return whether it continues at once."""
-        item, work, now = taken.item, taken.work, taken.now
+        item, work, now = claimed.item, claimed.work, claimed.now
         resuming = isinstance(work, ResumeRun)
         expected = RunState.ANSWERED if resuming else RunState.QUEUED
         if run.state is not expected or (isinstance(work, ResumeRun) and run.pause != work.pause):
@@ -217,18 +218,18 @@ class Executor:
         if turn_results.started_and_not_finished(approvals):
             # The worker that started it held this session's lease, and has lost it.
             return await self._in_doubt(run, hold)
-        freezes = read_freezes(taken.frozen)
+        freezes = read_freezes(claimed.frozen)
         unproven = resuming and self._is_unproven(run, approvals, now)
-        waits = unproven and await self._ask_anew(run, hold)
-        if waits or await self._is_frozen(run, approvals, hold, freezes):
+        if unproven and await self._ask_anew(run, hold):
             return False
+        if freezes and (stopped := turn_results.stopped_by(run, approvals, freezes)):
+            return await self._freeze(run, hold, *stopped)
         answered = [one for one in approvals if one.id not in run.waiting]
         log.info("run.resuming" if resuming else "run.started", attempt=item.attempts)
         try:
             if run.waiting and not await self.runtime.resumes_each(run, approvals):
                 return await self._wait_for_the_rest(run, hold)
-            phase = "resume" if resuming else "start"
-            with _measured(run, phase) as turns:
+            with _measured(run, _phase(work)) as turns:
                 turn = await (
                     self.runtime.resume(run, answered, hold.fence)
                     if resuming
@@ -237,9 +238,9 @@ class Executor:
                 turns.append(turn)
             handed = {one.id for one in answered}.difference(turn.kept)
             # A short turn that has committed nothing has probably left the records as they were.
-            short = not hold.used and taken.age < self.lease
-            claimed = (run, approvals, taken.present(self.ledger)) if short else None
-            return await self._turn_ended(run, hold, turn, handed, claimed)
+            short = not hold.used and claimed.age < self.lease
+            records = (run, approvals, claimed.present(self.ledger)) if short else None
+            return await self._turn_ended(run, hold, turn, handed, records)
         except (LeaseLost, Conflict):
             raise
         except Exception as error:  # noqa: BLE001 -- an agent may raise anything
@@ -247,25 +248,24 @@ class Executor:
 
     def _is_unproven(self, run: Run, approvals: Sequence[Approval], now: datetime) -> bool:
         """Return whether an approval had expired, or was not proven, when the item was claimed."""
-        receipts = self.ledger.receipts
-
-        def why_refused(approval: Approval) -> str:
-            return receipts.why_refused(approval, now) if receipts is not None else ""
-
+        why_refused = partial(self._why_refused, now=now)
         try:
             change = turn_results.asked_anew(run, approvals, self.valid_for, why_refused, now=now)
         except KeyUnknown:
             return True
         return change is not None
 
+    def _why_refused(self, approval: Approval, now: datetime) -> str:
+        """Return why no receipt proves an approval; "" if one does, or none is needed."""
+        receipts = self.ledger.receipts
+        return receipts.why_refused(approval, now) if receipts is not None else ""
+
     async def _ask_anew(self, run: Run, hold: Hold) -> bool:
         """Ask again about expired or unproven approvals; return whether the run waits."""
-        receipts = self.ledger.receipts
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
             def why_refused(approval: Approval) -> str:
-                why = receipts.why_refused(approval, now) if receipts is not None else ""
-                if why:
+                if why := self._why_refused(approval, now):
                     log.critical("receipt.refused", approval=approval.id, why=why)
                 return why
 
@@ -283,20 +283,11 @@ class Executor:
 
         return await self._settle(run, hold, build)
 
-    async def _is_frozen(
-        self, run: Run, approvals: Sequence[Approval], hold: Hold, freezes: Sequence[Freeze]
-    ) -> bool:
-        """Put a run back if a freeze prevents its start; return whether one does."""
-        stopped = turn_results.stopped_by(run, approvals, freezes) if freezes else None
-        if stopped is not None:
-            await self._freeze(run, hold, *stopped)
-        return stopped is not None
-
     async def _freeze(self, run: Run, hold: Hold, freeze: Freeze, tool: str) -> bool:
         """Put a run back whose tool is frozen; after the thaw it continues where it was."""
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
-            change = turn_results.held(run, approvals, freeze, tool, now=now)
+            change = turn_results.frozen(run, approvals, freeze, tool, now=now)
             return change.retry(hold.item, after=_THAWED_BY, counted=False)
 
         log.warning("run.frozen", freeze=freeze.id, tool=tool, by=freeze.by, why=freeze.why)
@@ -318,7 +309,7 @@ class Executor:
         return whole
 
     async def _turn_ended(
-        self, run: Run, hold: Hold, turn: Turn, handed: set[str], claimed: Records | None
+        self, run: Run, hold: Hold, turn: Turn, handed: set[str], records: Records | None
     ) -> bool:
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
             known = [one for one in approvals if one.id not in turn.changed]
@@ -336,7 +327,7 @@ class Executor:
 
         if turn.left_open:
             log.warning("run.left_open", calls=turn.left_open)
-        if not await self._settle(run, hold, build, claimed):
+        if not await self._settle(run, hold, build, records):
             return await self._in_doubt(run, hold)
         if turn.pauses:
             log.info("run.paused", calls=[pause.call.name for pause in turn.pauses])
@@ -350,14 +341,7 @@ class Executor:
     async def _failed(self, run: Run, hold: Hold, error: Exception) -> bool:
         problem = _in_words(error)
         tracing.failed(error)
-
-        async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
-            if turn_results.started_and_not_finished(approvals):
-                return None
-            return turn_results.failed(run, problem, approvals, now=now, gone=gone).ack(hold.item)
-
         cause = _cause(error)
-        gone = cause.approval if isinstance(cause, CallGone) else ""
         approvals = await self.ledger.approvals(run.approvals)
         if turn_results.started_and_not_finished(approvals):
             return await self._in_doubt(run, hold)
@@ -370,6 +354,13 @@ class Executor:
             log.critical("receipt.refused", error=str(cause))
             await hold.end(Change().retry(hold.item, after=0))
             return True
+        gone = cause.approval if isinstance(cause, CallGone) else ""
+
+        async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
+            if turn_results.started_and_not_finished(approvals):
+                return None
+            return turn_results.failed(run, problem, approvals, now=now, gone=gone).ack(hold.item)
+
         # The approval was still valid when the turn began.
         expired = isinstance(cause, ApprovalExpired) and await self._ask_anew(run, hold)
         if not expired and not await self._try_later(hold, error):
@@ -382,7 +373,7 @@ class Executor:
         """Ask again about a call that would run differently than approved."""
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
-            change = turn_results.changed(run, approvals, found, now=now)
+            change = turn_results.asked_about_change(run, approvals, found, now=now)
             problem = str(found)
             return (
                 change or turn_results.failed(run, problem, approvals, now=now, gone=found.approval)
@@ -413,7 +404,7 @@ class Executor:
         return await self._settle(run, hold, build) and continues
 
     async def _settle(
-        self, run: Run, hold: Hold, build: Build, claimed: Records | None = None
+        self, run: Run, hold: Hold, build: Build, records: Records | None = None
     ) -> bool:
         """Build a change from the current approvals and commit it; retry if they have changed.
 
@@ -424,7 +415,7 @@ class Executor:
             run: The run when it was claimed.
             hold: The leases.
             build: Builds the change.
-            claimed: The records as they were claimed, and the present, to try first: the commit is
+            records: The records as they were claimed, and the present, to try first: the commit is
                 refused if one of them has changed. None reads them again.
 
         Returns:
@@ -433,7 +424,7 @@ class Executor:
         Raises:
             LeaseLost: Another worker has continued the run.
         """
-        known = [] if claimed is None else [claimed]
+        known = [] if records is None else [records]
 
         async def attempt() -> bool:
             fresh = not known
@@ -467,8 +458,8 @@ class Executor:
         return True
 
 
-def _span_of(work: StartRun | ResumeRun, run: Run) -> tuple[str, Run]:
-    return ("resume" if isinstance(work, ResumeRun) else "start"), run
+def _phase(work: StartRun | ResumeRun) -> str:
+    return "resume" if isinstance(work, ResumeRun) else "start"
 
 
 @contextlib.contextmanager

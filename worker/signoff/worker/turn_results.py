@@ -285,7 +285,7 @@ def asked_anew(
     return _waits_for(change, run, approvals, replaced) if replaced else None
 
 
-def changed(
+def asked_about_change(
     run: Run, approvals: Sequence[Approval], found: CallChanged, *, now: datetime
 ) -> Change | None:
     """Return the change that asks again about a call that would run differently than approved.
@@ -340,7 +340,7 @@ def stopped_by(
     return (stopped[0], run.held) if stopped else None
 
 
-def held(
+def frozen(
     run: Run, approvals: Sequence[Approval], freeze: Freeze, tool: str, *, now: datetime
 ) -> Change:
     """Return the change for a run that waits unchanged until a freeze ends."""

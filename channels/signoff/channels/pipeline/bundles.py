@@ -42,7 +42,7 @@ from signoff.channels.pipeline.port import (
     Result,
     Retry,
 )
-from signoff.channels.pipeline.pushes import Pushes, notify
+from signoff.channels.pipeline.pushes import Subscribed, notify
 from signoff.channels.pipeline.reply_tokens import GRACE, Holder, Role, issue_token
 from signoff.channels.pipeline.results import deliver_each, refuse, tried_again
 from signoff.channels.words import phrases
@@ -132,7 +132,7 @@ class Gathered:
     later: dict[str, float] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
 
-    def put_back(self, item: Item) -> Change:
+    def put_back(self, item: Item, _approval: Approval, _now: datetime) -> Change:
         """Return the change that lets an item wait for others."""
         body = {**item.body, "bundling": Bundling.WAITS.value}
         return Change().retry(item, after=self.later[item.id], counted=False, body=body)
@@ -267,7 +267,7 @@ class BundleDelivery:
         channel: The channel.
         roster: The people. The caller refreshes it.
         inbox: The pages that bundles link to.
-        pushes: Notifies people on their devices as well.
+        subscribed: Returns who is notified on a device too.
     """
 
     def __init__(
@@ -277,13 +277,13 @@ class BundleDelivery:
         *,
         roster: Roster,
         inbox: Pages | None,
-        pushes: Pushes,
+        subscribed: Subscribed,
     ) -> None:
         self._ledger = ledger
         self._channel = channel
         self._roster = roster
         self._inbox = inbox
-        self._pushes = pushes
+        self._subscribed = subscribed
 
     async def work(self, items: Sequence[Item]) -> None:
         """Deliver leased bundles, each in its own commit; a failed one does not stop the others.
@@ -422,7 +422,7 @@ class BundleDelivery:
             log.warning("bundle.refused", **about, reason=done.reason)
         else:
             log.info("bundle.delivered", **about)
-            notify(change, item, await self._pushes.wanted((work.person,)))
+            notify(change, item, await self._subscribed((work.person,)))
         if not (cards and isinstance(work, SendBundle)):
             await self._commit(change)
             return

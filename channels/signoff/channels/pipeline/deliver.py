@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 import structlog
@@ -44,6 +45,7 @@ from signoff.channels.pipeline.informing import (
 )
 from signoff.channels.pipeline.outbox import (
     BATCH,
+    Build,
     approval_of,
     commit_each,
     dead_letter,
@@ -64,7 +66,7 @@ from signoff.channels.pipeline.port import (
     Retry,
     Rewriting,
 )
-from signoff.channels.pipeline.pushes import Pushes, Subscribed, notify, recipients
+from signoff.channels.pipeline.pushes import Subscribed, nobody, notify, recipients
 from signoff.channels.pipeline.quiet_hours import (
     comes_with_card,
     delivery_held_until,
@@ -123,9 +125,9 @@ class Delivery:
         can_list = isinstance(channel, Bundles) and channel.bundles
         pages = inbox if bundling is not None and can_list else None
         self._bundler = Bundler(ledger, channel.name, pages, bundling)
-        self._pushes = Pushes(subscribed)
+        self._subscribed = subscribed or nobody
         self._bundles = BundleDelivery(
-            ledger, channel, roster=self._roster, inbox=inbox, pushes=self._pushes
+            ledger, channel, roster=self._roster, inbox=inbox, subscribed=self._subscribed
         )
         self._notifications = notifications or Notifications()
         self._shapes: dict[str, tuple[Approval, Directory, Card]] = {}
@@ -168,29 +170,19 @@ class Delivery:
         )
         approvals = {item.id: found[approval_of(item)] for item in items}
         messages: dict[str, Message] = {}
-        failed: dict[str, Exception] = {}
-        waits: dict[str, float] = {}
-        held: dict[str, datetime] = {}
-        superseded = _superseded_updates(items)
+        unsent: dict[str, Build] = dict.fromkeys(_superseded_updates(items), _acknowledge)
         for item in items:
-            if item.id in superseded:
+            if item.id in unsent:
                 continue
             try:
-                approval = legible(approvals[item.id])
-                work = _delivery(item)
-                waits[item.id] = self._waits(work, approval, now)
-                asked = None if waits[item.id] else self._recipient(work, approval)
-                if asked is None:
-                    continue
-                message = self._message(item, asked, approval, now)
-                until = self._held_until(item, asked, approval, now) if message else None
+                planned = self._plan(item, legible(approvals[item.id]), now)
             except Exception as error:  # noqa: BLE001 -- one bad card must not stop the others
-                failed[item.id] = error
+                unsent[item.id] = partial(_fail, error)
                 continue
-            if until is not None:
-                held[item.id] = until
-            elif message is not None:
-                messages[item.id] = message
+            if isinstance(planned, Message):
+                messages[item.id] = planned
+            else:
+                unsent[item.id] = planned
         await self._recall(messages, approvals)
         ready = [
             (item, messages[item.id], legible(approvals[item.id]))
@@ -198,6 +190,7 @@ class Delivery:
             if item.id in messages
         ]
         gathered = await self._bundler.gather(ready, now=now)
+        unsent |= dict.fromkeys(gathered.later, gathered.put_back)
         for item_id in (*gathered.later, *gathered.gone):
             del messages[item_id]
         items = [item for item in items if item.id not in gathered.gone]
@@ -208,22 +201,25 @@ class Delivery:
         notified = await self._notified(items, results, approvals)
 
         def build(item: Item, approval: Approval, now: datetime) -> Change:
-            if item.id in failed:
-                raise failed[item.id]
-            if item.id in superseded:
-                return Change().ack(item)
-            if waits.get(item.id):
-                return Change().retry(item, after=waits[item.id], counted=False)
-            if item.id in held:
-                return self._hold(item, approval, held[item.id], now)
-            if item.id in gathered.later:
-                return gathered.put_back(item)
-            if item.id not in results:
-                return self._not_sent(item, approval)
+            if item.id in unsent:
+                return unsent[item.id](item, approval, now)
             change = self._record(item, approval, results[item.id], messages[item.id], now)
             return notify(change, item, notified.get(item.id, ()))
 
         await commit_each(self._ledger, items, build, _give_up)
+
+    def _plan(self, item: Item, approval: Approval, now: datetime) -> Message | Build:
+        """Return the message that an item delivers now, or what to do with the item without one."""
+        work = _delivery(item)
+        wait = waits_for_result(work, approval, self._notifications, now=now).total_seconds()
+        if wait:
+            return partial(_put_back, wait)
+        asked = self._recipient(work, approval)
+        message = self._message(item, asked, approval, now) if asked is not None else None
+        if asked is None or message is None:
+            return self._not_sent
+        until = self._held_until(item, asked, approval, now)
+        return message if until is None else partial(self._hold, until)
 
     async def _deliver(
         self, messages: Sequence[Message], approvals: Sequence[Approval]
@@ -261,12 +257,9 @@ class Delivery:
             wants_answer = isinstance(work, SendCard | SendReminder)
             if wants_answer and (asked := self._asked(work, approval)) is not None:
                 asks[item.id] = recipients(approval, asked.person)
-        wanted = await self._pushes.wanted({one for people in asks.values() for one in people})
+        everybody = {one for people in asks.values() for one in people}
+        wanted = await self._subscribed(everybody) if everybody else frozenset[str]()
         return {name: wanted.intersection(people) for name, people in asks.items()}
-
-    def _waits(self, work: DeliveryWork, approval: Approval, now: datetime) -> float:
-        """Return the seconds that a message waits for the result it is to be sent with."""
-        return waits_for_result(work, approval, self._notifications, now=now).total_seconds()
 
     def _message(
         self, item: Item, asked: Asked, approval: Approval, now: datetime
@@ -441,7 +434,7 @@ class Delivery:
             work, approval, asked, self._directory, now=now, rewrites=self._rewrites
         )
 
-    def _hold(self, item: Item, approval: Approval, until: datetime, now: datetime) -> Change:
+    def _hold(self, until: datetime, item: Item, approval: Approval, now: datetime) -> Change:
         """Put a message back until its recipient works; the audit notes a card once."""
         work = _delivery(item)
         asked = self._asked(work, approval)
@@ -455,7 +448,7 @@ class Delivery:
             body = {**item.body, "held": True}
         return change.retry(item, after=pause(until, now), counted=False, body=body)
 
-    def _not_sent(self, item: Item, approval: Approval) -> Change:
+    def _not_sent(self, item: Item, approval: Approval, _now: datetime) -> Change:
         work = _delivery(item)
         asked = self._asked(work, approval)
         told = is_reported(work, approval)
@@ -575,6 +568,18 @@ def _superseded_updates(items: Sequence[Item]) -> frozenset[str]:
     updates = {name: work for name, work in works.items() if isinstance(work, UpdateCard)}
     kept = {(one.approval, one.person, one.level_key): name for name, one in updates.items()}
     return frozenset(updates) - frozenset(kept.values())
+
+
+def _acknowledge(item: Item, _approval: Approval, _now: datetime) -> Change:
+    return Change().ack(item)
+
+
+def _put_back(after: float, item: Item, _approval: Approval, _now: datetime) -> Change:
+    return Change().retry(item, after=after, counted=False)
+
+
+def _fail(error: Exception, _item: Item, _approval: Approval, _now: datetime) -> Change:
+    raise error
 
 
 def _delivery(item: Item) -> DeliveryWork:

@@ -57,7 +57,7 @@ def backoff(attempts: int) -> float:
     return float(min(5 * 2 ** (max(attempts, 1) - 1), 600)) * random.uniform(0.8, 1.2)  # noqa: S311 -- no secret
 
 
-async def drain(ledger: Ledger, stage: str, work: Worker, *, lease: float = LEASE) -> int:
+async def drain(ledger: Ledger, stage: str, work: Worker) -> int:
     """Work until nothing waits, and return how many items there were.
 
     Raises:
@@ -65,10 +65,10 @@ async def drain(ledger: Ledger, stage: str, work: Worker, *, lease: float = LEAS
     """
     count, opening = 0, True
     while True:
-        claim = await ledger.claim(stage, limit=BATCH, lease=lease, opening=opening)
+        claim = await ledger.claim(stage, limit=BATCH, lease=LEASE, opening=opening)
         if not claim.items:
             return count
-        async with renewed_leases(ledger, claim.items, lease=lease):
+        async with renewed_leases(ledger, claim.items, lease=LEASE):
             await work(claim.items)
         count, opening = count + len(claim.items), False
 
@@ -192,13 +192,12 @@ async def commit_each(
     build: Build,
     give_up: GiveUp,
     *,
-    most: int = MOST_ATTEMPTS,
     local: LocalWork | None = None,
 ) -> None:
     """Build and commit a change for each item about an approval, in few round trips.
 
     An item whose commit conflicts with another one is read and built again. An item that cannot
-    be built is put back, and given up after `most` attempts; the others are committed. An item
+    be built is put back, and given up after `MOST_ATTEMPTS`; the others are committed. An item
     whose lease was lost is left to its new owner.
 
     Args:
@@ -206,7 +205,6 @@ async def commit_each(
         items: Leased items with the id of an approval in their bodies.
         build: Makes the change, including its acknowledgement.
         give_up: Makes the last change, including its acknowledgement.
-        most: The most attempts.
         local: Does the work that the changes add to its stages, in this process.
 
     Raises:
@@ -226,14 +224,7 @@ async def commit_each(
                 # It would be built on what the other change replaces, and always conflict.
                 later.append(item)
                 continue
-            change = _built(
-                item,
-                approvals[approval_id],
-                build=build,
-                give_up=give_up,
-                now=now,
-                most=most,
-            )
+            change = _built(item, approvals[approval_id], build=build, give_up=give_up, now=now)
             if change.writes_approval(approval_id):
                 written.add(approval_id)
             this_round.append(item)
@@ -315,13 +306,12 @@ def _built(
     build: Build,
     give_up: GiveUp,
     now: datetime,
-    most: int,
 ) -> Change:
     try:
         return build(item, legible(approval), now)
     except Exception as error:  # noqa: BLE001 -- one bad item must not stop the others
         problem = f"{type(error).__name__}: {error}"
-        if item.attempts < most and not isinstance(error, ApprovalNotFound):
+        if item.attempts < MOST_ATTEMPTS and not isinstance(error, ApprovalNotFound):
             log.warning("outbox.failed", stage=item.stage, item=item.id, error=problem)
             return Change().retry(item, after=backoff(item.attempts))
         return give_up(item, approval if isinstance(approval, Approval) else None, problem, now)

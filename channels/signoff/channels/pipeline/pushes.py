@@ -19,25 +19,10 @@ Subscribed = Callable[[Collection[str]], Awaitable[frozenset[str]]]
 """Returns which of these people want notifications on a device."""
 
 
-class Pushes:
-    """Adds notifications to the commits of deliveries.
-
-    Args:
-        subscribed: Returns who wants notifications; None if nobody does.
-    """
-
-    def __init__(self, subscribed: Subscribed | None) -> None:
-        self._subscribed = subscribed
-
-    async def wanted(self, people: Collection[str]) -> frozenset[str]:
-        """Return which of these people get notifications.
-
-        Raises:
-            LedgerUnavailable: Redis cannot be reached.
-        """
-        if self._subscribed is None or not people:
-            return frozenset()
-        return await self._subscribed(people)
+async def nobody(people: Collection[str]) -> frozenset[str]:
+    """Return that none of these people want notifications."""
+    del people
+    return frozenset()
 
 
 def recipients(approval: Approval, person: str) -> Sequence[str]:

@@ -12,7 +12,7 @@ import structlog
 from signoff.broker import stages
 from signoff.broker.announcements import statuses
 from signoff.broker.decisions import Decisions, Extras
-from signoff.broker.effects import follow
+from signoff.broker.effects import add_effects
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
@@ -101,13 +101,13 @@ class Router:
         self._allowances = Allowances(ledger)
         self._owned = dict(owners or {})
         self._local = LocalWork(ledger, {})
-        self.follow(policies, fallback)
+        self.use(policies, fallback)
 
     def work_locally(self, workers: Mapping[str, Worker]) -> None:
         """Let these workers deliver what is routed, at once and in this process."""
         self._local = LocalWork(self._ledger, workers)
 
-    def follow(self, policies: Sequence[Policy], fallback: Fallback) -> None:
+    def use(self, policies: Sequence[Policy], fallback: Fallback) -> None:
         """Route by these policies and this default from now on."""
         self._may_decide = any(one.effect is not Effect.ASK for one in policies)
         self._may_be_granted = any(rules.grants for rules in (*policies, fallback))
@@ -258,7 +258,7 @@ class Router:
             case _ if approval.state is not State.PENDING:
                 return change
             case RouteApproval():
-                return self._first(item, approval, now)
+                return self._first(change, approval, now)
             case ApproveEdit():
                 return send_cards(change, approval, now=now)
             case AskLevel() | Remind() | AskOthers() as work if (
@@ -268,18 +268,18 @@ class Router:
             case AskLevel():
                 if self._with_delegates(approval, now)[0] is not approval:
                     # The person who is next in the sequence has left before their turn.
-                    return self._replace_unreachable(item, approval, now)
+                    return self._replace_unreachable(change, approval, now)
                 after, events = self._cards(change, approval, now)
                 return change.put(after, was=approval).note(events) if events else change
             case Remind(nth=nth):
                 return remind(change, approval, self._decisions.directory, nth=str(nth), now=now)
             case AskOthers():
-                return self._replace_unreachable(item, approval, now)
+                return self._replace_unreachable(change, approval, now)
             case RescuePoisoned(problem=problem) if is_due(approval, now):
                 why = f"what was due could not be done: {problem}"
-                return self._ask_default(item, approval, why, now)
+                return self._ask_default(change, approval, why, now)
             case StaffPhase() if approval.passed:
-                return self._ask_default(item, approval, UNMANNED, now)
+                return self._ask_default(change, approval, UNMANNED, now)
         return change
 
     def _announce(self, change: Change, work: AnnounceMilestone, approval: Approval) -> Change:
@@ -287,12 +287,24 @@ class Router:
             change.send(one)
         return change
 
-    def _first(self, item: Item, approval: Approval, now: datetime) -> Change:
+    def _announce_level(
+        self, change: Change, milestone: Milestone | None, approval: Approval
+    ) -> None:
+        if milestone is not None:
+            work = AnnounceMilestone(
+                approval=approval.id, milestone=milestone, level_key=approval.level_key
+            )
+            self._announce(change, work, approval)
+
+    def _owners(self, approval: Approval) -> tuple[str, ...]:
+        return owners_of(self._owned, approval.facts)
+
+    def _first(self, change: Change, approval: Approval, now: datetime) -> Change:
         """Ask about a new approval, once."""
         if approval.terms is not None:
-            return Change().ack(item)
-        choice, barred = self._asks(approval, now), owners_of(self._owned, approval.facts)
-        return self._ask(item, approval, choice, now, barred=barred)
+            return change
+        choice = self._asks(approval, now)
+        return self._ask(change, approval, choice, now, barred=self._owners(approval))
 
     def _asks(self, approval: Approval, now: datetime) -> Choice:
         """Choose whom to ask about a call that could not be allowed at once."""
@@ -308,17 +320,16 @@ class Router:
         approval: Approval,
         now: datetime,
         *,
-        default: bool = False,
         not_allowed: Mapping[str, str] = MappingProxyType({}),
     ) -> Choice:
-        """Choose whom to ask, by the policies or by the default alone."""
+        """Choose whom to ask."""
         return choose(
-            () if default else self._policies,
+            self._policies,
             self._fallback,
             self._decisions.directory,
             approval.facts,
             now=now,
-            barred=(*approval.barred, *owners_of(self._owned, approval.facts)),
+            barred=(*approval.barred, *self._owners(approval)),
             rotations=self._decisions.roster.rotations.known,
             second_step=approval.in_two_steps,
             not_allowed=not_allowed,
@@ -338,11 +349,7 @@ class Router:
             The approval with those who are asked now, and the events.
         """
         after, events = self._cards(change, approval, approval.since or approval.opened_at)
-        if milestone is not None:
-            news = AnnounceMilestone(
-                approval=after.id, milestone=milestone, level_key=after.level_key
-            )
-            self._announce(change, news, after)
+        self._announce_level(change, milestone, after)
         return after, events
 
     def _cards(
@@ -372,43 +379,35 @@ class Router:
         ]
         return targets_of(people, ballot.rules, self._channels)
 
-    def _replace_unreachable(self, item: Item, was: Approval, now: datetime) -> Change:
+    def _replace_unreachable(self, change: Change, was: Approval, now: datetime) -> Change:
         """Replace approvers who have left or whose channel has refused the card.
 
         A delegate is asked, or the approver is asked by mail. If too few can still answer, the
         next level is asked, or the default.
         """
         approval, noted = self._with_delegates(was, now)
+        change.note(noted)
         left = deliveries.is_reachable(approval)
         mails = self._not_mailed(approval, deliveries.unreached(approval) if left else None)
         if not left and not mails:
-            return self._ask_next(item, was, approval, noted, now)
+            return self._ask_next(change, was, approval, now)
         if not left and approval.terms is not None:
             start = restart(approval, self._decisions.directory, now=now)
             why = "nobody can be reached as the policy wants; they are asked by mail"
-            return self._put(
-                item,
-                approval,
-                approval.terms,
-                start,
-                mails,
-                notes=(why,),
-                now=now,
-                was=was,
-                noted=noted,
-            )
+            choice = Choice(terms=approval.terms, start=start, people=(), notes=(why,))
+            return self._ask(change, approval, choice, now, was=was, fresh=mails)
         if not mails and not deliveries.can_be_met(approval):
             # An earlier attempt of this item may have asked somebody who is reachable.
-            return self._ask_next(item, was, approval, noted, now)
-        change, after = Change().ack(item), approval
+            return self._ask_next(change, was, approval, now)
+        after = approval
         if mails:
             after, events = approval.asked_too(mails, now=now)
             send_cards(change, after, only=mails, now=now)
-            noted = (*noted, *events)
+            change.note(events)
         after, events = self._cards(change, after, now)
         if after is not was:
-            change.put(after, was=was).note((*noted, *events))
-            follow(change, was, after, rotations=self._decisions.roster.rotations)
+            change.put(after, was=was).note(events)
+            add_effects(change, was, after, rotations=self._decisions.roster.rotations)
         return change
 
     def _with_delegates(
@@ -418,90 +417,58 @@ class Router:
         roster = self._decisions.roster
         return stand_in(approval, roster.directory, now=now, rotations=roster.rotations.known)
 
-    def _ask_next(
-        self, item: Item, was: Approval, approval: Approval, noted: tuple[Event, ...], now: datetime
-    ) -> Change:
+    def _ask_next(self, change: Change, was: Approval, approval: Approval, now: datetime) -> Change:
         """Ask the next level, or the default, because too few people can be reached."""
-        none, rotations = not deliveries.is_reachable(approval), self._decisions.roster.rotations
+        reached, rotations = deliveries.is_reachable(approval), self._decisions.roster.rotations
         why = too_few(approval, self._decisions.directory, now)
-        alarm = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
         escalation = go_past(
             approval,
             self._fallback,
             self._decisions.directory,
             now=now,
             why=why,
-            barred=owners_of(self._owned, approval.facts),
+            barred=self._owners(approval),
             rotations=rotations.known,
         )
         if isinstance(escalation, Choice):
-            escalation = escalation.model_copy(update={"stranded": escalation.stranded or not none})
-            return self._ask(item, approval, escalation, now, was=was, noted=noted)
-        change = Change().ack(item)
+            escalation = escalation.model_copy(update={"stranded": reached})
+            return self._ask(change, approval, escalation, now, was=was)
         if escalation is not None:
             after, events = escalation
-            if not none:
+            if reached:
                 log.error("approval.too_few", approval=approval.id, why=why)
+                alarm = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
                 events = (alarm, *events)
-            change.put(after, was=was).note((*noted, *events))
-            return follow(change, was, after, rotations=rotations)
+            change.put(after, was=was).note(events)
+            return add_effects(change, was, after, rotations=rotations)
         why = f"{why}; the deadline will end it"
         log.error("approval.unreachable", approval=approval.id, asked=sorted(approval.approvers))
-        change.note((*noted, approval.note(What.UNROUTABLE, now=now, by="router", why=why)))
+        change.note([approval.note(What.UNROUTABLE, now=now, by="router", why=why)])
         if approval is not was:
-            follow(change.put(approval, was=was), was, approval, rotations=rotations)
+            add_effects(change.put(approval, was=was), was, approval, rotations=rotations)
         return change
 
-    def _ask_default(self, item: Item, approval: Approval, why: str, now: datetime) -> Change:
+    def _ask_default(self, change: Change, approval: Approval, why: str, now: datetime) -> Change:
         """Ask the default, with its full time.
 
         It needs as many approvals as the remaining phases would have needed.
         """
         if approval.terms is None:
-            return Change().ack(item)
+            return change
         choice = choose_default(
             approval,
             self._fallback,
             self._decisions.directory,
             now=now,
             why=why,
-            barred=owners_of(self._owned, approval.facts),
+            barred=self._owners(approval),
             rotations=self._decisions.roster.rotations.known,
         )
         if choice.start is None:
             log.error("approval.unroutable", approval=approval.id, why=why)
             event = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
-            return Change().note([event]).ack(item)
-        return self._ask(item, approval, choice, now)
-
-    def _ask(
-        self,
-        item: Item,
-        approval: Approval,
-        choice: Choice,
-        now: datetime,
-        *,
-        barred: tuple[str, ...] = (),
-        was: Approval | None = None,
-        noted: tuple[Event, ...] = (),
-    ) -> Change:
-        start = choice.start or Start(0, 0, (), now + choice.terms.within.by_the_clock)
-        rules = choice.terms.asking(start.level)
-        people = choice.people[:1] if rules.order is Order.SEQUENCE else choice.people
-        fresh = targets_of(people, rules, self._channels)
-        return self._put(
-            item,
-            approval,
-            choice.terms,
-            start,
-            fresh,
-            notes=choice.notes,
-            now=now,
-            barred=barred,
-            stranded=choice.stranded,
-            was=was,
-            noted=noted,
-        )
+            return change.note([event])
+        return self._ask(change, approval, choice, now)
 
     def _not_mailed(
         self, approval: Approval, only: Collection[str] | None = None
@@ -518,21 +485,34 @@ class Router:
         able = [one for one in people if one is not None and not directory.may_be(one, requester)]
         return other_targets(here, able)
 
-    def _put(
+    def _ask(
         self,
-        item: Item,
+        change: Change,
         approval: Approval,
-        terms: Terms,
-        start: Start,
-        fresh: tuple[Asked, ...],
-        *,
-        notes: tuple[str, ...],
+        choice: Choice,
         now: datetime,
-        barred: tuple[str, ...] = (),
-        stranded: bool = False,
+        *,
         was: Approval | None = None,
-        noted: tuple[Event, ...] = (),
+        fresh: tuple[Asked, ...] | None = None,
+        barred: tuple[str, ...] = (),
     ) -> Change:
+        """Add to a change that the people of a choice are asked.
+
+        Args:
+            change: Added to.
+            approval: The approval.
+            choice: The terms, the level that starts, and its people.
+            now: The present (UTC).
+            was: The approval as it was read; None if it has not changed since.
+            fresh: The cards to send; None sends those of the people of the choice.
+            barred: Identities of people who never decide, besides the requester.
+        """
+        terms, notes = choice.terms, choice.notes
+        start = choice.start or Start(0, 0, (), now + terms.within.by_the_clock)
+        if fresh is None:
+            rules = terms.asking(start.level)
+            people = choice.people[:1] if rules.order is Order.SEQUENCE else choice.people
+            fresh = targets_of(people, rules, self._channels)
         # People who could not be reached stay in the record, and may still answer elsewhere.
         asked = with_cards(approval.asked, fresh, start.level_key)
         after, events = approval.ask(
@@ -542,18 +522,14 @@ class Router:
             notes=notes,
             start=start,
             barred=barred,
-            stranded=stranded,
+            stranded=choice.stranded,
         )
-        change = Change().put(after, was=was or approval).ack(item)
+        change.put(after, was=was or approval)
         self._decisions.roster.rotations.take(change, start.seats, now=now)
-        if stranded:
+        if choice.stranded:
             log.error("approval.stranded", approval=approval.id, why="; ".join(notes))
-        change.note((*noted, *events))
-        if (milestone := milestone_of(approval, after)) is not None:
-            work = AnnounceMilestone(
-                approval=after.id, milestone=milestone, level_key=after.level_key
-            )
-            self._announce(change, work, after)
+        change.note(events)
+        self._announce_level(change, milestone_of(approval, after), after)
         asked_again = approval.origin.again or approval.origin.expired
         edited = approval.supersedes and not asked_again and not approval.asked
         if edited and terms.edits is Edits.APPROVE:

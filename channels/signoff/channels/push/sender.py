@@ -76,7 +76,6 @@ class PushSender:
         inbox: The page that notifications open.
         settings: The key that signs them.
         lookup: Finds the addresses of push services.
-        transport: Replaces the connections, for tests.
     """
 
     def __init__(
@@ -86,13 +85,12 @@ class PushSender:
         settings: PushSettings,
         *,
         lookup: Resolve = resolve,
-        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._decisions = decisions
         self._ledger = decisions.ledger
         self._inbox = inbox
         self._settings = settings
-        self._poster = Poster(timeout=_TIMEOUT, lookup=lookup, transport=transport)
+        self._poster = Poster(timeout=_TIMEOUT, lookup=lookup)
         self._paused: dict[str, datetime] = {}
 
     async def close(self) -> None:

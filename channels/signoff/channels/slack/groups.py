@@ -14,7 +14,7 @@ import structlog
 from signoff.broker.directory.groups import keep_groups
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.slack.inbound.identity import Identities
-from signoff.channels.slack.inbound.payloads import Actor
+from signoff.channels.slack.inbound.payloads import SlackUser
 from signoff.channels.slack.web import SlackWeb
 from signoff.core.base.errors import LedgerError, SlackError
 
@@ -75,7 +75,7 @@ class GroupKeeper:
         found: dict[str, None] = {}
         for user in await self._web.group(group):
             # Slack returns the team of a user when it is asked about the user.
-            person = await self._identities.who(Actor(user=user, team=""))
+            person = await self._identities.who(SlackUser(user=user, team=""))
             if person is None:
                 log.warning("slack.member_unknown", group=group, user=user)
             else:

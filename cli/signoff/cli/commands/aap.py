@@ -82,7 +82,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
 
     async def work(decisions: Decisions) -> None:
         from signoff.channels.aap.instances import everyone  # noqa: PLC0415
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
+        from signoff.cli.commands.approvals import tables  # noqa: PLC0415 -- the domain
 
         found = await everyone(decisions.ledger)
         if as_json:
@@ -91,8 +91,8 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
         made = Table("name", "id", "app", "requester", "token", "receiver", "added")
         for one in found:
             receiver = one.receiver.url if one.receiver is not None else ""
-            at = shows.moment(one.created_at, decisions.directory)
-            shows.add(made, one.name, one.id, one.app, one.user, one.token, receiver, at)
+            at = tables.moment(one.created_at, decisions.directory)
+            tables.add(made, one.name, one.id, one.app, one.user, one.token, receiver, at)
         Output().print(made)
 
     with_decisions(ctx, work)

@@ -109,12 +109,12 @@ def list_(
     if as_json:
         write_json([_summary(one) for one in found])
         return
-    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
+    from signoff.cli.commands.approvals import tables  # noqa: PLC0415 -- the domain
 
     made = Table("id", "kind", "app", "user", "state", "at", "file")
     for one in found:
         row = _summary(one)
-        shows.add(
+        tables.add(
             made,
             *(str(row[name]) for name in ("id", "kind", "app", "user", "state", "at")),
             f"{one.sequence:06}.jsonl",

@@ -84,7 +84,7 @@ def _require_scope(tool: str, app: str, *, everything: bool) -> None:
 def _list(ctx: typer.Context, *, as_json: bool) -> None:
     async def work(decisions: Decisions) -> None:
         from signoff.broker.freezes import Freezes  # noqa: PLC0415
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+        from signoff.cli.commands.approvals import tables  # noqa: PLC0415
 
         found = await Freezes(decisions.ledger).all()
         if as_json:
@@ -94,8 +94,8 @@ def _list(ctx: typer.Context, *, as_json: bool) -> None:
         else:
             made = Table("stops", "by", "since", "why")
             for one in found:
-                since = shows.moment(one.at, decisions.directory)
-                shows.add(made, one.stops, one.by, since, one.why)
+                since = tables.moment(one.at, decisions.directory)
+                tables.add(made, one.stops, one.by, since, one.why)
             Output().print(made)
 
     with_decisions(ctx, work)

@@ -56,12 +56,11 @@ def backup(
     settings = settings_of(ctx)
 
     async def work() -> int:
-        from signoff.broker.archive.backup import backup as write  # noqa: PLC0415
-        from signoff.broker.archive.backup import patient_store  # noqa: PLC0415
+        from signoff.broker.archive import backup  # noqa: PLC0415
 
-        store = patient_store(url or settings.redis_url, settings.redis.prefix)
+        store = backup.patient_store(url or settings.redis_url, settings.redis.prefix)
         try:
-            return await write(store, file)
+            return await backup.backup(store, file)
         finally:
             await store.close()
 
@@ -86,13 +85,12 @@ def restore(
     settings = settings_of(ctx)
 
     async def work() -> Restored:
-        from signoff.broker.archive.backup import patient_store  # noqa: PLC0415
-        from signoff.broker.archive.backup import restore as read  # noqa: PLC0415
+        from signoff.broker.archive import backup  # noqa: PLC0415
         from signoff.broker.ledger.ledger import Ledger  # noqa: PLC0415
 
-        ledger = Ledger(patient_store(settings.redis_url, settings.redis.prefix))
+        ledger = Ledger(backup.patient_store(settings.redis_url, settings.redis.prefix))
         try:
-            return await read(ledger, file)
+            return await backup.restore(ledger, file)
         finally:
             await ledger.close()
 

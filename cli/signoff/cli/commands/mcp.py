@@ -114,23 +114,14 @@ def gate(
     env, within = mcp.server_environment(env_file), _seconds(wait)
     if command:
         raise typer.Exit(asyncio.run(mcp.pipe(settings, caller, command, env=env, wait=within)))
-    host, port = _address(listen)
-    if not tokens and not is_loopback(host):
-        raise ConfigError(f"--listen: other machines reach {host}; add --tokens.")
+    address = _address(listen, tokens=tokens)
     if problem := why_refused(url, allow_private=True):
         raise ConfigError(f"--url: {problem}.")
     headers = dict(mcp.header_of(one, env) for one in header or ())
-    asyncio.run(
-        mcp.serve(
-            settings,
-            caller,
-            address=(host, port),
-            url=url,
-            headers=headers,
-            wait=within,
-            tokens=tokens,
-        )
+    serving = mcp.serve(
+        settings, caller, address=address, url=url, headers=headers, wait=within, tokens=tokens
     )
+    asyncio.run(serving)
 
 
 def _require_name(option: str, name: str) -> None:
@@ -141,11 +132,14 @@ def _require_name(option: str, name: str) -> None:
         )
 
 
-def _address(text: str) -> tuple[str, int]:
+def _address(text: str, *, tokens: bool) -> tuple[str, int]:
     found = re.fullmatch(r"(.+):([0-9]{1,5})", text)
     if found is None or int(found[2]) > _LAST_PORT:
         raise ConfigError(f"--listen: {text!r} is not of the form HOST:PORT.")
-    return found[1].strip("[]"), int(found[2])
+    host = found[1].strip("[]")
+    if not tokens and not is_loopback(host):
+        raise ConfigError(f"--listen: other machines reach {host}; add --tokens.")
+    return host, int(found[2])
 
 
 def _seconds(text: str) -> float:

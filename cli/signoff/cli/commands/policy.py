@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from signoff.core.directory.people import Directory
     from signoff.core.directory.queues import Rotations
     from signoff.core.grants.grant import Grant
-    from signoff.core.simulation.forecast import Timeline
 
     _Present = tuple[Directory, Rotations, list[Grant]]
 
@@ -55,12 +54,13 @@ def history(
     """
 
     async def work(decisions: Decisions) -> None:
-        from signoff.broker.policy_history import history as read  # noqa: PLC0415
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+        from signoff.broker import policy_history  # noqa: PLC0415
+        from signoff.cli.commands.approvals import tables  # noqa: PLC0415
         from signoff.cli.terminal import say  # noqa: PLC0415
         from signoff.core.policies.history import PolicyVersion, changed  # noqa: PLC0415
 
-        known = [one for one in await read(decisions.ledger) if name in {"", one.policy}]
+        versions = await policy_history.history(decisions.ledger)
+        known = [one for one in versions if name in {"", one.policy}]
         if as_json:
             write_json([one.model_dump(mode="json") for one in known])
             return
@@ -71,8 +71,8 @@ def history(
         made = Table("loaded", "policy", "version", "changed", "by")
         for one in known:
             keys = ", ".join(changed(latest.get(one.policy), one))
-            at = shows.moment(one.at, decisions.directory)
-            shows.add(made, at, one.policy, one.version or "removed", keys, one.by)
+            at = tables.moment(one.at, decisions.directory)
+            tables.add(made, at, one.policy, one.version or "removed", keys, one.by)
             latest[one.policy] = one
         Output().print(made)
 
@@ -119,51 +119,43 @@ def explain(
     It assumes that nobody answers; with --approve, that everybody approves. No approval is opened.
     """
     from signoff.channels.forecast import call_facts, timeline_of  # noqa: PLC0415 -- slow
-    from signoff.cli.commands.approvals.timelines import (  # noqa: PLC0415
-        print_approvers,
-        print_timeline,
-        who_approves,
-    )
-    from signoff.cli.composition.credentials import RULES  # noqa: PLC0415
-    from signoff.cli.config.check import require  # noqa: PLC0415
+    from signoff.cli.commands.approvals import timelines  # noqa: PLC0415
     from signoff.core.routing.selection import NO_ROTATIONS  # noqa: PLC0415
 
     given = _arguments(args, arg or [])
-    settings = settings_of(ctx)
-    require(settings, RULES)
+    settings = _require_rules(settings_of(ctx))
     place = _zone(zone)
     facts = call_facts(tool, given, app=agent_app, agent=agent, user=user)
     start = _moment(at, place)
     nothing: _Present = (settings.everybody, NO_ROTATIONS, [])
     directory, rotations, grants = with_decisions(ctx, _present) if live else nothing
-
-    def made(call: dict[str, JsonValue]) -> Timeline:
-        return timeline_of(
-            settings,
-            call,
-            start=start,
-            directory=directory,
-            rotations=rotations,
-            grants=grants,
-            approving=approve or bool(vary),
-        )
-
+    predict = partial(
+        timeline_of,
+        settings,
+        start=start,
+        directory=directory,
+        rotations=rotations,
+        grants=grants,
+        approving=approve or bool(vary),
+    )
     if vary:
         key, values = _varied(vary)
-        rows = [(one, made(facts | {"args": given | {key: one}})) for one in values]
+        rows = [(one, predict(facts | {"args": given | {key: one}})) for one in values]
         if as_json:
-            write_json([{key: one, **who_approves(line, directory)} for one, line in rows])
+            write_json(
+                [{key: one, **timelines.who_approves(line, directory)} for one, line in rows]
+            )
         else:
-            print_approvers(key, rows, directory)
+            timelines.print_approvers(key, rows, directory)
         return
-    timeline = made(facts)
+    timeline = predict(facts)
     if as_json:
         levels = [one.model_dump(mode="json") for one in timeline.levels]
         write_json(timeline.model_dump(mode="json") | {"levels": levels})
     else:
         delivery = settings.delivery
         bundles = (delivery.bundle_over, delivery.bundle_within) if settings.inbox.url else None
-        print_timeline(timeline, directory, place, bundles=bundles, approving=approve)
+        timelines.print_timeline(timeline, directory, place, bundles=bundles, approving=approve)
 
 
 @app.command("test")
@@ -185,14 +177,11 @@ def run_cases(
 
     The exit code is 1 if a case fails, and 2 if a file cannot be read.
     """
-    from signoff.cli.composition.credentials import RULES  # noqa: PLC0415
-    from signoff.cli.config.check import require  # noqa: PLC0415
     from signoff.cli.policy_cases.cases import CASES_FILE  # noqa: PLC0415
     from signoff.cli.policy_cases.report import as_junit, print_results, results_json  # noqa: PLC0415
     from signoff.cli.policy_cases.results import results_of  # noqa: PLC0415
 
-    settings = settings_of(ctx)
-    require(settings, RULES)
+    settings = _require_rules(settings_of(ctx))
     results = {file: results_of(file, settings) for file in files or [settings.home / CASES_FILE]}
     if junit is not None:
         try:
@@ -259,11 +248,20 @@ async def _present(decisions: Decisions) -> _Present:
 
 
 def _other(file: Path) -> Settings:
-    from signoff.cli.composition.credentials import RULES  # noqa: PLC0415
-    from signoff.cli.config.check import require  # noqa: PLC0415
     from signoff.cli.config.settings import load_settings  # noqa: PLC0415
 
-    settings = load_settings(file)
+    return _require_rules(load_settings(file))
+
+
+def _require_rules(settings: Settings) -> Settings:
+    """Return the settings, if their policies and people are valid.
+
+    Raises:
+        ConfigErrors: They are not.
+    """
+    from signoff.cli.composition.credentials import RULES  # noqa: PLC0415
+    from signoff.cli.config.check import require  # noqa: PLC0415
+
     require(settings, RULES)
     return settings
 

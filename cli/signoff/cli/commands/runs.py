@@ -120,9 +120,9 @@ def list_(
     if as_json:
         write_json([one.model_dump(mode="json") for one in found])
     elif found:
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
+        from signoff.cli.commands.approvals import tables  # noqa: PLC0415 -- the domain
 
-        Output().print(shows.runs_table(found, settings_of(ctx).everybody))
+        Output().print(tables.runs_table(found, settings_of(ctx).everybody))
     else:
         say("There are no runs.")
 
@@ -137,14 +137,14 @@ def show(
     """Show a run: its state and its timeline."""
 
     async def work(decisions: Decisions) -> None:
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+        from signoff.cli.commands.approvals import tables  # noqa: PLC0415
 
         found = await decisions.ledger.run(run_id)
         events = await decisions.ledger.history(run_id)
         if as_json:
-            write_json(shows.as_json(found, events))
+            write_json(tables.as_json(found, events))
         else:
-            shows.print_run(Output(), found, decisions.directory, events)
+            tables.print_run(Output(), found, decisions.directory, events)
 
     with_decisions(ctx, work)
 

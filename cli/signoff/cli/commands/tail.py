@@ -63,7 +63,7 @@ async def _must_exist(ledger: Ledger, subject: str) -> None:
 
 
 def _line(event: Event, directory: Directory) -> str:
-    from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415
+    from signoff.cli.commands.approvals.tables import moment  # noqa: PLC0415
     from signoff.core.cards.card import one_line  # noqa: PLC0415
 
     by = directory.shown(event.by)

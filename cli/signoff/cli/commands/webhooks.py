@@ -25,7 +25,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
     async def work(decisions: Decisions) -> None:
         from signoff.broker import stages  # noqa: PLC0415
         from signoff.channels.webhooks.dead_letters import dead_letters  # noqa: PLC0415
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
+        from signoff.cli.commands.approvals import tables  # noqa: PLC0415 -- the domain
 
         backlog = await decisions.ledger.backlog()
         rows = []
@@ -40,7 +40,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
             return
         made = Table("name", "url", "waiting", "dead", "problem")
         for row in rows:
-            shows.add(made, *(str(cell) for cell in row))
+            tables.add(made, *(str(cell) for cell in row))
         Output().print(made)
 
     with_decisions(ctx, work)
@@ -60,9 +60,9 @@ def replay(
         raise ConfigError(f"There is no webhook {name!r} in [[webhooks]]; there is: {there}.")
 
     async def work(decisions: Decisions) -> int:
-        from signoff.channels.webhooks.dead_letters import replay as again  # noqa: PLC0415
+        from signoff.channels.webhooks import dead_letters  # noqa: PLC0415
 
-        return await again(decisions.ledger, name)
+        return await dead_letters.replay(decisions.ledger, name)
 
     count = with_decisions(ctx, work, rings=True)
     if as_json:

@@ -26,9 +26,9 @@ class ServedAap:
         # The router decides immediately if nobody has to be asked.
         self._router = router_of(parts)
 
-    def follow(self, fresh: Settings) -> None:
+    def renew(self, fresh: Settings) -> None:
         """Use the policies of these settings from now on."""
-        self._router.follow(fresh.policies, fresh.default)
+        self._router.use(fresh.policies, fresh.default)
 
     def mount(self, app: Gateway) -> None:
         """Add the routes to the gateway."""

@@ -40,20 +40,19 @@ class UpFailed(SignoffError):
     """A process of `signoff up` did not become ready, or has ended."""
 
 
-async def run_up(file: Path | None, *, redis_port: int, console: Console | None = None) -> None:
+async def run_up(file: Path | None, *, redis_port: int) -> None:
     """Run everything until SIGINT or SIGTERM, and leave no process behind.
 
     Args:
         file: The settings; missing ones are provided here.
         redis_port: The port of Redis, if [redis] url is not set; 0 for any free port.
-        console: The console for the output; the default is standard error.
 
     Raises:
         ConfigErrors: The settings have errors.
         ConfigError: `signoff up` already runs in this folder, or Redis cannot be started.
         UpFailed: A process ended unexpectedly, or did not start.
     """
-    out = console or make_console(stderr=True, soft_wrap=True)
+    out = make_console(stderr=True, soft_wrap=True)
     async with AsyncExitStack() as stack:
         settings = load_settings(file)
         stack.enter_context(alone(settings.state_folder))

@@ -100,10 +100,10 @@ async def _calls(settings: Settings, wait: float) -> AsyncIterator[tuple[Parts, 
         wait=wait,
     )
 
-    def follow(fresh: Settings) -> None:
-        router.follow(fresh.policies, fresh.default)
+    def renew(fresh: Settings) -> None:
+        router.use(fresh.policies, fresh.default)
 
-    reloader = Reloader(settings, "", renewing(parts), follow)
+    reloader = Reloader(settings, "", renewing(parts), renew)
     try:
         with traced(settings, COMMAND):
             await parts.ledger.now()

@@ -172,11 +172,7 @@ def suggest(word: str, known: Iterable[str]) -> str:
 
 
 def unknown_person(
-    person: str,
-    known: Collection[str],
-    *,
-    others: Iterable[str] = (),
-    remedy: str = "Add a [[people]] table with this id.",
+    person: str, known: Collection[str], *, others: Iterable[str] = ()
 ) -> Fault | None:
     """Return the fault of an unknown id of a person; None if the id is known.
 
@@ -184,13 +180,12 @@ def unknown_person(
         person: The id.
         known: The known ids.
         others: Other names that may be meant.
-        remedy: What to do if no known name is similar.
     """
     if person in known:
         return None
     return defect(
         f"{person!r} is not the id of anybody in [[people]]",
-        suggest(person, [*known, *others]) or remedy,
+        suggest(person, [*known, *others]) or "Add a [[people]] table with this id.",
     )
 
 

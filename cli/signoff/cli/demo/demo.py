@@ -88,7 +88,6 @@ async def demo(
     reply: str | None,
     keep: bool = False,
     stay: bool = False,
-    console: Console | None = None,
 ) -> int:
     """Run the demo once.
 
@@ -98,7 +97,6 @@ async def demo(
         reply: The manager's reply; None prompts at the terminal.
         keep: Keep the folder with ledger, sessions, mail and journal.
         stay: Keep running with a second request on the page, until Ctrl-C.
-        console: The console for the output.
 
     Returns:
         The exit code.
@@ -106,7 +104,7 @@ async def demo(
     Raises:
         ConfigError: There is no such example, no terminal to prompt at, or no Redis to start.
     """
-    console = console or make_console()
+    console = make_console()
     if app not in MESSAGES:
         raise ConfigError(f"there is no example {app!r}; take one of {', '.join(MESSAGES)}")
     if reply is None and not sys.stdin.isatty():

@@ -19,11 +19,11 @@ class LoopThread:
     hundreds of runs that wait for a model.
     """
 
-    def __init__(self, name: str = "signoff-loop") -> None:
+    def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self._stopped = False
         self._starting = threading.Lock()
-        self._thread = threading.Thread(target=self._main, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._main, name="signoff-loop", daemon=True)
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:

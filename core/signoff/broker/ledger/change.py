@@ -70,6 +70,9 @@ R = TypeVar("R", Approval, Run)
 Address = Callable[["Change", "AnnounceMilestone", Approval], bool]
 """Adds the messages about a milestone to a change; returns False if it cannot address them."""
 
+_MOST_JOINED = 16
+"""How many changes are joined into one commit."""
+
 _KINDS = {Approval: "approval", Run: "run", Grant: "grant"}
 
 
@@ -634,7 +637,7 @@ class Change:
         return self
 
 
-def groups(changes: Iterable[Change], *, most: int = 16) -> Iterator[list[Change]]:
+def groups(changes: Iterable[Change]) -> Iterator[list[Change]]:
     """Yield groups of adjacent changes that `joined` can make one commit.
 
     The changes of a group write and check different records, and depend only on the versions of
@@ -645,7 +648,7 @@ def groups(changes: Iterable[Change], *, most: int = 16) -> Iterator[list[Change
     for one in changes:
         own = {each["key"] for each in (*one.writes, *one.reads)}
         alone = bool(one.until or one.fences or one.starts)
-        if group and (alone or taken & own or len(group) == most):
+        if group and (alone or taken & own or len(group) == _MOST_JOINED):
             yield group
             group, taken = [], set()
         group.append(one)

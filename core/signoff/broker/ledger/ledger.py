@@ -62,6 +62,7 @@ T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
+_ATTEMPTS = 50
 _INSISTENCE = 30
 _INSIST_AGAIN = 1.0
 
@@ -371,13 +372,13 @@ class Ledger:
         for change in changes:
             change.address(self.announcer)
 
-    async def decide_again(self, attempt: Callable[[], Awaitable[T]], *, times: int = 50) -> T:
+    async def decide_again(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Repeat an attempt to read, decide and commit until it has no conflict.
 
         Raises:
-            Conflict: There was a conflict this many times in a row.
+            Conflict: There was a conflict at each of many attempts.
         """
-        for round_ in range(1, times):
+        for round_ in range(1, _ATTEMPTS):
             try:
                 return await attempt()
             except Conflict:

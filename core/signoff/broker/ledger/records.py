@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, TypeVar, cast
+from typing import TypeVar, cast
 
 import structlog
 from pydantic import TypeAdapter, ValidationError
@@ -23,6 +23,8 @@ log = structlog.get_logger(__name__)
 
 _APPROVAL, _RUN, _GRANT = TypeAdapter(Approval), TypeAdapter(Run), TypeAdapter(Grant)
 _EVENT = TypeAdapter(Event)
+
+_MOST_RECENT = 400
 
 
 def read_approval(version: int, data: str) -> Approval:
@@ -57,14 +59,9 @@ def legible_run(run_id: str, record: tuple[int, str]) -> Run:
 
 
 class Recent:
-    """A cache of parsed records: a record that has not changed is not parsed again.
+    """A cache of parsed records: a record that has not changed is not parsed again."""
 
-    Args:
-        most: The most records to keep.
-    """
-
-    def __init__(self, most: int = 400) -> None:
-        self._most: Final = most
+    def __init__(self) -> None:
         self._known: dict[str, tuple[int, str, Approval | Run]] = {}
 
     def approval(self, approval_id: str, record: tuple[int, str]) -> Approval:
@@ -88,7 +85,7 @@ class Recent:
 
     def _keep(self, key: str, record: tuple[int, str], value: R) -> R:
         self._known.pop(key, None)
-        if len(self._known) >= self._most:
+        if len(self._known) >= _MOST_RECENT:
             del self._known[next(iter(self._known))]
         self._known[key] = (*record, value)
         return value

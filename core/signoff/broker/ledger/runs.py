@@ -24,7 +24,7 @@ Stored = tuple[int, str] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ClaimedRun:
     """A claimed item, the lease of its session under the same token, and the records of its run.
 
     Attributes:
@@ -90,12 +90,12 @@ class RunClaim:
     """The result of a claim of runs.
 
     Attributes:
-        taken: The claimed items.
+        runs: The claimed items.
         waiting: How many more items wait.
         put_off: How many items were postponed because another worker runs their sessions.
     """
 
-    taken: tuple[Taken, ...]
+    runs: tuple[ClaimedRun, ...]
     waiting: int
     put_off: int
 
@@ -132,8 +132,8 @@ async def claim_runs(
     )
     read_at = asyncio.get_running_loop().time()
     now, freezes = ledger.store.moment(*clock), parse_record(frozen)
-    taken = tuple(
-        Taken(
+    runs = tuple(
+        ClaimedRun(
             Item(stage, item_id, json.loads(body), int(attempts), token),
             _encodable(lease_key),
             sent_at,
@@ -145,7 +145,7 @@ async def claim_runs(
         )
         for item_id, attempts, body, token, lease_key, run, approvals in rows
     )
-    return RunClaim(taken, int(waiting), int(put_off))
+    return RunClaim(runs, int(waiting), int(put_off))
 
 
 def _encodable(lease_key: str) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 import structlog
 
 from signoff.broker.directory.roster import Roster
-from signoff.broker.effects import Cards, moved
+from signoff.broker.effects import Cards, add_move
 from signoff.broker.ledger.change import Change
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.run import Run
@@ -53,7 +53,7 @@ class Due:
         after = self._roster.ledger.sealed(after, events)
         begins = after.level_key != approval.level_key
         try:
-            return moved(
+            return add_move(
                 Change(), approval, after, events, run, rotations=rotations, cards=self._cards
             )
         except Exception as error:
@@ -62,4 +62,4 @@ class Due:
             # A level starts in time even if its cards fail. The stage `route` retries them, and
             # reports a failure.
             log.exception("timers.no_cards", approval=approval.id, error=str(error))
-            return moved(Change(), approval, after, events, run, rotations=rotations)
+            return add_move(Change(), approval, after, events, run, rotations=rotations)

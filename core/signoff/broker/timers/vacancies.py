@@ -34,9 +34,9 @@ class Vacancies:
     def __init__(self, roster: Roster, policies: Sequence[Policy], fallback: Fallback) -> None:
         self._roster = roster
         self._ledger = roster.ledger
-        self.follow(policies, fallback)
+        self.use(policies, fallback)
 
-    def follow(self, policies: Sequence[Policy], fallback: Fallback) -> None:
+    def use(self, policies: Sequence[Policy], fallback: Fallback) -> None:
         """Check these policies and this default from now on."""
         self._policies = tuple(policies)
         self._fallback = fallback

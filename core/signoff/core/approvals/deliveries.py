@@ -133,24 +133,14 @@ def held(approval: Approval, key: str, channel: str, until: datetime, *, now: da
     return approval.note(What.HELD, now=now, by=channel, more=more)
 
 
-def found_copy(
-    approval: Approval,
-    key: str,
-    channel: str,
-    receipt: str,
-    *,
-    now: datetime,
-    shown: Shown = Shown.UNKNOWN,
-) -> Moved:
+def found_copy(approval: Approval, key: str, channel: str, receipt: str, *, now: datetime) -> Moved:
     """Record a card that exists although its delivery was never confirmed."""
     cards = (one for one in approval.asked if (one.key, one.channel) == (key, channel))
     card = next(cards, None)
     if card is None or receipt in (card.receipt, *card.copies):
         return approval, ()
     if not card.receipt:
-        return delivered(
-            approval, key, channel, receipt, now=now, copy_state="reconciled", shown=shown
-        )
+        return delivered(approval, key, channel, receipt, now=now, copy_state="reconciled")
     event = approval.note(What.DELIVERED, now=now, by=channel, more={"to": key, "copy": "second"})
     return _with_card(approval, key, channel, copies=(*card.copies, receipt)), (event,)
 

@@ -1,7 +1,7 @@
 """Chooses the policy for a call, and the approvers of the level at which it starts."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final
@@ -83,72 +83,79 @@ def choose(
     if why := directory.why_refused(str(facts.get("user", ""))):
         terms = fallback.terms(facts_at(facts, now, fallback.time_zone))
         return Choice(terms=terms, start=None, people=(), notes=(why,), refused=why)
-    notes: list[str] = []
-    stranded = False
-    policy, barrier = _matching(policies, facts, now, notes)
-    if barrier is not None:
-        barrier = barrier.hiding(fallback.hide)
-    chosen = barrier if policy is not None else None
-    if policy is not None and chosen is not None and policy.effect is not Effect.ASK:
-        why_not = not_allowed.get(policy.name, "")
-        if policy.effect is Effect.DENY or not why_not:
-            return _at_once(policy, chosen)
-        notes.append(f"policy {policy.name}: {why_not}")
-        chosen = chosen.model_copy(update={"effect": Effect.ASK})
-
-    def begun(terms: Terms) -> tuple[Terms, Start | None]:
-        """Return the terms, with a phase for each manager, and their start or None."""
-        never = (str(facts.get("user", "")), *barred)
-        up = climb(terms, directory, facts, never=never, notes=notes)
-        if up is None:
-            return terms, None
-        start = start_first(
-            up,
-            directory,
-            facts,
-            now=now,
-            barred=barred,
-            rotations=rotations,
-            notes=notes,
-            among=up.after(-1, 0),
-        )
-        return up, start
-
-    if chosen is not None and not chosen.ladder:
-        notes.append(f"policy {chosen.policy} names nobody to ask; the default is asked")
-    elif chosen is not None:
-        terms, start = begun(chosen)
+    search = _Search(directory, facts, now, barred, rotations)
+    policy, strictest = _matching(policies, facts, now, search.notes)
+    if strictest is not None:
+        strictest = strictest.hiding(fallback.hide)
+    if policy is not None and strictest is not None:
+        if policy.effect is not Effect.ASK:
+            why_not = not_allowed.get(policy.name, "")
+            if policy.effect is Effect.DENY or not why_not:
+                return _at_once(policy, strictest)
+            search.notes.append(f"policy {policy.name}: {why_not}")
+            strictest = strictest.model_copy(update={"effect": Effect.ASK})
+        terms, start = search.start(strictest)
         if start is not None:
-            people = _people(start, directory)
-            return Choice(
-                terms=terms,
-                start=start,
-                people=people,
-                notes=tuple(notes),
-                stranded=bool(start.short),
-            )
-        notes.append(f"policy {chosen.policy} leaves nobody to ask; the default is asked")
-        stranded = True
-    elif not notes:
-        notes.append("no policy matches; the default is asked")
+            return search.choice(terms, start, notes=search.notes)
+        leaves = "leaves" if strictest.ladder else "names"
+        search.notes.append(f"policy {policy.name} {leaves} nobody to ask; the default is asked")
+    elif not search.notes:
+        search.notes.append("no policy matches; the default is asked")
     terms = fallback.terms(facts_at(facts, now, fallback.time_zone))
     if second_step:
         terms = terms.model_copy(update={"second_step": True})
-    if chosen is not None:
-        terms = _instead_of(chosen, terms.shown_like(chosen)).telling_as(chosen)
-    elif barrier is not None:
+    if strictest is not None and policy is not None:
+        terms = _instead_of(strictest, terms.shown_like(strictest)).telling_as(strictest)
+    elif strictest is not None:
         # It is not known which policy would apply, so everything that any policy hides is hidden.
-        terms = _instead_of(barrier, terms.hiding(all_hidden(policies, fallback)))
-    terms, start = begun(terms)
+        terms = _instead_of(strictest, terms.hiding(all_hidden(policies, fallback)))
+    terms, start = search.start(terms)
     if start is None:
-        notes.append("nobody can be asked: name somebody in [default] ask but the requester")
-    return Choice(
-        terms=terms,
-        start=start,
-        people=_people(start, directory),
-        notes=tuple(dict.fromkeys(notes)),
-        stranded=stranded or (start is not None and bool(start.short)),
-    )
+        search.notes.append("nobody can be asked: name somebody in [default] ask but the requester")
+    stranded = policy is not None and strictest is not None and bool(strictest.ladder)
+    return search.choice(terms, start, notes=dict.fromkeys(search.notes), stranded=stranded)
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The search for the people to ask about one call; see `choose`."""
+
+    directory: Directory
+    facts: Facts
+    now: datetime
+    barred: Collection[str]
+    rotations: Rotations
+    notes: list[str] = field(default_factory=list)
+
+    def start(self, terms: Terms) -> tuple[Terms, Start | None]:
+        """Return the terms, with a phase for each manager, and their start or None."""
+        never = (str(self.facts.get("user", "")), *self.barred)
+        up = climb(terms, self.directory, self.facts, never=never, notes=self.notes)
+        if up is None:
+            return terms, None
+        return up, start_first(
+            up,
+            self.directory,
+            self.facts,
+            now=self.now,
+            barred=self.barred,
+            rotations=self.rotations,
+            notes=self.notes,
+            among=up.after(-1, 0),
+        )
+
+    def choice(
+        self, terms: Terms, start: Start | None, *, notes: Iterable[str], stranded: bool = False
+    ) -> Choice:
+        """Return the choice of the people of a start, or of nobody."""
+        ids = dict.fromkeys(seat.person for seat in start.seats) if start is not None else ()
+        return Choice(
+            terms=terms,
+            start=start,
+            people=tuple(one for name in ids if (one := self.directory.get(name)) is not None),
+            notes=tuple(notes),
+            stranded=stranded or (start is not None and bool(start.short)),
+        )
 
 
 def choose_default(
@@ -401,8 +408,3 @@ def _start(
     deadline = after(now, rules.within, people)
     reminders = sorted(after(now, one, people) for one in rules.remind)
     return Start(*here, seats, deadline, tuple(one for one in reminders if one < deadline))
-
-
-def _people(start: Start | None, directory: Directory) -> tuple[Person, ...]:
-    ids = dict.fromkeys(seat.person for seat in start.seats) if start is not None else ()
-    return tuple(one for name in ids if (one := directory.get(name)) is not None)

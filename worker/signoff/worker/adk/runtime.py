@@ -102,7 +102,7 @@ class AdkRuntime:
         session = await opened(self.apps.sessions, run.app, run.user, run.session)
         if left := orphans(session.events):
             log.warning("adk.orphans", calls=[str(one) for one in left])
-        before = await self._taken_up(runner, session, run)
+        before = await self._take_up(runner, session, run)
         match self._remainder(runner, session, run, before):
             case Remainder.NOTHING:
                 return turn_of(run, before)
@@ -157,7 +157,7 @@ class AdkRuntime:
             require_ours(session.events, approval)
         replies = [reply(session.events, one, self.long_running, self.inputs) for one in approvals]
         if any(one.given for one in replies):
-            before = await self._taken_up(runner, session, run)
+            before = await self._take_up(runner, session, run)
             if before.paused:
                 await self._restore_results(runner, session, approvals)
             left = self._remainder(runner, session, run, before)
@@ -280,8 +280,7 @@ class AdkRuntime:
         Raises:
             TurnLost: An agent was interrupted.
         """
-        mine = [event for event in session.events if event.invocation_id == run.invocation]
-        if not turn.pauses and (left := cut_off(runner.agent, mine)):
+        if not turn.pauses and (left := cut_off(runner.agent, _events_of(run, session))):
             raise turn_lost(run, [], f"ADK takes {', '.join(left)} for done")
 
     def _with_note(self, runner: Runner, run: Run, session: Session, turn: Turn) -> Turn:
@@ -293,8 +292,8 @@ class AdkRuntime:
         if turn.pauses:
             return turn
         self._require_whole(runner, run, session, turn)
-        mine = [event for event in session.events if event.invocation_id == run.invocation]
-        left = undone(runner.agent, agents_answered(mine), resumable=_is_resumable(runner))
+        answered = agents_answered(_events_of(run, session))
+        left = undone(runner.agent, answered, resumable=_is_resumable(runner))
         if not left:
             return turn
         log.warning("adk.left_undone", app=run.app, left=left)
@@ -345,14 +344,13 @@ class AdkRuntime:
         places = [asking_event(events, one.origin.confirmation) for one in calls]
         return len({(one.author, one.branch) for one in places if one is not None}) <= 1
 
-    async def _taken_up(self, runner: Runner, session: Session, run: Run) -> Invocation:
+    async def _take_up(self, runner: Runner, session: Session, run: Run) -> Invocation:
         """Return how an earlier worker left this invocation; complete a half-written pause."""
         carrying = await self.guard.carrying(session, run.invocation)
         missing = missing_events(session.events, run.invocation, carrying)
         if _is_resumable(runner):
             missing += lost_results(session.events, run.invocation)
-            mine = [event for event in session.events if event.invocation_id == run.invocation]
-            missing += reopened(runner.agent, mine)
+            missing += reopened(runner.agent, _events_of(run, session))
         for event in missing:
             log.info("adk.pause_mended")
             await self.apps.sessions.append_event(session, event)
@@ -363,7 +361,7 @@ class AdkRuntime:
     def _remainder(
         self, runner: Runner, session: Session, run: Run, before: Invocation
     ) -> Remainder:
-        mine = [event for event in session.events if event.invocation_id == run.invocation]
+        mine = _events_of(run, session)
         return remainder(runner.agent, mine, paused=before.paused, resumable=_is_resumable(runner))
 
     def _for_the_rest(self, runner: Runner, session: Session, run: Run) -> Runner:
@@ -374,8 +372,7 @@ class AdkRuntime:
         model. That runner is not used while an answer is missing: the model would see a waiting
         call.
         """
-        mine = [event for event in session.events if event.invocation_id == run.invocation]
-        lost = _is_resumable(runner) and cut_off(runner.agent, mine)
+        lost = _is_resumable(runner) and cut_off(runner.agent, _events_of(run, session))
         plain = lost and not run.waiting
         return self.apps.plain_runner(run.app) if plain else runner
 
@@ -386,8 +383,8 @@ class AdkRuntime:
         return session
 
     async def _read(self, session: Session, run: Run) -> Invocation:
-        standing = read_invocation(session.events, run.invocation, run.app, self.long_running)
-        return await self.guard.as_they_are(session, standing)
+        found = read_invocation(session.events, run.invocation, run.app, self.long_running)
+        return await self.guard.as_they_are(session, found)
 
     async def _session(self, run: Run) -> Session | None:
         return await latest(self.apps.sessions, run.app, run.user, run.session)
@@ -425,6 +422,10 @@ class AdkRuntime:
             await self.show(run, appended)
         await self.guard.journals.drop(run)
         return turn_of(run, await self._read(session, run))
+
+
+def _events_of(run: Run, session: Session) -> list[Event]:
+    return [event for event in session.events if event.invocation_id == run.invocation]
 
 
 def _open(session: Session, replies: Sequence[Reply]) -> list[Approval]:

@@ -104,15 +104,15 @@ class Opened(NamedTuple):
     """A mail as it is stored and as it was read.
 
     Attributes:
-        stored: The stored mail, None if it was processed in the meantime.
+        stored: The stored mail.
         mail: Its content, or why it cannot be read.
-        known: The issued tokens in it, with their holders.
+        tokens: The issued tokens in it, with their holders.
         proof: What is proven about its author.
     """
 
-    stored: StoredMail | None = None
-    mail: IncomingMail | UnreadableMail | None = None
-    known: tuple[tuple[str, Holder], ...] = ()
+    stored: StoredMail
+    mail: IncomingMail | UnreadableMail
+    tokens: tuple[tuple[str, Holder], ...] = ()
     proof: Proof = _NOT_CHECKED
 
 
@@ -122,18 +122,18 @@ class _Reading:
 
     Attributes:
         item: Its work.
-        known: The issued tokens in it, with their holders, as soon as its headers are read.
-        opened: The mail, when it is read.
+        tokens: The issued tokens in it, with their holders, as soon as its headers are read.
+        opened: The mail, when it is read; None if it was processed in the meantime.
     """
 
     item: Item
-    known: tuple[tuple[str, Holder], ...] = ()
-    opened: asyncio.Future[Opened] = field(init=False)
+    tokens: tuple[tuple[str, Holder], ...] = ()
+    opened: asyncio.Future[Opened | None] = field(init=False)
 
     def must_follow(self, earlier: _Reading) -> bool:
         """Say whether both mails answer the same approval."""
-        approvals = {holder.approval for _, holder in self.known}
-        return any(holder.approval in approvals for _, holder in earlier.known)
+        approvals = {holder.approval for _, holder in self.tokens}
+        return any(holder.approval in approvals for _, holder in earlier.tokens)
 
 
 class Intake:
@@ -211,7 +211,7 @@ class Intake:
             for one in readings:
                 await asyncio.wait({one.opened}, timeout=self._patience)
                 if one.opened.done() and not any(map(one.must_follow, late)):
-                    await self._try(one.item, one.opened, window)
+                    await self._try(one, window)
                 else:
                     late.append(one)
             while late:
@@ -219,31 +219,31 @@ class Intake:
                 await asyncio.wait(free, return_when=asyncio.FIRST_COMPLETED)
                 one = next(one for one in late if one.opened in free and one.opened.done())
                 late.remove(one)
-                await self._try(one.item, one.opened, window)
+                await self._try(one, window)
         finally:
             for one in readings:
                 one.opened.cancel()
             await asyncio.gather(*(one.opened for one in readings), return_exceptions=True)
 
-    async def _open(self, reading: _Reading, window: asyncio.Semaphore) -> Opened:
+    async def _open(self, reading: _Reading, window: asyncio.Semaphore) -> Opened | None:
         """Load and read a mail as soon as the window has room for it."""
         await window.acquire()
         work = reading.item.work
         stored = await load(self._ledger, work.mail) if isinstance(work, ReadMail) else None
         if stored is None:
-            return Opened()
+            return None
 
         async def sent_to(recipients: tuple[str, ...]) -> Collection[str]:
             tokens = self._tokens(stored, recipients)
             holders = [(token, await find_holder(self._ledger, token)) for token in tokens]
-            known = tuple((token, holder) for token, holder in holders if holder is not None)
-            reading.known = known
-            return await self._lines_sent(known[0][1]) if known else ()
+            issued = tuple((token, holder) for token, holder in holders if holder is not None)
+            reading.tokens = issued
+            return await self._lines_sent(issued[0][1]) if issued else ()
 
         try:
             mail = await self._read(stored.traced, sent_to)
-            if not reading.known or mail.automatic:
-                return Opened(stored, mail, reading.known)
+            if not reading.tokens or mail.automatic:
+                return Opened(stored, mail, reading.tokens)
             now = await self._ledger.now()
             # The DNS may be slow, so it is asked here, where mails do not wait for each other.
             proof = await self._authenticator.prove(
@@ -251,7 +251,7 @@ class Intake:
             )
         except UnreadableMail as error:
             return Opened(stored, error)
-        return Opened(stored, mail, reading.known, proof)
+        return Opened(stored, mail, reading.tokens, proof)
 
     async def _lines_sent(self, holder: Holder) -> Collection[str]:
         """Return the lines of the card that a mail answers."""
@@ -262,11 +262,14 @@ class Intake:
         except ApprovalNotFound:
             return ()
 
-    async def _try(
-        self, item: Item, reading: asyncio.Future[Opened], window: asyncio.Semaphore
-    ) -> None:
+    async def _try(self, reading: _Reading, window: asyncio.Semaphore) -> None:
+        item = reading.item
         try:
-            await self._one(item, await reading)
+            opened = await reading.opened
+            if opened is None:
+                await self._ledger.commit(Change().ack(item))
+            else:
+                await self._take(item, opened)
         except LeaseLost:
             log.info("intake.lease_lost", item=item.id)
         except LedgerUnavailable:
@@ -281,18 +284,16 @@ class Intake:
         finally:
             window.release()
 
-    async def _one(self, item: Item, opened: Opened) -> None:
-        stored, mail, known, proof = opened
-        if stored is None or mail is None:
-            await self._ledger.commit(Change().ack(item))
-            return
+    async def _take(self, item: Item, opened: Opened) -> None:
+        """Carry out what a mail says, or record why it decides nothing."""
+        stored, mail, tokens, proof = opened
         if isinstance(mail, UnreadableMail):
             await self._quarantine(item, stored, str(mail))
             return
         if is_loop(stored):
             mail = replace(mail, automatic=mail.automatic or "Signoff sent it", sort=Sort.OTHER)
-        judged = [mail.sort.value, *mail.returned, *("/".join(holder) for _, holder in known)]
-        judged += [proof.proven, *(str(self._vouched(proof, token)) for token, _ in known)]
+        judged = [mail.sort.value, *mail.returned, *("/".join(holder) for _, holder in tokens)]
+        judged += [proof.proven, *(str(self._vouched(proof, token)) for token, _ in tokens)]
         same = identity(mail, judged=judged, copy=stored.id)
         also = stored.done(Change().ack(item))
         if await is_known(self._ledger, same, *proof.contents):
@@ -300,23 +301,21 @@ class Intake:
             log.info("mail.known", mail=stored.id)
             return
         remember(also, same)
-        holders = [holder for _, holder in known]
+        holders = [holder for _, holder in tokens]
         if await self._is_too_much(also, stored, mail, holders, proof):
             return
         if mail.automatic:
             await self._automatic(also, stored, mail, holders)
-        elif not known:
-            why = "it has no known token"
-            await self._ignore(also, stored, why)
-        elif known[0][1].role is Role.BUNDLE:
-            await self._ask_which(also, stored, mail, known[0], proof)
+        elif not tokens:
+            await self._ignore(also, stored, "it has no known token")
+        elif tokens[0][1].role is Role.BUNDLE:
+            await self._ask_which(also, stored, mail, tokens[0], proof)
         else:
-            token, holder = known[0]
-            source = stored.id[:16]
+            token, holder = tokens[0]
             answer = Answer(
                 holder,
                 token,
-                source,
+                stored.id[:16],
                 mail.message_id,
                 also,
                 more=_kept(proof),
@@ -324,8 +323,8 @@ class Intake:
             )
             try:
                 with await self._span(holder):
-                    several = len(known) > 1
-                    await self._answered(item, answer, stored, mail, proof, several=several)
+                    several = len(tokens) > 1
+                    await self._take_answer(item, answer, stored, mail, proof, several=several)
             except ApprovalNotFound as error:
                 await self._ignore(also, stored, str(error))
 
@@ -345,14 +344,14 @@ class Intake:
         also: Change,
         stored: StoredMail,
         mail: IncomingMail,
-        known: tuple[str, Holder],
+        issued: tuple[str, Holder],
         proof: Proof,
     ) -> None:
         """Ask which request an answer to a bundle means, at most once a day.
 
         The answer decides nothing. Only the recipient of the bundle gets the list again.
         """
-        token, holder = known
+        token, holder = issued
         author = owner_of(proof.address, self._decisions.directory)
         bundle = await find_bundle(self._ledger, holder.approval)
         told = f"told:bundle:{holder.approval}"
@@ -374,7 +373,7 @@ class Intake:
             )
         await self._ignore(also, stored, "it answers a list of requests and does not say which one")
 
-    async def _answered(
+    async def _take_answer(
         self,
         item: Item,
         answer: Answer,
@@ -419,7 +418,7 @@ class Intake:
         also: Change,
         stored: StoredMail,
         mail: IncomingMail,
-        known: Sequence[Holder],
+        holders: Sequence[Holder],
         proof: Proof,
     ) -> bool:
         """Return whether a mail decides nothing and exceeds the limit; then acknowledge it.
@@ -429,10 +428,10 @@ class Intake:
         author = owner_of(proof.address, self._decisions.directory)
         proven = proof.proven is Proven.DMARC or proof.temporary
         believed = proven or self._required is not EmailProof.TOKEN_FROM_DMARC
-        own = bool(known) and author is not None and author.id == known[0].person and believed
+        own = bool(holders) and author is not None and author.id == holders[0].person and believed
         if self._limits is None or (own and not mail.automatic):
             return False
-        source = "/".join(known[0]) if known else ", ".join(mail.from_addresses)
+        source = "/".join(holders[0]) if holders else ", ".join(mail.from_addresses)
         over = await self._limits.over_noise(source)
         if over == 1:
             await self._ignore(
@@ -483,9 +482,9 @@ class Intake:
         also: Change,
         stored: StoredMail,
         mail: IncomingMail,
-        known: Sequence[Holder],
+        holders: Sequence[Holder],
     ) -> None:
-        holder = await self._automatic_mail.holder(mail, known, key=await self._message_key())
+        holder = await self._automatic_mail.holder(mail, holders, key=await self._message_key())
         try:
             if holder is not None:
                 await self._automatic_mail.take(holder, mail, also=also)

@@ -117,19 +117,11 @@ class _Webhook:
             Problem: A check failed, or the mail cannot be stored now.
         """
         if signed is None or not is_signed(signed, keys):
-            raise Problem(
-                401,
-                "not-signed",
-                "The request is not signed",
-                f"The signature in {names} does not match a configured secret.",
-            )
+            detail = f"The signature in {names} does not match a configured secret."
+            raise Problem(401, "not-signed", "The request is not signed", detail)
         if not raw.strip():
-            raise Problem(
-                422,
-                "invalid",
-                "There is no mail in it",
-                "The body is empty; send a raw message (RFC 5322).",
-            )
+            detail = "The body is empty; send a raw message (RFC 5322)."
+            raise Problem(422, "invalid", "There is no mail in it", detail)
         recipients = [one.strip() for one in recipients if one.strip()]
         key = f"webhook:{hashlib.sha256(signed.id.encode()).hexdigest()[:32]}"
         same = mail_id(raw, sender=sender, recipients=recipients)
@@ -151,19 +143,11 @@ class _Webhook:
                     before = await self._ledger.raw(key)
         except LedgerUnavailable as error:
             log.warning("mail.deferred", at="webhook", error=str(error))
-            raise Problem(
-                503,
-                "unavailable",
-                "Signoff cannot reach its Redis",
-                "The mail is not stored: send it again.",
-            ) from error
+            detail = "The mail is not stored: send it again."
+            raise Problem(503, "unavailable", "Signoff cannot reach its Redis", detail) from error
         if before is not None and before[1] != same:
-            raise Problem(
-                409,
-                "id-used",
-                "The id was used before",
-                "Another mail had this id. Give each mail an id of its own.",
-            )
+            detail = "Another mail had this id. Give each mail an id of its own."
+            raise Problem(409, "id-used", "The id was used before", detail)
         log.info("mail.stored" if before is None else "mail.known", by="webhook", size=len(raw))
 
 

@@ -308,7 +308,7 @@ def _preheader(message: Message) -> str:
     return " · ".join([f"From {card.requester}", *rows])[:_LONGEST_PREHEADER]
 
 
-def fit(rows: Sequence[Row], room: int = _ROOM) -> tuple[Row, ...]:
+def fit(rows: Sequence[Row]) -> tuple[Row, ...]:
     """Return arguments that fit a mail, with a note for omitted ones, which the digest covers.
 
     The space, in bytes of HTML, is assigned from the shortest value to the longest, so that one
@@ -317,7 +317,7 @@ def fit(rows: Sequence[Row], room: int = _ROOM) -> tuple[Row, ...]:
     shown, left_out = rows[:_MOST_ROWS], len(rows) - _MOST_ROWS
     sizes = [_size(row.value) for row in shown]
     allowed: dict[int, int] = {}
-    left = room
+    left = _ROOM
     for done, at in enumerate(sorted(range(len(shown)), key=sizes.__getitem__)):
         share = max(left // (len(shown) - done), 0)
         allowed[at] = min(sizes[at], share)

@@ -123,7 +123,7 @@ def new_secret(present: str) -> str:
 
 
 async def make_link(
-    ledger: Ledger, person: str, *, how: How, to: str, bound: str = "", lasts: timedelta = LASTS
+    ledger: Ledger, person: str, *, how: How, to: str, bound: str = ""
 ) -> tuple[str, datetime]:
     """Create a link that signs a person in.
 
@@ -133,12 +133,11 @@ async def make_link(
         how: The sign-in method that its session records.
         to: The path to show after the sign-in.
         bound: The hash of the cookie of the browser that requested it; "" for any browser.
-        lasts: How long it is valid.
 
     Returns:
         Its path, which is a secret, and its end (UTC).
     """
-    token, until = secrets.token_urlsafe(32), await ledger.now() + lasts
+    token, until = secrets.token_urlsafe(32), await ledger.now() + LASTS
     data = {
         "person": person,
         "how": how.value,
@@ -146,7 +145,7 @@ async def make_link(
         "bound": bound,
         "until": until.isoformat(),
     }
-    await ledger.commit(Change().put_raw(f"link:{_hash(token)}", json.dumps(data), ttl=lasts))
+    await ledger.commit(Change().put_raw(f"link:{_hash(token)}", json.dumps(data), ttl=LASTS))
     return f"{ROOT}/sign-in/link/{token}", until
 
 

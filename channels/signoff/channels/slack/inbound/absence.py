@@ -5,7 +5,6 @@ https://docs.slack.dev/interactivity/implementing-shortcuts
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import date, datetime
 from typing import Final
 
@@ -20,23 +19,22 @@ from signoff.channels.slack.inbound.acks import (
     LATER,
     STRANGER,
     Ack,
-    handled_key,
     mark_handled,
     replace_modal,
     source_of,
+    was_handled,
 )
-from signoff.channels.slack.inbound.payloads import Actor, Submission
+from signoff.channels.slack.inbound.identity import Who
+from signoff.channels.slack.inbound.payloads import SlackUser, Submission
 from signoff.channels.slack.inbound.submitted import InvalidInput, errors_at, given
 from signoff.channels.slack.outbound import views
 from signoff.channels.slack.outbound.channel import NAME
-from signoff.core.approvals import moves as core_moves
+from signoff.core.approvals.moves import Actor
 from signoff.core.base.errors import AbsenceRefused, LedgerError
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Person
 
 log = structlog.get_logger(__name__)
-
-Who = Callable[[Actor], Awaitable[Person | None]]
 
 _HAND_OVER: Final = "To hand over all of it for good, set the absence again and tick that."
 _END: Final = 'choose "Say that you are away" again once it has begun, and tick "I am back"'
@@ -54,7 +52,7 @@ class AbsenceModal:
         self._decisions = decisions
         self._who = who
 
-    async def view(self, actor: Actor) -> View:
+    async def view(self, actor: SlackUser) -> View:
         """Return the modal for the person who chose the shortcut.
 
         Raises:
@@ -83,14 +81,14 @@ class AbsenceModal:
         if person is None:
             return replace_modal(views.notice_view(STRANGER, ASK_OPERATOR))
         source = source_of(submission.actor, submission.view)
-        if await self._seen(source):
+        if await was_handled(self._decisions.ledger, source):
             return None
         try:
             absence = await self._set_absence(submission, person, source)
         except InvalidInput as problem:
             return errors_at({problem.block: problem})
         except LedgerError as error:
-            if await self._seen(source):
+            if await was_handled(self._decisions.ledger, source):
                 # The same submission came twice concurrently, and the other one was first.
                 return None
             log.warning("slack.not_recorded", person=person.id, problem=str(error))
@@ -120,7 +118,7 @@ class AbsenceModal:
         if not given(submission, views.HAND_OVER, "selected_options") or delegate is None:
             return waiting_words(waiting, absence, directory, how=_HAND_OVER)
         actor = submission.actor
-        who = core_moves.Actor(person, NAME, {"user": actor.user, "team": actor.team})
+        who = Actor(person, NAME, {"user": actor.user, "team": actor.team})
         handed = await hand_over(decisions, waiting, who, of=person, to=delegate)
         return handed_words(handed, delegate)
 
@@ -162,7 +160,7 @@ class AbsenceModal:
         if not isinstance(user, str) or not user:
             return ""
         # Slack returns the team; the modal has only the id.
-        found = await self._who(Actor(user, ""))
+        found = await self._who(SlackUser(user, ""))
         if found is None:
             raise InvalidInput(
                 views.STANDS_IN,
@@ -170,9 +168,6 @@ class AbsenceModal:
                 "operator to add them to the directory.",
             )
         return found.id
-
-    async def _seen(self, source: str) -> bool:
-        return await self._decisions.ledger.raw(handled_key(source)) is not None
 
 
 def _day(submission: Submission, block: str) -> date:

@@ -10,7 +10,8 @@ from slack_sdk.models.views import View
 
 from signoff.broker.decisions import Refused
 from signoff.broker.ledger.change import Change
-from signoff.channels.slack.inbound.payloads import Actor
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.slack.inbound.payloads import SlackUser
 from signoff.channels.slack.outbound.views import notice_view
 from signoff.channels.words.outcomes import refusal_of
 from signoff.core.directory.people import Directory, Person
@@ -28,19 +29,23 @@ LATER: Final = "This could not be recorded just now, and nothing was done. Send 
 _REMEMBERED: Final = timedelta(hours=1)
 
 
-def source_of(actor: Actor, nonce: str) -> str:
+def source_of(actor: SlackUser, nonce: str) -> str:
     """Return the id of a click or a submission: the user, and the time or the modal's id."""
     return hashlib.sha256(f"{actor.user}\0{nonce}".encode()).hexdigest()[:16]
 
 
-def handled_key(source: str) -> str:
-    """Return the key of the record that a click or submission was handled."""
+def _handled_key(source: str) -> str:
     return f"slack:{source}"
+
+
+async def was_handled(ledger: Ledger, source: str) -> bool:
+    """Return whether a click or submission was handled before: an envelope can come twice."""
+    return await ledger.raw(_handled_key(source)) is not None
 
 
 def mark_handled(source: str) -> Change:
     """Return the change that records it as handled; a second commit is refused."""
-    return Change().put_raw(handled_key(source), "1", ttl=_REMEMBERED)
+    return Change().put_raw(_handled_key(source), "1", ttl=_REMEMBERED)
 
 
 def replace_modal(view: View) -> Ack:

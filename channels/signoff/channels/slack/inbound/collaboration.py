@@ -5,7 +5,6 @@ Permissions are checked when the modal is opened, and again when it is submitted
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -18,7 +17,8 @@ from signoff.broker.ledger.listing import requests
 from signoff.channels.answers import Answers
 from signoff.channels.incoming import Answer
 from signoff.channels.slack.inbound.acks import ASK_OPERATOR, LATER, STRANGER, Ack, refusal_modal
-from signoff.channels.slack.inbound.payloads import Actor, Submission
+from signoff.channels.slack.inbound.identity import Who
+from signoff.channels.slack.inbound.payloads import SlackUser, Submission
 from signoff.channels.slack.inbound.submitted import InvalidInput, errors_at, given, text_in
 from signoff.channels.slack.outbound import views
 from signoff.channels.slack.references import (
@@ -38,8 +38,6 @@ from signoff.core.cards.card import awaited_by, card, shown
 from signoff.core.directory.people import Person
 
 log = structlog.get_logger(__name__)
-
-Who = Callable[[Actor], Awaitable[Person | None]]
 
 MODALS: Final = frozenset({ANSWER, COMMENT, REASSIGN, EXTEND, WITHDRAW})
 """The modals that this module handles, and the clicks that open them."""
@@ -65,7 +63,7 @@ class CollaborationModals:
         self._answers = answers
         self._who = who
 
-    async def requests(self, actor: Actor) -> View:
+    async def requests(self, actor: SlackUser) -> View:
         """Return the modal with a person's own pending requests.
 
         Raises:
@@ -172,7 +170,7 @@ class CollaborationModals:
             return moves.Extend(reason=text, by=_length(submission))
         user = given(submission, views.TO, "selected_user")
         # Slack returns the team; the modal has only the id.
-        found = await self._who(Actor(user, "")) if isinstance(user, str) and user else None
+        found = await self._who(SlackUser(user, "")) if isinstance(user, str) and user else None
         if found is None:
             raise InvalidInput(
                 views.TO,

@@ -28,15 +28,21 @@ from signoff.channels.slack.inbound.absence import AbsenceModal
 from signoff.channels.slack.inbound.acks import (
     LATER,
     Ack,
-    handled_key,
     mark_handled,
     refusal_modal,
     replace_modal,
     source_of,
+    was_handled,
 )
 from signoff.channels.slack.inbound.collaboration import MODALS, CollaborationModals
 from signoff.channels.slack.inbound.identity import Identities
-from signoff.channels.slack.inbound.payloads import Actor, Click, Shortcut, Submission, read_payload
+from signoff.channels.slack.inbound.payloads import (
+    Click,
+    Shortcut,
+    SlackUser,
+    Submission,
+    read_payload,
+)
 from signoff.channels.slack.inbound.submitted import (
     errors_at,
     errors_of,
@@ -200,7 +206,7 @@ class SlackHandler:
         approval = seen.approval
         person = await self._who(click.actor)
         answer = self._answer(click.actor, reference, person, click.message, click.at)
-        if await self._seen(answer):
+        if await was_handled(self._ledger, answer.source):
             return
         if click.message is not None:
             await self._reconcile(approval, reference, click.message)
@@ -283,7 +289,7 @@ class SlackHandler:
         person = await self._who(submission.actor)
         where = read_receipt(reference.copy_of)
         answer = self._answer(submission.actor, reference, person, where, submission.view)
-        if await self._seen(answer):
+        if await was_handled(self._ledger, answer.source):
             return None
         try:
             known = _require_known(person, seen.approval, reference)
@@ -336,7 +342,7 @@ class SlackHandler:
             return _ask_to_confirm(submission, outcome, shown, reference, may_grant=may_grant)
         return _refusal(outcome, person, directory)
 
-    async def _who(self, actor: Actor) -> Person | None:
+    async def _who(self, actor: SlackUser) -> Person | None:
         """Return the person of a user.
 
         Raises:
@@ -350,7 +356,7 @@ class SlackHandler:
 
     def _answer(
         self,
-        actor: Actor,
+        actor: SlackUser,
         reference: Reference,
         person: Person | None,
         where: Receipt | None,
@@ -367,10 +373,6 @@ class SlackHandler:
             to=f"{where.channel}/{actor.user}" if where is not None else actor.user,
             more={"user": actor.user, "team": actor.team},
         )
-
-    async def _seen(self, answer: Answer) -> bool:
-        """Return whether this click was handled before: an envelope can come twice."""
-        return await self._ledger.raw(handled_key(answer.source)) is not None
 
     async def _reconcile(self, approval: Approval, reference: Reference, receipt: Receipt) -> None:
         """Record the delivery of a card that is in Slack but not in the ledger."""
@@ -396,7 +398,7 @@ class SlackHandler:
             log.warning("slack.no_modal", problem=str(error))
             await self._say_directly(click.actor, text)
 
-    async def _say_directly(self, actor: Actor, text: str) -> None:
+    async def _say_directly(self, actor: SlackUser, text: str) -> None:
         """Send a direct message that belongs to no approval."""
         said = [SectionBlock(text=plain(text))]
         try:

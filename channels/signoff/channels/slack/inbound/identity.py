@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 import structlog
 
-from signoff.channels.slack.inbound.payloads import Actor
+from signoff.channels.slack.inbound.payloads import SlackUser
 from signoff.channels.slack.web import Me, SlackWeb
 from signoff.core.base.errors import SlackDeferred, SlackRefused
 from signoff.core.directory.people import Directory, Person
 
 log = structlog.get_logger(__name__)
+
+Who = Callable[[SlackUser], Awaitable[Person | None]]
+"""Finds the person of a user, as `Identities.who` does."""
 
 _REMEMBERED: Final = 600.0
 _MOST: Final = 10_000
@@ -46,7 +50,7 @@ class Identities:
         self._asking = asyncio.Lock()
         self._known: dict[tuple[str, str, int], _Known] = {}
 
-    async def who(self, actor: Actor) -> Person | None:
+    async def who(self, actor: SlackUser) -> Person | None:
         """Return the person of a user, None if they are not in the directory or are an outsider.
 
         Raises:
@@ -63,7 +67,7 @@ class Identities:
             return None
         return await self._by_address(actor, me, at_home=at_home)
 
-    async def _by_address(self, actor: Actor, me: Me, *, at_home: bool) -> Person | None:
+    async def _by_address(self, actor: SlackUser, me: Me, *, at_home: bool) -> Person | None:
         """Return the person with the address of a user of our own team or organisation."""
         # After a reload of the directory, another person may have the address.
         key = (actor.team, actor.user, self._directory.generation)

@@ -96,7 +96,7 @@ class _ViewSubmission(_Sent):
 
 
 @dataclass(frozen=True, slots=True)
-class Actor:
+class SlackUser:
     """The user as Slack identifies them: by ids, never by name.
 
     Attributes:
@@ -125,7 +125,7 @@ class Click:
         in_modal: Whether the button is in a modal; a new modal then opens on top of it.
     """
 
-    actor: Actor
+    actor: SlackUser
     action: str
     value: str
     at: str
@@ -145,7 +145,7 @@ class Shortcut:
         trigger: Opens one modal, within 3 seconds.
     """
 
-    actor: Actor
+    actor: SlackUser
     callback: str
     trigger: str
 
@@ -162,7 +162,7 @@ class Submission:
         values: ``view.state.values``.
     """
 
-    actor: Actor
+    actor: SlackUser
     callback: str
     view: str
     metadata: str
@@ -213,9 +213,9 @@ def _click(sent: _BlockActions) -> Click:
     )
 
 
-def _actor(sent: _Sent) -> Actor:
+def _actor(sent: _Sent) -> SlackUser:
     # The team of the payload is that of the place: in a shared channel it proves nothing.
-    return Actor(
+    return SlackUser(
         sent.user.id,
         sent.user.team_id or "",
         sent.enterprise.id if sent.enterprise is not None else "",

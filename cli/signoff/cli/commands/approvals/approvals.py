@@ -175,17 +175,17 @@ def show(ctx: typer.Context, approval_id: ApprovalId, *, as_json: Json = False) 
     """Show an approval: the card, the approvers and the timeline."""
 
     async def work(decisions: Decisions) -> None:
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
+        from signoff.cli.commands.approvals import tables  # noqa: PLC0415 -- the domain
 
         approval = await decisions.ledger.approval(approval_id)
         events = await decisions.ledger.history(approval_id)
         if as_json:
-            write_json(shows.as_json(approval, events))
+            write_json(tables.as_json(approval, events))
         else:
             await decisions.roster.refresh()
             now = await decisions.ledger.now()
             people = decisions.roster.directory
-            shows.print_approval(Output(), approval, people, events, now)
+            tables.print_approval(Output(), approval, people, events, now)
 
     with_decisions(ctx, work)
 
@@ -267,7 +267,7 @@ async def _approved_each(
     decisions: Decisions, ids: Sequence[str], who: Person, said: _Said, *, as_json: bool
 ) -> list[SignoffError]:
     """Approve one after the other, print each outcome, and return the refusals."""
-    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+    from signoff.cli.commands.approvals import tables  # noqa: PLC0415
 
     refused, written = list[SignoffError](), list[dict[str, Any]]()
     for approval_id in ids:
@@ -279,7 +279,7 @@ async def _approved_each(
             if not as_json:
                 say(f"{approval_id}: not approved. {error}", err=True)
             continue
-        written.append(shows.as_json(done))
+        written.append(tables.as_json(done))
         if not as_json:
             _write_outcome(decisions, done, as_json=False)
     if as_json:
@@ -377,21 +377,21 @@ def _with_example(error: PayloadError) -> PayloadError:
 def _write_list(
     decisions: Decisions, found: Sequence[Approval], now: datetime, *, as_json: bool
 ) -> None:
-    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+    from signoff.cli.commands.approvals import tables  # noqa: PLC0415
 
     if as_json:
-        write_json([shows.as_json(one) for one in found])
+        write_json([tables.as_json(one) for one in found])
     else:
         rotations = decisions.roster.rotations.known
-        Output().print(shows.approvals_table(found, decisions.directory, now, rotations=rotations))
+        Output().print(tables.approvals_table(found, decisions.directory, now, rotations=rotations))
 
 
 def _write_outcome(decisions: Decisions, done: Approval, *, as_json: bool) -> None:
-    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+    from signoff.cli.commands.approvals import tables  # noqa: PLC0415
     from signoff.core.cards.card import progress  # noqa: PLC0415
 
     if as_json:
-        write_json(shows.as_json(done))
+        write_json(tables.as_json(done))
     else:
         # The answer was recorded, even if it did not end the request.
         so_far = progress(done, decisions.directory)

@@ -79,7 +79,7 @@ def give(
     if as_json:
         write_json(_record(done))
         return
-    from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415 -- the domain
+    from signoff.cli.commands.approvals.tables import moment  # noqa: PLC0415 -- the domain
 
     until = moment(done.expires_at, settings_of(ctx).everybody)
     say(
@@ -195,24 +195,26 @@ def _json(grant: Grant, now: datetime) -> dict[str, Any]:
 
 
 def _print_list(found: Iterable[Grant], directory: Directory, now: datetime) -> None:
-    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
+    from signoff.cli.commands.approvals import tables  # noqa: PLC0415 -- the domain
 
     made = Table("id", "state", "by", "covers", "requester", "used", "until")
     for one in found:
         person = directory.get(one.by)
         used = f"{one.used} of {one.uses}"
         who = (person.shown if person else one.by, _covers(one), one.scope.user)
-        shows.add(made, one.id, one.state(now), *who, used, shows.moment(one.expires_at, directory))
+        tables.add(
+            made, one.id, one.state(now), *who, used, tables.moment(one.expires_at, directory)
+        )
     Output().print(made)
 
 
 def _print(grant: Grant, used: Iterable[Approval], directory: Directory, now: datetime) -> None:
-    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
+    from signoff.cli.commands.approvals import tables  # noqa: PLC0415 -- the domain
     from signoff.core.cards.card import rows_of  # noqa: PLC0415
 
     person, scope = directory.get(grant.by), grant.scope
     revoked = (
-        f"{shows.moment(grant.revoked_at, directory)} by {grant.revoked_by}: {grant.revoked_why}"
+        f"{tables.moment(grant.revoked_at, directory)} by {grant.revoked_by}: {grant.revoked_why}"
     )
     facts = {
         "id": grant.id,
@@ -223,8 +225,8 @@ def _print(grant: Grant, used: Iterable[Approval], directory: Directory, now: da
         "policy": scope.policy,
         "given by": f"{person.shown if person else grant.by}, by {grant.channel}",
         "reason": grant.reason,
-        "given": shows.moment(grant.at, directory),
-        "until": shows.moment(grant.expires_at, directory),
+        "given": tables.moment(grant.at, directory),
+        "until": tables.moment(grant.expires_at, directory),
         "used": f"{grant.used} of {grant.uses}",
         "came from": grant.approval,
         "revoked": revoked if grant.revoked_at else "",
@@ -233,15 +235,15 @@ def _print(grant: Grant, used: Iterable[Approval], directory: Directory, now: da
     made.show_header = False
     for name, value in facts.items():
         if value:
-            shows.add(made, name, value)
+            tables.add(made, name, value)
     out = Output()
     out.print(made)
-    uses = Table("approval", shows.time_column(directory), "run", "call")
+    uses = Table("approval", tables.time_column(directory), "run", "call")
     for one in used:
         at = one.decision.at if one.decision else None
         call = ", ".join(f"{row.name}={row.value}" for row in rows_of(one, one.call.args))
-        shows.add(
-            uses, one.id, shows.moment(at, directory), one.origin.run, f"{one.call.name}({call})"
+        tables.add(
+            uses, one.id, tables.moment(at, directory), one.origin.run, f"{one.call.name}({call})"
         )
     if uses.rows:
         out.print(Text("\ndecided", style="bold"))

@@ -59,7 +59,7 @@ def claim(
     move = moves.Claim(length=length_of(length, "--for") if length else None)
 
     def outcome(done: Approval, directory: Directory) -> str:
-        from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415
+        from signoff.cli.commands.approvals.tables import moment  # noqa: PLC0415
 
         if done.claimed is None:
             return "released"
@@ -177,7 +177,7 @@ def extend(
     move = moves.Extend(by=length_of(by, "--by"), reason=reason)
 
     def outcome(done: Approval, directory: Directory) -> str:
-        from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415
+        from signoff.cli.commands.approvals.tables import moment  # noqa: PLC0415
 
         return f"open until {moment(done.deadline, directory)}"
 
@@ -242,14 +242,14 @@ def _take(
     """Take a move, and print its outcome."""
 
     async def work(decisions: Decisions) -> None:
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+        from signoff.cli.commands.approvals import tables  # noqa: PLC0415
 
         directory = decisions.directory
         move = move_of(await decisions.ledger.approval(approval_id), directory)
         taken = await decisions.take(approval_id, move, actor_of(directory, person))
         done = taken.approval_or_raise()
         if as_json:
-            write_json(shows.as_json(done))
+            write_json(tables.as_json(done))
         else:
             say(f"{done.id}: {outcome_of(done, directory)}.")
 

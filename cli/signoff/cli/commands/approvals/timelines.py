@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from signoff.cli.commands.approvals.show import add, first_names
+from signoff.cli.commands.approvals.tables import add, first_names
 from signoff.cli.policy_cases.diff import Changed
 from signoff.cli.printing import Output, Table, Text
 from signoff.core.approvals.events import What

@@ -57,7 +57,7 @@ def serve(
 @app.command("list")
 def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
     """List the mails, the oldest first."""
-    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+    from signoff.cli.commands.approvals import tables  # noqa: PLC0415
     from signoff.cli.demo import dev_mailbox  # noqa: PLC0415
 
     mails = dev_mailbox.stored(folder_of(settings_of(ctx)))
@@ -67,7 +67,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
     made = Table("number", "date", "to", "subject")
     for number, mail in mails:
         summary = _summary(mail)
-        shows.add(made, number, summary["date"], summary["to"], summary["subject"])
+        tables.add(made, number, summary["date"], summary["to"], summary["subject"])
     if mails:
         Output().print(made)
     else:

@@ -33,18 +33,18 @@ def list_(
 
     async def work(decisions: Decisions) -> None:
         from signoff.channels.email.inbound.quarantine import list_quarantine  # noqa: PLC0415
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+        from signoff.cli.commands.approvals import tables  # noqa: PLC0415
 
         found = await list_quarantine(decisions.ledger, limit=limit)
         if as_json:
             write_json([_summary(one) for one in found])
             return
         directory = decisions.directory
-        made = Table("id", shows.time_column(directory), "from", "subject", "bytes", "problem")
+        made = Table("id", tables.time_column(directory), "from", "subject", "bytes", "problem")
         for one in found:
             row = _summary(one)
             cells = (row["from"], row["subject"], f"{row['size']:,}", row["problem"])
-            shows.add(made, one.id[:12], shows.moment(one.at, directory), *cells)
+            tables.add(made, one.id[:12], tables.moment(one.at, directory), *cells)
         if found:
             Output().print(made)
         else:

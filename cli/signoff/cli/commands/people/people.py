@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
     from signoff.broker.hand_over import HandedOver
     from signoff.channels.inbox.settings import InboxSettings
+    from signoff.cli.config.settings import Settings
     from signoff.core.approvals.approval import Approval
     from signoff.core.directory.hours import Absence
 
@@ -51,7 +52,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
 
     async def work(decisions: Decisions) -> None:
         from signoff.channels.inbox.auth.factors import enrolled  # noqa: PLC0415 -- cryptography
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
+        from signoff.cli.commands.approvals import tables  # noqa: PLC0415 -- the domain
 
         now = await decisions.ledger.now()
         directory = await decisions.people.directory()
@@ -73,7 +74,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
         made = Table("id", "name", "address", "away", "enrolled")
         for one in people:
             words = _absence_text(away[one.id]) if one.active else "not active"
-            shows.add(made, one.id, one.name, one.email, words, "yes" if one.id in found else "")
+            tables.add(made, one.id, one.name, one.email, words, "yes" if one.id in found else "")
         Output().print(made)
 
     with_decisions(ctx, work)
@@ -111,36 +112,11 @@ def away(
     """
     if to_hand_over and not delegate:
         raise typer.BadParameter("it takes a --delegate", param_hint="--hand-over")
+    asks = not as_json and sys.stdin.isatty()
 
     async def work(decisions: Decisions) -> tuple[Absence, list[Approval], HandedOver]:
-        from signoff.broker.hand_over import HandedOver, hand_over, waits_for  # noqa: PLC0415
-        from signoff.core.approvals.collaboration import Operator  # noqa: PLC0415
-        from signoff.core.approvals.moves import Actor  # noqa: PLC0415
-        from signoff.core.approvals.parts import Assurance  # noqa: PLC0415
-        from signoff.core.directory.hours import Absence  # noqa: PLC0415 -- pydantic
-
-        who = person_of(decisions.directory, person)
-        stands_in = person_of(decisions.directory, delegate).id if delegate else ""
-        first = _day(start, "--from") if start else who.day(await decisions.ledger.now())
-        last = _day(until, "--until")
-        if last < first:
-            raise AbsenceRefused(f"--until {last} is before {first}, on which it begins.")
-        absence = Absence(start=first, end=last, delegate=stands_in)
-        more = {"channel": "cli"}
-        absence = await decisions.people.leave(
-            who, absence, by=operator(), more=more, assurance=Assurance.TERMINAL
-        )
-        waiting, handed = await waits_for(decisions.ledger, who.id), HandedOver()
-        if (
-            waiting
-            and stands_in
-            and _is_handed_over(to_hand_over, len(waiting), who.shown, as_json=as_json)
-        ):
-            me = Actor(Operator(name=operator()), "cli", assurance=Assurance.TERMINAL)
-            to = person_of(decisions.directory, stands_in)
-            handed = await hand_over(decisions, waiting, me, of=who, to=to)
-        done = {one.id for one in handed.done}
-        return absence, [one for one in waiting if one.id not in done], handed
+        absence = await _set_absence(decisions, person, start, until, delegate)
+        return absence, *await _hand_over(decisions, person, absence, to_hand_over, asks=asks)
 
     absence, waiting, handed = with_decisions(ctx, work, rings=True)
     if as_json:
@@ -252,10 +228,11 @@ def unenroll(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
     """
 
     async def work(decisions: Decisions) -> bool:
-        from signoff.channels.inbox.auth.factors import unenroll as take_away  # noqa: PLC0415
+        from signoff.channels.inbox.auth import factors  # noqa: PLC0415
 
         found = decisions.directory.find(person)
-        return await take_away(decisions.ledger, found.id if found else person, by=operator())
+        who = found.id if found else person
+        return await factors.unenroll(decisions.ledger, who, by=operator())
 
     if not with_decisions(ctx, work):
         raise ConfigError(f"{person} is not enrolled; `signoff people list` shows who is.")
@@ -352,31 +329,7 @@ def erase(
         raise typer.Exit(1)
 
     async def work(decisions: Decisions) -> Erased:
-        from signoff.broker import api_tokens  # noqa: PLC0415 -- redis
-        from signoff.broker.archive.erasure import erase as erase_person  # noqa: PLC0415
-        from signoff.broker.archive.erasure import require_over  # noqa: PLC0415
-        from signoff.broker.archive.files import ArchiveFiles  # noqa: PLC0415
-        from signoff.broker.archive.redaction import Redaction  # noqa: PLC0415
-        from signoff.channels.aap import instances  # noqa: PLC0415
-        from signoff.channels.inbox.auth.factors import unenroll as take_away  # noqa: PLC0415
-
-        ledger, found = decisions.ledger, decisions.directory.record(person)
-        names = found.names if found is not None else [person]
-        redaction = Redaction(names, f"erased-{secrets.token_hex(4)}", also or ())
-        await require_over(ledger, redaction)
-        await take_away(ledger, found.id if found is not None else person, by=operator())
-        for token in await api_tokens.all_tokens(ledger):
-            if token.person in names or {*token.users} & {*names}:
-                await api_tokens.revoke(ledger, token.id, by=operator())
-        await instances.delete_of(decisions, names, by=operator())
-        return await erase_person(
-            ledger,
-            ArchiveFiles(settings.archive_folder),
-            redaction,
-            by=operator(),
-            why=reason,
-            feeds=bool(settings.webhooks),
-        )
+        return await _erase(decisions, settings, person, also or (), reason)
 
     done = with_decisions(ctx, work, rings=True)
     if as_json:
@@ -389,11 +342,85 @@ def erase(
         )
 
 
-def _is_handed_over(option: bool | None, count: int, name: str, *, as_json: bool) -> bool:
-    """Return whether to hand over pending approvals; ask at a terminal if no option says so."""
-    if option is not None or as_json or not sys.stdin.isatty():
-        return bool(option)
-    return typer.confirm(f"{count:,} still waiting for {name}. Hand over to the delegate?")
+async def _erase(
+    decisions: Decisions, settings: Settings, person: str, also: Sequence[str], reason: str
+) -> Erased:
+    from signoff.broker import api_tokens  # noqa: PLC0415 -- redis
+    from signoff.broker.archive import erasure  # noqa: PLC0415
+    from signoff.broker.archive.files import ArchiveFiles  # noqa: PLC0415
+    from signoff.broker.archive.redaction import Redaction  # noqa: PLC0415
+    from signoff.channels.aap import instances  # noqa: PLC0415
+    from signoff.channels.inbox.auth import factors  # noqa: PLC0415
+
+    ledger, found = decisions.ledger, decisions.directory.record(person)
+    names = found.names if found is not None else [person]
+    redaction = Redaction(names, f"erased-{secrets.token_hex(4)}", also)
+    await erasure.require_over(ledger, redaction)
+    await factors.unenroll(ledger, found.id if found is not None else person, by=operator())
+    for token in await api_tokens.all_tokens(ledger):
+        if token.person in names or {*token.users} & {*names}:
+            await api_tokens.revoke(ledger, token.id, by=operator())
+    await instances.delete_of(decisions, names, by=operator())
+    return await erasure.erase(
+        ledger,
+        ArchiveFiles(settings.archive_folder),
+        redaction,
+        by=operator(),
+        why=reason,
+        feeds=bool(settings.webhooks),
+    )
+
+
+async def _set_absence(
+    decisions: Decisions, person: str, start: str, until: str, delegate: str
+) -> Absence:
+    """Set an absence and return it; without a start, it begins today."""
+    from signoff.core.approvals.parts import Assurance  # noqa: PLC0415
+    from signoff.core.directory.hours import Absence  # noqa: PLC0415 -- pydantic
+
+    who = person_of(decisions.directory, person)
+    stands_in = person_of(decisions.directory, delegate).id if delegate else ""
+    first = _day(start, "--from") if start else who.day(await decisions.ledger.now())
+    last = _day(until, "--until")
+    if last < first:
+        raise AbsenceRefused(f"--until {last} is before {first}, on which it begins.")
+    absence = Absence(start=first, end=last, delegate=stands_in)
+    more = {"channel": "cli"}
+    return await decisions.people.leave(
+        who, absence, by=operator(), more=more, assurance=Assurance.TERMINAL
+    )
+
+
+async def _hand_over(
+    decisions: Decisions, person: str, absence: Absence, option: bool | None, *, asks: bool
+) -> tuple[list[Approval], HandedOver]:
+    """Hand over what waits for an absent person, if that is wanted; return what still waits.
+
+    Args:
+        decisions: Makes the moves.
+        person: The person, as the command names them.
+        absence: The absence, with the delegate.
+        option: Whether to hand over; None if no option says so.
+        asks: Whether the command may ask then.
+    """
+    from signoff.broker.hand_over import HandedOver, hand_over, waits_for  # noqa: PLC0415
+    from signoff.core.approvals.collaboration import Operator  # noqa: PLC0415
+    from signoff.core.approvals.moves import Actor  # noqa: PLC0415
+    from signoff.core.approvals.parts import Assurance  # noqa: PLC0415
+
+    who = person_of(decisions.directory, person)
+    waiting = await waits_for(decisions.ledger, who.id)
+    wanted = option
+    if wanted is None and asks and waiting and absence.delegate:
+        question = f"{len(waiting):,} still waiting for {who.shown}. Hand over to the delegate?"
+        wanted = typer.confirm(question)
+    if not (wanted and waiting and absence.delegate):
+        return waiting, HandedOver()
+    me = Actor(Operator(name=operator()), "cli", assurance=Assurance.TERMINAL)
+    to = person_of(decisions.directory, absence.delegate)
+    handed = await hand_over(decisions, waiting, me, of=who, to=to)
+    done = {one.id for one in handed.done}
+    return [one for one in waiting if one.id not in done], handed
 
 
 def _still_waiting(waiting: Sequence[Approval], person: str, absence: Absence) -> str:

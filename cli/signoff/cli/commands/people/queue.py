@@ -78,13 +78,13 @@ def show(
 
     async def look(decisions: Decisions) -> Any:  # noqa: ANN401 -- tables and texts, or JSON
         from signoff.broker.backlog import index_of, waiting  # noqa: PLC0415
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+        from signoff.cli.commands.approvals import tables  # noqa: PLC0415
 
         ledger = decisions.ledger
         named = _named(decisions.directory, name)
         found = await waiting(ledger, named, limit=limit)
         if as_json:
-            return [shows.as_json(one) for one in found]
+            return [tables.as_json(one) for one in found]
         (count,) = await ledger.store.sizes([index_of(named)])
         table = _details(found, decisions.directory, await ledger.now())
         rest = _rest(count - limit, "requests", "--limit shows more of them.")
@@ -119,21 +119,21 @@ def figures(
 
 
 def _print_figures(found: Figures, directory: Directory) -> None:
-    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
+    from signoff.cli.commands.approvals import tables  # noqa: PLC0415 -- the domain
     from signoff.core.approvals.lifecycle import State  # noqa: PLC0415
     from signoff.core.base.durations import coarse  # noqa: PLC0415
 
     out = Output()
-    since = shows.moment(found.since, directory)
+    since = tables.moment(found.since, directory)
     out.print(Text(f"{found.count:,} ended since {since}.", style="bold"))
     took = Table("queue", "decisions", "half took", "nine of ten took")
     for one in found.took:
-        shows.add(took, one.name or "none", f"{one.count:,}", coarse(one.p50), coarse(one.p90))
+        tables.add(took, one.name or "none", f"{one.count:,}", coarse(one.p50), coarse(one.p90))
     ends = [state for state in State if state is not State.PENDING]
     came = Table("week", "tool", *(state.value.replace("_", " ") for state in ends))
     for each in found.came:
         counts = (f"{each.outcomes[state]:,}" if state in each.outcomes else "" for state in ends)
-        shows.add(came, each.week.isoformat(), each.tool, *counts)
+        tables.add(came, each.week.isoformat(), each.tool, *counts)
     for table in (took, came):
         if table.rows:
             say()
@@ -159,7 +159,7 @@ def _named(directory: Directory, name: str) -> str:
 
 
 def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
-    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+    from signoff.cli.commands.approvals import tables  # noqa: PLC0415
     from signoff.core.base.durations import coarse  # noqa: PLC0415
     from signoff.core.routing.quiet_hours import quiet_until, waits_for  # noqa: PLC0415
 
@@ -171,15 +171,17 @@ def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
     made = Table("name", "waiting", "oldest", "due in", "overdue", "waits on", "claimed")
     for one in found:
         claimed = [f"{_name(directory, claim.by)} ({claim.id})" for claim in one.claimed]
-        shows.add(
+        tables.add(
             made,
             one.name,
             str(one.waiting),
             "" if one.oldest is None else coarse(now - one.oldest),
             "" if one.next_due is None else coarse(one.next_due - now),
             str(one.overdue) if one.overdue else "",
-            shows.first_names([quiet.get(person) or _name(directory, person) for person in one.on]),
-            shows.first_names(claimed),
+            tables.first_names(
+                [quiet.get(person) or _name(directory, person) for person in one.on]
+            ),
+            tables.first_names(claimed),
         )
     return made
 
@@ -190,7 +192,7 @@ def _rest(left: int, what: str, how: str) -> list[Text]:
 
 
 def _details(found: list[Approval], directory: Directory, now: datetime) -> Table:
-    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+    from signoff.cli.commands.approvals import tables  # noqa: PLC0415
     from signoff.core.base.durations import coarse  # noqa: PLC0415
     from signoff.core.routing.quiet_hours import card_waits_for  # noqa: PLC0415
 
@@ -201,12 +203,12 @@ def _details(found: list[Approval], directory: Directory, now: datetime) -> Tabl
         people = [waits.get(person) or _name(directory, person) for person in sorted(one.approvers)]
         if question is not None:
             people = [f"{_name(directory, one.origin.user)} (asked back)", *people]
-        shows.add(
+        tables.add(
             made,
             one.id,
-            shows.asked_for(one, directory),
+            tables.asked_for(one, directory),
             _name(directory, one.origin.user),
-            shows.first_names(people),
+            tables.first_names(people),
             coarse(now - one.opened_at),
             "" if one.deadline is None else coarse(one.deadline - now),
             ""

@@ -68,10 +68,10 @@ def create(
     within = length_of(expires, "--expires") if expires else None
 
     async def work(decisions: Decisions) -> tuple[str, Access]:
-        from signoff.broker.api_tokens import create as make  # noqa: PLC0415
+        from signoff.broker import api_tokens  # noqa: PLC0415
 
         now = await decisions.ledger.now()
-        return await make(
+        return await api_tokens.create(
             decisions.ledger,
             scopes=scopes,
             by=operator(),
@@ -96,7 +96,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
 
     async def work(decisions: Decisions) -> None:
         from signoff.broker.api_tokens import all_tokens  # noqa: PLC0415
-        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- the domain
+        from signoff.cli.commands.approvals import tables  # noqa: PLC0415 -- the domain
 
         found, now = await all_tokens(decisions.ledger), await decisions.ledger.now()
         if as_json:
@@ -105,10 +105,10 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
         made = Table("id", "name", "of", "scopes", "apps", "expires")
         for one in found:
             of = one.person or ", ".join(one.users)
-            ends = shows.moment(one.expires_at, decisions.directory)
+            ends = tables.moment(one.expires_at, decisions.directory)
             ends = "expired" if one.has_expired(now) else ends
             scopes = ", ".join(sorted(one.scopes))
-            shows.add(made, one.id, one.name, of, scopes, ", ".join(one.apps), ends)
+            tables.add(made, one.id, one.name, of, scopes, ", ".join(one.apps), ends)
         Output().print(made)
 
     with_decisions(ctx, work)
@@ -124,9 +124,9 @@ def revoke(
     """Revoke a token at once."""
 
     async def work(decisions: Decisions) -> Access:
-        from signoff.broker.api_tokens import revoke as take_away  # noqa: PLC0415
+        from signoff.broker import api_tokens  # noqa: PLC0415
 
-        return await take_away(decisions.ledger, token_id, by=operator())
+        return await api_tokens.revoke(decisions.ledger, token_id, by=operator())
 
     gone = with_decisions(ctx, work)
     if as_json:

@@ -269,6 +269,7 @@ class GuardPlugin(BasePlugin):
             return _unknown(tool)
         if (response := decided(state, tool, args, context)) is not None:
             return response
+        # `decided` confirms a call that may run.
         kind = _AskingInside if context.tool_confirmation is None else _EnteringInside
         stand_before(tool, context, kind(self, tool, state=state))
         return None

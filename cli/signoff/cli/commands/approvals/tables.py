@@ -30,7 +30,7 @@ from signoff.core.routing.escalation import advance
 from signoff.core.routing.quiet_hours import card_waits_for
 from signoff.core.routing.selection import NO_ROTATIONS
 
-MOST_NAMES = 5
+_MOST_NAMES = 5
 """How many names a cell shows."""
 
 _COLOURS = {
@@ -55,13 +55,13 @@ def add(to: Table, *cells: str | Text) -> None:
     to.add_row(*(cell if isinstance(cell, Text) else Text(one_line(cell)) for cell in cells))
 
 
-def first_names(names: Sequence[str], *, most: int = MOST_NAMES) -> str:
+def first_names(names: Sequence[str]) -> str:
     """Return the first of many names, and the number of the others."""
-    left = len(names) - most
+    left = len(names) - _MOST_NAMES
     # Showing one more name takes as little space as "and 1 more".
     if left <= 1:
         return ", ".join(names)
-    return f"{', '.join(names[:most])} and {left:,} more"
+    return f"{', '.join(names[:_MOST_NAMES])} and {left:,} more"
 
 
 def state_text(state: str) -> Text:
