@@ -290,6 +290,21 @@ async def test_a_client_with_elicitation_is_asked_directly(gatehouse: Gatehouse)
     assert json.loads((await gatehouse.ask(able)).text) == ASKS
 
 
+async def test_the_answers_of_a_client_are_approved_with_its_call(gatehouse: Gatehouse) -> None:
+    """A yes to a payment without a target, or to one target, is not a yes to another."""
+    await gatehouse.ask(call("pay"))
+    await gatehouse.approve()
+    for number, account in enumerate(["DE12", "DE66"], 1):
+        answers = {"to": {"action": "accept", "content": {"account": account}}}
+        answered = call("pay", inputResponses=answers, requestState=f"sealed {number}")
+        asked = await gatehouse.pending_after(answered)
+        assert asked.call.args == {"amount": 10.5, "inputResponses": answers}
+        assert len(gatehouse.server.got) == number - 1
+        await gatehouse.approve()
+        again = call("pay", inputResponses=answers, requestState="sealed again")
+        assert said(await gatehouse.ask(again)) == f"done {number}"
+
+
 def test_arguments_without_a_digest_are_refused() -> None:
     """A call without a canonical form cannot be compared and so cannot be approved."""
     with pytest.raises(BadMessage):
