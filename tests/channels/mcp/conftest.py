@@ -53,8 +53,10 @@ def call(tool: str = "refund", args: JsonValue = None, **more: JsonValue) -> Cal
         more: What the client answers to questions; anything else is in `_meta`.
     """
     given: JsonValue = {"amount": 10.50} if args is None else args
-    answers = {name: more.pop(name) for name in ("inputResponses", "requestState") if name in more}
-    params = {"name": tool, "arguments": given, "_meta": more, **answers}
+    answers: dict[str, JsonValue] = {
+        name: more.pop(name) for name in ("inputResponses", "requestState") if name in more
+    }
+    params: JsonValue = {"name": tool, "arguments": given, "_meta": more, **answers}
     text = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     found = call_of(read(json.dumps(text).encode()))
     assert found is not None
