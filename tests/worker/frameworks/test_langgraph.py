@@ -164,6 +164,18 @@ async def test_calls_of_agents_side_by_side_go_through_the_gate(here: Machine, t
     assert [one.starts for one in await approvals_of(here, run)] == [1, 0]
 
 
+async def test_the_arguments_that_run_are_shown(here: Machine) -> None:
+    """A middleware that shows others cannot have another call approved, or one outside the gate."""
+    run = await here.submit("vague_office", plan(paying("anna", "ben")))
+    asked = await here.ask(run)
+    assert [one.call.args["amount"] for one in asked] == [20, 20]
+    await here.approve(run)
+    await resume_again(here, await here.ledger.run(run.id), 5)
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert here.paid() == {"anna": 1, "ben": 1}
+
+
 async def test_approved_tool_that_asks_a_question_itself(here: Machine) -> None:
     """Nobody is asked in vain: the run ends, and the error says why."""
     run = await here.submit(CALLS, plan([("probe", {"question": "Sure?"})]))
