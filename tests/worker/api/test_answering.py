@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from pydantic import JsonValue
@@ -30,6 +31,8 @@ from signoff.worker.adk_api.bodies import Answer, RunRequest
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem
 from signoff.worker.adk_api.stated import Stated, stated_in, values_of
+
+DAY = timedelta(days=1)
 
 
 def as_person(person: Person | None, **users: frozenset[str]) -> Caller:
@@ -252,6 +255,24 @@ async def test_a_repeated_yes_does_not_run_a_call_in_doubt_again(
     assert (await ledger.approval(question.id)).state is State.PENDING
     (entry,) = [one for one in await ledger.history(question.id) if one.what is What.REFUSED_ANSWER]
     assert (entry.by, entry.more["verdict"]) == ("mara", "approve")
+
+
+async def test_a_yes_to_a_call_in_doubt_that_has_expired_does_not_count(
+    taking: Answering, ledger: Ledger
+) -> None:
+    """The question that replaces it is still about a call in doubt."""
+    run, was = await in_doubt(taking, ledger)
+    now, directory = await ledger.now(), taking.decisions.directory
+    approved = was.approve(MARA, directory, channel="email", now=now)[0]
+    expired, question, _ = approved.expire(now=now + DAY, valid_for=DAY)
+    assert was.terms is not None
+    question, _ = question.ask(was.terms, was.asked, now=now)
+    paused_run = await ledger.run(run.id)
+    change = Change().put(expired, was=await ledger.approval(was.id)).put(question, was=None)
+    again = paused_run.answered(was.id).paused([question.id])
+    await ledger.commit(change.put(again, was=paused_run))
+    with pytest.raises(Problem, match="Is it still wanted"):
+        await taking.take(as_person(MARA), about(run), [yes()])
 
 
 @pytest.mark.parametrize("changes", [True, False])

@@ -143,16 +143,16 @@ class Answering:
         A call in doubt, or one that has changed, is asked about again under the same id: a yes may
         be the first one, which a client repeats because it has lost the stream.
         """
-        if not approval.supersedes:
-            return False
-        try:
-            before = await self.decisions.ledger.approval(approval.supersedes)
-        except ApprovalNotFound:
-            return True
-        one, other = before.origin, approval.origin
-        if one.confirmation != other.confirmation:
-            return False
-        return one.again != other.again or before.digest != approval.digest
+        first = approval
+        while first.supersedes:
+            try:
+                before = await self.decisions.ledger.approval(first.supersedes)
+            except ApprovalNotFound:
+                return True
+            if before.origin.confirmation != approval.origin.confirmation:
+                break
+            first = before
+        return approval.origin.again > 0 or first.digest != approval.digest
 
     async def _refused_unseen(self, approval: Approval, actor: Actor) -> Refused:
         question = masked(approval).own_hint.strip()
