@@ -49,6 +49,17 @@ async def test_a_request_of_agent_inbox(here: Machine) -> None:
     assert approval.handoff is Handoff.RESUMED
 
 
+async def test_a_node_that_asks_as_the_middleware_does(here: Machine) -> None:
+    """No model has made its call, so the code of the node counts as the call, and runs once."""
+    run = await here.submit(GRAPH, json.dumps({"batch": "anna"}))
+    await here.approve(run)
+    await resume_again(here, await here.ledger.run(run.id), 5)
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert here.paid() == {"anna": 1}
+    assert [one.starts for one in await approvals_of(here, run)] == [1]
+
+
 async def test_the_reason_reaches_the_graph(here: Machine) -> None:
     """If the request allows a response, the rejection is one."""
     run = await here.submit(GRAPH, json.dumps({"to": "anna"}))
