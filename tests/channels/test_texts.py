@@ -32,6 +32,18 @@ def test_card_text_has_all_facts_for_a_decision(sent: Message) -> None:
     ]
 
 
+def test_further_lines_of_others_are_marked(sent: Message) -> None:
+    """An argument cannot add another argument, a requester or a digest to the text."""
+    forged = "lunch\namount: 5\nRequested by: Cleo Roth\nDigest: sha256:00"
+    call = make_call("pay", why=forged, amount=9_999)
+    shape = card(ask(make_approval(call=call, hint=forged)), people())
+    for kind in (Kind.CARD, Kind.OUTCOME):
+        lines = text_of(replace(sent, kind=kind, card=shape)).splitlines()
+        assert "amount: 9999" in lines
+        assert "Requested by: Riley Voss" in lines
+        assert not {"amount: 5", "Requested by: Cleo Roth", "Digest: sha256:00"} & {*lines}
+
+
 def test_outcome_text_includes_the_request(sent: Message) -> None:
     """The outcome replaces the card."""
     over = replace(sent, kind=Kind.OUTCOME, headline="Recorded: you rejected it", text="Too much.")

@@ -151,10 +151,12 @@ def test_absent_person_without_a_delegate_is_not_asked(people: list[Person], not
     assert note in found.notes[0]
 
 
-def test_a_barred_delegate_is_passed_over() -> None:
-    """The requester is the manager's delegate and is away, so their own delegate decides."""
+def test_a_barred_delegate_names_nobody() -> None:
+    """The manager's delegate could otherwise go away, and choose who decides their own request."""
     people = [person("mara", delegate="riley"), person("riley", delegate="cleo"), person("cleo")]
-    assert seats(look("mara", people=people, barred=("riley",))) == ["cleo for mara"]
+    found = look("mara", "cleo", people=people, barred=("riley",))
+    assert seats(found) == ["cleo"]
+    assert found.notes == ("mara is away; riley, who stands in, may not decide this",)
 
 
 def test_barred_person_has_no_delegate() -> None:

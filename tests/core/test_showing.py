@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 
 import pytest
@@ -10,9 +11,11 @@ from hypothesis import strategies as st
 
 from builders import ask, make_approval, make_call, make_origin, people
 from signoff.core.base.lookalikes import lookalikes, scripts_in_use
+from signoff.core.base.numbers import json_text
 from signoff.core.base.shown_text import one_line, shown, visible, warnings_about
 from signoff.core.base.text import brief, clean_text
 from signoff.core.cards.card import card
+from signoff.core.policies.titles import title_of
 
 ORDINARY = [
     "Москва, ул. Тверская, д. 7, корп. 2",
@@ -213,3 +216,35 @@ def test_call_in_one_foreign_script_is_shown_unchanged() -> None:
     seen = card(ask(make_approval(call=call)), people())
     assert [row.value for row in seen.rows] == ["Ресурс", "Иванов"]
     assert seen.warnings == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["false", "False", " false\n", "true", "null", "None", "0", "-0.00", "[]", "{ }"]
+)
+def test_a_text_that_reads_like_another_value_is_in_quotes(text: str) -> None:
+    """Python counts the text "false" as true, so the card must not show it as `false`."""
+    value = json.loads(text.strip().lower().replace("none", "null"))
+    seen = card(ask(make_approval(call=make_call("wipe", text=text, value=value))), people())
+    first, second = (row.value for row in seen.rows)
+    assert first == json.dumps(text)
+    assert second == json_text(value)
+
+
+@pytest.mark.parametrize("text", ["falsehood", "00420", "1", "", "nobody", "0 days", "[0]"])
+def test_ordinary_texts_have_no_quotes(text: str) -> None:
+    """Account numbers, names and sentences are shown as they are."""
+    seen = card(ask(make_approval(call=make_call("pay", text=text))), people())
+    assert [row.value for row in seen.rows] == [text]
+
+
+@given(st.sets(st.text(" ab\n\u00a0\u2003\u200b", max_size=4), min_size=2, max_size=8))
+def test_two_names_never_look_the_same(names: set[str]) -> None:
+    """Blanks that a line does not show would let a harmless argument hide behind another."""
+    seen = card(ask(make_approval(call=make_call("pay", **dict.fromkeys(names, 1)))), people())
+    assert len({" ".join(row.name.split()) for row in seen.rows}) == len(names)
+
+
+def test_a_title_shows_a_text_that_reads_like_another_value_in_quotes() -> None:
+    """The title of a policy shows arguments as the card does."""
+    assert title_of("Wipe: {args.force}", {"force": "false"}, {}) == 'Wipe: "false"'
+    assert title_of("Wipe: {args.force}", {"force": False}, {}) == "Wipe: false"

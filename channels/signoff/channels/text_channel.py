@@ -61,11 +61,14 @@ def shown_in(message: Message, most: int) -> Shown:
 
 def _text(message: Message, card: Card) -> str:
     lines = [message.headline or card.title]
-    rows = [f"{row.name}: {row.value}" for row in card.rows]
+    rows = [f"{row.name}: {_marked(row.value)}" for row in card.rows]
     if message.kind is Kind.CARD:
-        lines += [*rows, card.hint, *(f"(!) {one}" for one in card.warnings)]
+        lines += [*rows, _marked(card.hint), *(f"(!) {one}" for one in card.warnings)]
         lines.append(f"Requested by: {card.requester}")
-        lines += [f"{one.who}, {moment(one.at, message.zone)}: {one.text}" for one in card.comments]
+        lines += [
+            f"{one.who}, {moment(one.at, message.zone)}: {_marked(one.text)}"
+            for one in card.comments
+        ]
         if card.claimed and card.claimed_until is not None:
             until = moment(card.claimed_until, message.zone)
             lines.append(f"Claimed by: {card.claimed}, until {until}")
@@ -86,6 +89,11 @@ def _text(message: Message, card: Card) -> str:
         # This text replaces the card, in which people look up the request.
         lines += [card.title, *rows, f"Requested by: {card.requester}"]
     return "\n".join(line for line in lines if line)
+
+
+def _marked(text: str) -> str:
+    """Return text of others whose further lines are marked, so that none reads as one of ours."""
+    return text.replace("\n", "\n    | ")
 
 
 def _entry(entry: Entry) -> str:

@@ -31,6 +31,9 @@ log = structlog.get_logger(__name__)
 PREFIX: Final = "signoff_"
 """The prefix of every token."""
 
+_ASKING: Final = frozenset({Scope.RUNS_SUBMIT, Scope.INSTANCES_MANAGE})
+"""The scopes with which a program makes requests, itself or by an instance that it creates."""
+
 _KEYS: Final = "access:"
 _FORM: Final = re.compile(r"signoff_([a-z2-7]{10})_([a-z2-7]{52})")
 _NOBODY: Final = "0" * 64
@@ -83,6 +86,11 @@ async def create(
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise InvalidToken(f"{plainly(first)}.") from error
+    if access.is_admin and (asks := sorted(access.scopes & _ASKING)):
+        raise InvalidToken(
+            f"{Scope.ADMIN} chooses who decides, so it cannot be on a token that makes requests "
+            f"({', '.join(asks)}). Make two."
+        )
     if access.has_expired(now):
         raise InvalidToken("The expiry is in the past.")
     await ledger.commit(_put(Change(), access))

@@ -288,6 +288,15 @@ WORDS = [
 ]
 
 
+def test_further_lines_of_others_do_not_look_like_arguments() -> None:
+    """A hint or a value with line breaks cannot add an argument to the text."""
+    call = make_call("pay", why="lunch\n  amount: 5", amount=9_999)
+    text = plain_text(make_message(hint="Pay lunch\namount: 5", call=call), SETTINGS)
+    lines = text.splitlines()
+    assert "  amount: 9999" in lines
+    assert "  amount: 5" not in lines
+
+
 @pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("where", ["value", "second line", "argument", "hint", "text", "name"])
 def test_no_line_of_our_mail_decides_when_quoted(word: str, where: str) -> None:

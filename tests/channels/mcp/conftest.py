@@ -44,10 +44,19 @@ POLICIES = tuple(
 CALLER = Caller("desk", "riley", "s1", "bank")
 
 
-def call(tool: str = "refund", args: JsonValue = None, **meta: JsonValue) -> Call:
-    """Return a call in the form of a client."""
+def call(tool: str = "refund", args: JsonValue = None, **more: JsonValue) -> Call:
+    """Return a call in the form of a client.
+
+    Args:
+        tool: The tool.
+        args: The arguments; None for an amount.
+        more: What the client answers to questions; anything else is in `_meta`.
+    """
     given: JsonValue = {"amount": 10.50} if args is None else args
-    params = {"name": tool, "arguments": given, "_meta": meta}
+    answers: dict[str, JsonValue] = {
+        name: more.pop(name) for name in ("inputResponses", "requestState") if name in more
+    }
+    params: JsonValue = {"name": tool, "arguments": given, "_meta": more, **answers}
     text = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     found = call_of(read(json.dumps(text).encode()))
     assert found is not None

@@ -6,6 +6,7 @@ import asyncio
 import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from pydantic import JsonValue
@@ -21,6 +22,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.receipts import Receipts
 from signoff.channels.mcp.calls import CallLost, NotSent
+from signoff.channels.mcp.elicitation import MOST_QUESTIONS
 from signoff.channels.mcp.messages import BadMessage
 from signoff.core.approvals.approval import Handoff
 from signoff.core.approvals.masking import masked
@@ -34,7 +36,7 @@ FORM = {
     "properties": {"account": {"type": "string"}},
     "required": ["account"],
 }
-ASKS = {
+ASKS: Final[dict[str, Any]] = {
     "resultType": "input_required",
     "inputRequests": {
         "to": {
@@ -282,12 +284,37 @@ async def test_a_call_in_doubt_after_its_answers_needs_an_approval(
     assert gatehouse.server.got[2] == gatehouse.server.got[1]
 
 
+async def test_a_server_cannot_flood_people_with_questions(gatehouse: Gatehouse) -> None:
+    """A call that asks too much at once fails, and nobody is asked."""
+    one = ASKS["inputRequests"]["to"]
+    many = {f"to{number}": one for number in range(MOST_QUESTIONS + 1)}
+    gatehouse.server.answers = [ASKS | {"inputRequests": many}]
+    assert "cannot request" in said(await gatehouse.ask(call("read_rates")))
+    await gatehouse.router.drain()
+    assert [*await gatehouse.decider.ledger.pending()] == []
+
+
 async def test_a_client_with_elicitation_is_asked_directly(gatehouse: Gatehouse) -> None:
     """The gate does not ask on behalf of a client that declares the capability."""
     gatehouse.server.answers = [ASKS]
     declared: dict[str, JsonValue] = {"elicitation": {}}
     able = call("read_rates", **{"io.modelcontextprotocol/clientCapabilities": declared})
     assert json.loads((await gatehouse.ask(able)).text) == ASKS
+
+
+async def test_the_answers_of_a_client_are_approved_with_its_call(gatehouse: Gatehouse) -> None:
+    """A yes to a payment without a target, or to one target, is not a yes to another."""
+    await gatehouse.ask(call("pay"))
+    await gatehouse.approve()
+    for number, account in enumerate(["DE12", "DE66"], 1):
+        answers: JsonValue = {"to": {"action": "accept", "content": {"account": account}}}
+        answered = call("pay", inputResponses=answers, requestState=f"sealed {number}")
+        asked = await gatehouse.pending_after(answered)
+        assert asked.call.args == {"amount": 10.5, "inputResponses": answers}
+        assert len(gatehouse.server.got) == number - 1
+        await gatehouse.approve()
+        again = call("pay", inputResponses=answers, requestState="sealed again")
+        assert said(await gatehouse.ask(again)) == f"done {number}"
 
 
 def test_arguments_without_a_digest_are_refused() -> None:

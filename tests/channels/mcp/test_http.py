@@ -13,6 +13,7 @@ import httpx
 import pytest
 from httpx import Timeout
 from mcp import Client
+from mcp.types import ElicitResult
 from mcp_types import CallToolResult, TextContent
 from starlette.requests import Request
 from starlette.types import Receive, Scope
@@ -149,6 +150,31 @@ async def test_an_approver_answers_an_elicitation_of_a_tool(
     assert journal() == ["pay 5.0 to DE12"]
 
 
+async def test_the_answer_of_a_client_is_shown_before_the_tool_gets_it(
+    gatehouse: Gatehouse, journal: Journal
+) -> None:
+    """A client that answers the server itself could otherwise choose who is paid, unseen."""
+
+    async def on_question(context: object, params: object) -> ElicitResult:
+        del context, params
+        return ElicitResult(action="accept", content={"account": "DE66"})
+
+    async with gate(gatehouse) as url, Client(url, elicitation_callback=on_question) as client:
+        await client.call_tool("pay", {"amount": 5})
+        await gatehouse.approve()
+        waits = await client.call_tool("pay", {"amount": 5})
+        assert "still waits" in text_of(waits)
+        asked = await gatehouse.pending()
+        assert "DE66" in json.dumps(asked.call.args)
+        await gatehouse.approve()
+        # The client begins again, and gives the same answer.
+        await client.call_tool("pay", {"amount": 5})
+        await gatehouse.approve()
+        paid = await client.call_tool("pay", {"amount": 5})
+        assert text_of(paid) == "paid 5.0 to DE66"
+    assert journal() == ["pay 5.0 to DE66"]
+
+
 async def test_messages_that_could_be_read_twice_do_not_pass(gatehouse: Gatehouse) -> None:
     """Batches, duplicate keys, headers of another method, and calls without an id are refused."""
     ok = '"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"refund","arguments":{}}'
@@ -220,6 +246,41 @@ async def test_a_repeated_header_is_refused(gatehouse: Gatehouse) -> None:
             answer = await client.post("/mcp", content=READ, headers=headers)
             assert answer.status_code == 400, name
     assert not server.agents
+
+
+SHIP = REFUND.replace("{}", '{"to":{"region":"staging","fast":true},"count":42,"note":"zo\u00eb"}')
+
+
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [
+        (
+            200,
+            {"Region": "staging", "Fast": "true", "Count": "42.0", "Note": "=?base64?em/Dqw==?="},
+        ),
+        (400, {"Region": "production"}),
+        (400, {"Region": "Staging"}),
+        (400, {"Fast": "false"}),
+        (400, {"Fast": "1"}),
+        (400, {"Count": "43"}),
+        (400, {"Count": "NaN"}),
+        (400, {"Note": "=?base64?em/D?="}),
+        (400, {"Dry-Run": "true", "dry-run": "staging"}),
+        (400, {"Empty": ""}),
+    ],
+)
+async def test_the_headers_of_a_call_have_its_arguments(
+    gatehouse: Gatehouse, status: int, headers: dict[str, str]
+) -> None:
+    """A proxy may route a call by these headers, to another place than people were shown."""
+    server = Listening()
+    async with in_front(gatehouse, server) as client:
+        sent = [(f"mcp-param-{name}".encode(), one.encode()) for name, one in headers.items()]
+        answer = await client.post("/mcp", content=SHIP.replace("refund", "read"), headers=sent)
+        assert answer.status_code == status
+        listed = await client.post("/mcp", content=LIST, headers=sent)
+        assert listed.status_code == 400
+    assert len(server.agents) == (status == 200)
 
 
 async def test_headers_of_any_letters_reach_the_server(gatehouse: Gatehouse) -> None:

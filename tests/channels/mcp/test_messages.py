@@ -10,6 +10,8 @@ from signoff.channels.mcp.messages import BadMessage, call_of, id_in, read
 
 CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pay","arguments":%s}}'
 
+ANSWERED = CALL.replace("%s}", '%s,"inputResponses":%s}')
+
 
 def test_a_message_stays_on_one_line_and_keeps_its_digits() -> None:
     """All kinds of line breaks are removed or escaped, and numbers keep their digits."""
@@ -48,6 +50,9 @@ def test_a_message_stays_on_one_line_and_keeps_its_digits() -> None:
         '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pay","Arguments":{}}}',
         CALL % '{"amount":1,"Amount":1000}',
         CALL % '{"orders":[{"amount":1,"AMOUNT":1000}]}',
+        ANSWERED % ('{"inputResponses":{}}', '{"to":"DE12"}'),
+        ANSWERED % ('{"INPUTRESPONSES":{}}', '{"to":"DE12"}'),
+        ANSWERED % ("{}", '{"to":"DE12","TO":"DE13"}'),
     ],
 )
 def test_messages_of_another_form_are_refused(sent: str) -> None:

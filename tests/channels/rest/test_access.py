@@ -98,12 +98,15 @@ async def test_the_ledger_and_the_audit_know_no_secret(office: Office) -> None:
         ({"scopes": {Scope.RUNS_SUBMIT}}, "needs a person, or the users"),
         ({"person": "mara", "users": ("riley",)}, "could ask and answer"),
         ({"person": "mara", "scopes": ()}, "at least 1"),
+        ({"users": ("riley",), "scopes": {Scope.ADMIN, Scope.RUNS_SUBMIT}}, "who decides"),
+        ({"person": "riley", "scopes": {Scope.ADMIN, Scope.RUNS_SUBMIT}}, "who decides"),
+        ({"users": ("riley",), "scopes": {Scope.ADMIN, Scope.INSTANCES_MANAGE}}, "who decides"),
     ],
 )
 async def test_a_token_cannot_both_submit_and_decide(
     office: Office, parts: dict[str, Any], words: str
 ) -> None:
-    """A token either decides as a person or submits for users."""
+    """A token either decides as a person, or submits for users, or chooses who decides."""
     with pytest.raises(InvalidToken, match=words):
         await office.token(**parts)
 

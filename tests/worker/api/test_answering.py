@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from pydantic import JsonValue
@@ -16,6 +17,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.parts import INPUT, Asked, Kind, ToolCall
 from signoff.core.approvals.run import Run
@@ -29,6 +31,8 @@ from signoff.worker.adk_api.bodies import Answer, RunRequest
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem
 from signoff.worker.adk_api.stated import Stated, stated_in, values_of
+
+DAY = timedelta(days=1)
 
 
 def as_person(person: Person | None, **users: frozenset[str]) -> Caller:
@@ -215,10 +219,8 @@ async def test_people_who_share_a_card_can_answer(taking: Answering, ledger: Led
     assert (await ledger.approval(was.id)).state is State.APPROVED
 
 
-async def test_call_in_doubt_is_asked_about_under_the_same_id(
-    taking: Answering, ledger: Ledger
-) -> None:
-    """The question whether it may run again has its own approval."""
+async def in_doubt(taking: Answering, ledger: Ledger) -> tuple[Run, Approval]:
+    """Return a run whose approved call is in doubt, and the question whether it may run again."""
     run, (was,) = await paused(ledger)
     now = await ledger.now()
     doubtful = was.approve(MARA, taking.decisions.directory, channel="email", now=now)[0]
@@ -230,8 +232,73 @@ async def test_call_in_doubt_is_asked_about_under_the_same_id(
     answered = run.answered(was.id)
     change = Change().put(doubtful, was=was).put(question, was=None)
     await ledger.commit(change.put(answered.paused([question.id]), was=run))
+    return run, question
+
+
+async def test_call_in_doubt_is_asked_about_under_the_same_id(
+    taking: Answering, ledger: Ledger
+) -> None:
+    """The question whether it may run again has its own approval."""
+    run, question = await in_doubt(taking, ledger)
     assert (await taking.take(as_person(MARA), about(run), [no()])).pause == 2
     assert (await ledger.approval(question.id)).state is State.REJECTED
+
+
+async def test_a_repeated_yes_does_not_run_a_call_in_doubt_again(
+    taking: Answering, ledger: Ledger
+) -> None:
+    """A client that lost the stream sends its yes again, and has never seen the question."""
+    run, question = await in_doubt(taking, ledger)
+    with pytest.raises(Problem, match="may or may not have happened") as refused:
+        await taking.take(as_person(MARA), about(run), [yes()])
+    assert (refused.value.status, refused.value.kind) == (403, "not-shown-in-full")
+    assert (await ledger.approval(question.id)).state is State.PENDING
+    (entry,) = [one for one in await ledger.history(question.id) if one.what is What.REFUSED_ANSWER]
+    assert (entry.by, entry.more["verdict"]) == ("mara", "approve")
+
+
+async def test_a_yes_to_a_call_in_doubt_that_has_expired_does_not_count(
+    taking: Answering, ledger: Ledger
+) -> None:
+    """The question that replaces it is still about a call in doubt."""
+    run, was = await in_doubt(taking, ledger)
+    now, directory = await ledger.now(), taking.decisions.directory
+    approved = was.approve(MARA, directory, channel="email", now=now)[0]
+    expired, question, _ = approved.expire(now=now + DAY, valid_for=DAY)
+    assert was.terms is not None
+    question, _ = question.ask(was.terms, was.asked, now=now)
+    paused_run = await ledger.run(run.id)
+    change = Change().put(expired, was=await ledger.approval(was.id)).put(question, was=None)
+    again = paused_run.answered(was.id).paused([question.id])
+    await ledger.commit(change.put(again, was=paused_run))
+    with pytest.raises(Problem, match="Is it still wanted"):
+        await taking.take(as_person(MARA), about(run), [yes()])
+
+
+@pytest.mark.parametrize("changes", [True, False])
+async def test_a_repeated_yes_does_not_approve_a_call_that_has_changed(
+    taking: Answering, ledger: Ledger, changes: bool
+) -> None:
+    """The client was shown the earlier arguments. If only the receipt is void, it saw this call."""
+    run, (was,) = await paused(ledger)
+    now, directory = await ledger.now(), taking.decisions.directory
+    approved = was.approve(MARA, directory, channel="email", now=now)[0]
+    args = {**was.call.args, "amount": 9_999} if changes else was.call.args
+    call = was.call.model_copy(update={"args": args})
+    after, question, _ = approved.ask_about_change(
+        call, origin={}, declared=was.declared, why="It changed.", now=now
+    )
+    assert was.terms is not None
+    question, _ = question.ask(was.terms, was.asked, now=now)
+    change = Change().put(after, was=was).put(question, was=None)
+    await ledger.commit(change.put(run.answered(was.id).paused([question.id]), was=run))
+    if changes:
+        with pytest.raises(Problem, match="It changed"):
+            await taking.take(as_person(MARA), about(run), [yes()])
+    else:
+        await taking.take(as_person(MARA), about(run), [yes()])
+    state = (await ledger.approval(question.id)).state
+    assert state is (State.PENDING if changes else State.APPROVED)
 
 
 async def test_answer_before_routing_is_refused_with_a_retry(

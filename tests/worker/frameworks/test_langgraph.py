@@ -30,6 +30,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 GRAPH, CALLS, LANGCHAIN = "graph_office", "calls_office", "langchain_office"
+TEAM = "team_office"
 
 
 async def test_a_request_of_agent_inbox(here: Machine) -> None:
@@ -46,6 +47,17 @@ async def test_a_request_of_agent_inbox(here: Machine) -> None:
     assert run.state is RunState.COMPLETED, run.problem
     (approval,) = await approvals_of(here, run)
     assert approval.handoff is Handoff.RESUMED
+
+
+async def test_a_node_that_asks_as_the_middleware_does(here: Machine) -> None:
+    """No model has made its call, so the code of the node counts as the call, and runs once."""
+    run = await here.submit(GRAPH, json.dumps({"batch": "anna"}))
+    await here.approve(run)
+    await resume_again(here, await here.ledger.run(run.id), 5)
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert here.paid() == {"anna": 1}
+    assert [one.starts for one in await approvals_of(here, run)] == [1]
 
 
 async def test_the_reason_reaches_the_graph(here: Machine) -> None:
@@ -145,6 +157,34 @@ async def test_later_call_may_reuse_the_id_of_an_earlier_one(
     assert run.state is RunState.COMPLETED, run.problem
     assert run.text.endswith("| noted milk")
     assert here.paid() == ({"anna": 1, "ben": 1} if approve else {})
+
+
+@pytest.mark.parametrize("to", ["ben", "anna"])
+async def test_calls_of_agents_side_by_side_go_through_the_gate(here: Machine, to: str) -> None:
+    """Each call is matched with its own agent's, even if two agents make the same call."""
+    steps = {"one": [paying("anna")], "two": [paying(to)]}
+    run = await here.submit(TEAM, json.dumps(steps))
+    asked = await here.ask(run)
+    assert sorted(one.call.id for one in asked) == ["one_1_call_0", "two_1_call_0"]
+    await here.decider.approve(asked[0].id, MARA, channel="cli")
+    await here.decider.reject(asked[1].id, MARA, channel="cli", reason="no")
+    await resume_again(here, await here.ledger.run(run.id), 5)
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert here.paid() == {str(asked[0].call.args["to"]): 1}
+    assert [one.starts for one in await approvals_of(here, run)] == [1, 0]
+
+
+async def test_the_arguments_that_run_are_shown(here: Machine) -> None:
+    """A middleware that shows others cannot have another call approved, or one outside the gate."""
+    run = await here.submit("vague_office", plan(paying("anna", "ben")))
+    asked = await here.ask(run)
+    assert [one.call.args["amount"] for one in asked] == [20, 20]
+    await here.approve(run)
+    await resume_again(here, await here.ledger.run(run.id), 5)
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert here.paid() == {"anna": 1, "ben": 1}
 
 
 async def test_approved_tool_that_asks_a_question_itself(here: Machine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
 
 import pytest
@@ -68,6 +69,18 @@ async def test_changed_arguments_are_detected_wherever_the_sdk_keeps_them(here: 
     run = await here.resume(run)
     assert run.state in {RunState.PAUSED, RunState.FAILED}
     assert not here.executed()
+
+
+async def test_arguments_with_a_key_twice_are_shown_as_text(here: Machine) -> None:
+    """Parsers differ in which of the two values they take, and the tool gets the text."""
+    text = '{"to": "anna", "amount": 20, "to": "eve"}'
+    run = await here.submit(APP, json.dumps([[("pay", text)]]))
+    (waiting,) = await here.ledger.approvals(run.waiting)
+    assert waiting.call.args == {"arguments": text}
+    await here.approve(run)
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert here.paid() == {"eve": 1}
 
 
 async def test_stored_state_alone_approves_no_call(here: Machine) -> None:

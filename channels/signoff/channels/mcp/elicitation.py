@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from pydantic import JsonValue
 
@@ -18,6 +18,9 @@ from signoff.channels.mcp.messages import Answer
 from signoff.core.approvals.approval import Approval, Moved
 from signoff.core.approvals.lifecycle import State
 from signoff.core.approvals.parts import Kind, Program, ToolCall
+
+MOST_QUESTIONS: Final = 10
+"""The most questions of a server at once: each is a message to people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +39,13 @@ class Question:
 
 
 def questions(answer: Answer) -> list[Question] | None:
-    """Return the questions of a server, None if a person cannot answer one of them."""
-    asked = _required(answer).get("inputRequests") or {}
+    """Return the questions of a server, None if people cannot be asked all of them."""
+    requests = _required(answer).get("inputRequests")
+    asked = requests if isinstance(requests, dict) else {}
     found = []
-    for name, one in asked.items() if isinstance(asked, dict) else ():
+    if len(asked) > MOST_QUESTIONS:
+        return None
+    for name, one in asked.items():
         params = one.get("params") if isinstance(one, dict) else None
         if not isinstance(params, dict) or params.get("mode", "form") != "form":
             return None

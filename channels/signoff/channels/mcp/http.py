@@ -6,14 +6,17 @@ import asyncio
 import base64
 import binascii
 import itertools
+import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 from typing import Final
 
 import httpx
 import structlog
+from pydantic import JsonValue
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -55,6 +58,8 @@ _OWN: Final = frozenset(
     }
 )
 _ENCODED: Final = re.compile(r"=\?base64\?(.*)\?=")
+_COPIED: Final = "mcp-param-"
+"""The beginning of headers that repeat an argument (MCP 2026-07-28)."""
 _RESUMES: Final = 5
 
 Who = Callable[[Request], Awaitable[Caller]]
@@ -318,6 +323,31 @@ def _require_same(request: Request, message: Message, call: Call | None) -> None
         raise BadMessage("Mcp-Method is not the method of the message.", id_=message.id)
     if call is not None and any(_decoded(one) != call.tool for one in names):
         raise BadMessage("Mcp-Name is not the tool of the message.", id_=message.id)
+    copies = [name for name in request.headers if name.startswith(_COPIED)]
+    values = list(_values(call.arguments)) if call is not None else []
+    for name in copies:
+        copy = _decoded(request.headers[name])
+        if copies.count(name) > 1 or not any(_is_copy(copy, one) for one in values):
+            raise BadMessage(f"{name} is not an argument of the message.", id_=message.id)
+
+
+def _values(arguments: JsonValue) -> Iterator[str | float]:
+    """Yield the values that headers can have: those of objects, not those of lists."""
+    if isinstance(arguments, dict):
+        for one in arguments.values():
+            yield from _values(one)
+    elif isinstance(arguments, str | int | float):
+        yield arguments
+
+
+def _is_copy(text: str, value: str | float) -> bool:
+    """Return whether a header has a value; only the declaration of the tool says which one."""
+    if isinstance(value, str | bool):
+        return text == (value if isinstance(value, str) else json.dumps(value))
+    try:
+        return Decimal(text) == Decimal(str(value))
+    except InvalidOperation:
+        return False
 
 
 def _decoded(name: str) -> str:

@@ -34,6 +34,7 @@ _ONE_LINE: Final = {
 }
 _MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 _PARAMS: Final = frozenset({"name", "arguments", "_meta", "inputResponses", "requestState", "task"})
+_ANSWERS: Final = "inputResponses"
 _VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 _CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 
@@ -142,7 +143,9 @@ class Call:
     Attributes:
         id: The id of the request.
         tool: The name of the tool.
-        arguments: Its arguments, as people and policies see them.
+        arguments: Its arguments, as people and policies see them. What the client answers to the
+            questions of the server is one more, because the tool acts on it as well. The state of
+            the server is not, because servers have to seal it.
         params: The members of its params, as JSON.
         meta: Its `_meta`.
     """
@@ -163,7 +166,7 @@ class Call:
         """Whether the client itself answers questions of the server: it says so, or does."""
         declared = self.meta.get(_CAPABILITIES)
         able = isinstance(declared, dict) and "elicitation" in declared
-        return able or "inputResponses" in self.params or "requestState" in self.params
+        return able or _ANSWERS in self.params or "requestState" in self.params
 
     def failure(self, text: str) -> Answer:
         """Return an answer that the model reads: the call has not been made, or has failed."""
@@ -242,11 +245,14 @@ def call_of(message: Message) -> Call | None:
         raise BadMessage("A tools/call needs the name of a tool.", code=INVALID_PARAMS, id_=id_)
     if not isinstance(arguments, dict | None):
         raise BadMessage("The arguments have to be an object.", code=INVALID_PARAMS, id_=id_)
-    if (twice := _twice(arguments)) is not None:
-        problem = f"The arguments have {twice!r} twice, in different cases."
+    answers = {_ANSWERS: params[_ANSWERS]} if _ANSWERS in params else {}
+    given = {**(arguments or {}), **answers}
+    both = _ANSWERS if answers and _ANSWERS in (arguments or {}) else None
+    if (twice := both or _twice(given)) is not None:
+        problem = f"The call has {twice!r} twice, in different cases or places."
         raise BadMessage(problem, code=INVALID_PARAMS, id_=id_)
     raw = wire.members(wire.members(message.text.encode())["params"].encode())
-    shown = {name: wire.shown(one) for name, one in (arguments or {}).items()}
+    shown = {name: wire.shown(one) for name, one in given.items()}
     return Call(id_, tool, shown, raw, meta if isinstance(meta, dict) else {})
 
 

@@ -41,6 +41,11 @@ _PILE: Final = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff
 
 _MOST_WARNINGS: Final = 5
 _LONGEST_WORD: Final = 60
+_LITERAL: Final = re.compile(
+    r"\s*(?:true|false|null|none|[+-]?0+(?:\.0+)?|\[\s*\]|\{\s*\})\s*", re.IGNORECASE
+)
+"""Texts that read like a truth value, nothing, or something empty."""
+
 _VIRAMA: Final = 9
 
 
@@ -60,6 +65,36 @@ def shown(value: JsonValue, in_use: frozenset[str] = frozenset()) -> str:
         return text
     text = visible(text)
     return _distinct(text, lookalikes(text, in_use))
+
+
+def shown_value(value: JsonValue, in_use: frozenset[str] = frozenset()) -> str:
+    """Return an argument as `shown` text; a text that reads like another value is in quotes.
+
+    Many languages count every text as true, so ``force: "false"`` does not mean ``force: false``.
+
+    Args:
+        value: The argument.
+        in_use: The scripts of the texts around it; see `scripts_in_use`.
+    """
+    quoted = isinstance(value, str) and len(value) <= _LONGEST_WORD and _LITERAL.fullmatch(value)
+    return shown(json_text(value) if quoted else value, in_use)
+
+
+def shown_name(name: str, in_use: frozenset[str] = frozenset()) -> str:
+    """Return the name of an argument on one line.
+
+    In an empty name, and in one with blanks that a line does not show, the blanks are escapes, in
+    quotes. Otherwise two names could look the same.
+
+    Args:
+        name: The name.
+        in_use: The scripts of the texts around it; see `scripts_in_use`.
+    """
+    text = shown(name, in_use)
+    if text and unbroken(text) == text:
+        return text
+    quoted = shown(json_text(name), in_use)
+    return "".join(_escape(char) if char.isspace() else char for char in quoted)
 
 
 def one_line(text: str, in_use: frozenset[str] = frozenset()) -> str:

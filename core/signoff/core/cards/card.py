@@ -21,6 +21,8 @@ from signoff.core.base.shown_text import (
     one_line,
     shortened,
     shown,
+    shown_name,
+    shown_value,
     unbroken,
     warnings_about,
 )
@@ -537,8 +539,8 @@ def rows_of(
     seen, hidden = without_hidden(values, hide), having_hidden(values, hide)
     return tuple(
         Row(
-            name=one_line(name, in_use),
-            value=shown(amounts.written(name, seen[name]), in_use),
+            name=shown_name(name, in_use),
+            value=shown_value(amounts.written(name, seen[name]), in_use),
             hidden=name in hidden,
         )
         for name in values

@@ -22,6 +22,11 @@ _BLANK: Final = frozenset(
 )
 _BETWEEN_PARTS: Final = re.compile(r"[|:/\\<>()\[\]{}\"',;=!?&#*]+")
 """The separators between the parts of an identity: a provider, a tenant, a name, an address."""
+_PROVIDERS: Final = re.compile(
+    r"(?:(?:adfs|auth0|azure|azuread|cognito|email|entra|github|google|keycloak|ldap|mail"
+    r"|microsoft|oauth2?|oidc|okta|saml|slack|sso|teams|user|t(?=[a-z]*\d)[a-z0-9]+)[\W_]+)+"
+)
+"""Names of providers and ids of Slack teams in front of an identity: ``slack_T01AB_U0MARA``."""
 _GUEST: Final = "#ext#"
 """The mark in a guest's user name in Microsoft Entra, after the address with "_" for "@"."""
 _IN_NAMES: Final = re.compile(r"[\W_]+")
@@ -97,6 +102,7 @@ def _forms(identity: str) -> Iterator[str]:
     once = unquote(identity)
     for text in dict.fromkeys(map(folded, (identity, once, unquote(once)))):
         segments = [text, *(part.strip() for part in _BETWEEN_PARTS.split(text))]
+        segments += [one[found.end() :] for one in segments if (found := _PROVIDERS.match(one))]
         for segment in segments:
             yield from (segment, segment.lstrip("@"), _words(segment), _joined(segment))
             yield mailbox(segment.replace(" ", ""))

@@ -20,7 +20,7 @@ from signoff.core.base.dates import is_iso_date
 from signoff.core.base.hiding import HIDDEN, Name, is_hidden
 from signoff.core.base.model import checked_by
 from signoff.core.base.numbers import is_amount, is_currency, json_text, money_text, number_text
-from signoff.core.base.shown_text import shown, unbroken, visible
+from signoff.core.base.shown_text import shown, shown_value, unbroken, visible
 
 LONGEST_TITLE: Final = 110
 """The most characters of a title; Slack's header takes 150, and phones show fewer."""
@@ -201,9 +201,11 @@ def _written(
     if value is None or value == HIDDEN or (isinstance(value, str) and not value.strip()):
         return MISSING
     written = _formatted(one, value, args)
-    whole = written if isinstance(written, str) else json_text(written)
-    text = unbroken(shown(whole[:_LOOKED_AT], in_use))
-    return shortened_line(text, _LONGEST_VALUE) or MISSING
+    if isinstance(written, str):
+        text = shown_value(written[:_LOOKED_AT], in_use)
+    else:
+        text = shown(json_text(written)[:_LOOKED_AT], in_use)
+    return shortened_line(unbroken(text), _LONGEST_VALUE) or MISSING
 
 
 def _formatted(one: Placeholder, value: JsonValue, args: Mapping[str, JsonValue]) -> JsonValue:

@@ -55,9 +55,8 @@ def find(
     """Find the approvers of a level that starts now.
 
     For an absent person, the delegate of that absence is asked, or the delegate's delegate. Without
-    a delegate, nobody is asked instead. A barred person is never asked, not even as a delegate:
-    instead of a barred manager, the next one is asked, and instead of a barred delegate, their
-    delegate.
+    a delegate, nobody is asked instead. A barred person is never asked, not even as a delegate, and
+    never names a delegate. Instead of a barred manager, the next one is asked.
 
     Args:
         level: The level, with references to the approvers.
@@ -234,9 +233,8 @@ class _Search:
                 return None
             acting = following
             way.append(acting.id)
-            if not self._is_barred(acting):
-                continue
-            if acting.absence(self.now) is None:
+            if self._is_barred(acting):
+                # Not their delegate either: requesters would choose who decides their requests.
                 self.notes.append(
                     f"{person.shown} is away; {acting.shown}, who stands in, may not decide this"
                 )

@@ -318,6 +318,19 @@ async def test_results_do_not_help_a_mail_that_was_sent_on() -> None:
     assert (await prove(sent.encode() + elsewhere, server=SERVER)).vouches_for(CARD)
 
 
+@pytest.mark.parametrize("result", ["dmarc=pass header.from", "dkim=pass header.d"])
+async def test_a_signature_that_is_not_parsed_may_be_the_one_that_passed(result: str) -> None:
+    """Fake signatures on top, or a tag of another kind, would hide which fields are signed."""
+    fake = b"DKIM-Signature: v=1; a=rsa-sha256; d=example.com; s=x; h=from:to; bh=A; b=A\r\n"
+    real = COMPANY.sign(letter(), fields=("from", "subject"))
+    strange = real.replace(b" v=1;", b" v=1; mark;", 1)
+    line = f"Authentication-Results: {SERVER}; {result}=example.com\r\n".encode()
+    for raw in (fake * 20 + real, fake + strange, strange):
+        proof = await prove(line + raw, server=SERVER)
+        assert not proof.vouches_for(CARD)
+    assert (await prove(line + COMPANY.sign(letter()), server=SERVER)).vouches_for(CARD)
+
+
 async def test_signatures_are_verified_without_a_server_result(zone: Zone) -> None:
     """Both sources are asked, and the proof says what both lack."""
     zone.publish(COMPANY)

@@ -67,6 +67,11 @@ MADE_ANEW = {
     ),
     "parts behind words": multipart("mixed", PLAIN, before="I would not say this:"),
     "another boundary": multipart("mixed", PLAIN, boundary="b2"),
+    "the beginning of the boundary": multipart(
+        "mixed",
+        ("text/plain", "I quote:\r\n--b\r\nContent-Type: text/plain\r\n\r\napprove"),
+        boundary="b",
+    ),
     "parts without types": multipart("mixed", ("", "approve")),
     "both texts of alternatives": multipart("mixed", PLAIN, HTML),
     "one of two texts": multipart("alternative", PLAIN, ("text/plain", "but not now")),

@@ -18,6 +18,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.masking import masked
 from signoff.core.approvals.moves import Actor, Move
 from signoff.core.approvals.parts import Origin, approval_id
 from signoff.core.approvals.run import Run, RunState, Watch
@@ -26,6 +27,7 @@ from signoff.core.base.errors import (
     ApprovalNotFound,
     DecisionRefused,
     NotAnApprover,
+    NotShownInFull,
 )
 from signoff.core.cards.card import topic
 from signoff.core.directory.people import Person
@@ -114,6 +116,8 @@ class Answering:
             (one, _move(stated_in(one, given))) for one, given in zip(found, answers, strict=True)
         ]
         for approval, move in requested:
+            if isinstance(move, moves.Approve) and await self._is_other_question(approval):
+                _require(await self._refused_unseen(approval, actor))
             _require(await self.decisions.check(approval.id, move, actor))
         for approval, move in requested:
             extras = Extras(watched=watched)
@@ -132,6 +136,34 @@ class Answering:
         still = run.pause == pause and run.state is RunState.PAUSED
         answered = frozenset(one.id for one in found)
         return Turn(run.id, pause, len(run.waiting) if still else 0, answered)
+
+    async def _is_other_question(self, approval: Approval) -> bool:
+        """Return whether a client that sees the agent's call does not see what is asked about it.
+
+        A call in doubt, or one that has changed, is asked about again under the same id: a yes may
+        be the first one, which a client repeats because it has lost the stream.
+        """
+        first = approval
+        while first.supersedes:
+            try:
+                before = await self.decisions.ledger.approval(first.supersedes)
+            except ApprovalNotFound:
+                return True
+            if before.origin.confirmation != approval.origin.confirmation:
+                break
+            first = before
+        return approval.origin.again > 0 or first.digest != approval.digest
+
+    async def _refused_unseen(self, approval: Approval, actor: Actor) -> Refused:
+        question = masked(approval).own_hint.strip()
+        words = (
+            f"{topic(approval)} is asked about again, and the session does not show that: "
+            f"“{question}” A yes here does not count, because it may be the earlier one. "
+            "Approve it where people see the question: on its page, by mail, in Slack, or with "
+            f"`signoff approvals approve {approval.id}`. A no counts here as well."
+        )
+        error = NotShownInFull(words)
+        return await self.decisions.refuse(approval.id, error, actor, wanted=moves.Approve.name)
 
     async def _find(self, caller: Caller, request: RunRequest, answer: Answer) -> Approval:
         """Return the approval of a call.

@@ -141,8 +141,9 @@ class LangGraphAdapter:
     ) -> Outcome:
         """Answer all interrupts; see `Adapter.resume`."""
         saver = _restored(_thread_of(state))
+        calls = _calls_at_interrupts(saver)
         resume = {
-            one.id: _resumption(one, _read(one, _last_calls(saver)), answers)
+            one.id: _resumption(one, _read(one, calls.get(one.id, ())), answers)
             for one in _interrupts(saver)
         }
         return await self._run(_compiled(agent), Command(resume=resume), saver, gate)
@@ -166,7 +167,7 @@ class LangGraphAdapter:
     def waiting(self, state: JsonValue) -> Sequence[Waiting]:
         """Return the calls and requests that wait; see `Adapter.waiting`."""
         saver = _restored(_thread_of(state))
-        calls, stored = _last_calls(saver), cast("dict[str, Any]", state)
+        calls, stored = _calls_at_interrupts(saver), cast("dict[str, Any]", state)
         declared: dict[str, str] = stored["declared"]
         return [
             replace(
@@ -175,7 +176,7 @@ class LangGraphAdapter:
                 declared=declared.get(waiting.tool, "") if waiting.in_tool else "",
             )
             for one in _interrupts(saver)
-            for waiting in _read(one, calls).waiting.values()
+            for waiting in _read(one, calls.get(one.id, ())).waiting.values()
         ]
 
     def longer(self, history: JsonValue, state: JsonValue) -> JsonValue:
@@ -203,7 +204,7 @@ def _read(interrupt: Interrupt[Any], calls: Sequence[Mapping[str, Any]]) -> _Rea
 
     Args:
         interrupt: The interrupt.
-        calls: The calls of the model's last message.
+        calls: The calls of the last message of the model that was interrupted.
     """
     value = interrupt.value
     if isinstance(value, dict) and "action_requests" in value and "review_configs" in value:
@@ -228,13 +229,28 @@ def _read_batch(interrupt: Interrupt[Any], calls: Sequence[Mapping[str, Any]]) -
     waiting: dict[str, Waiting] = {}
     allowed: dict[str, frozenset[str]] = {}
     for place, action in enumerate(interrupt.value["action_requests"]):
-        while left and (left[0]["name"], left[0]["args"]) != (action["name"], action["args"]):
-            left.pop(0)
-        call_id = left.pop(0)["id"] if left else f"{interrupt.id}/{place}"
         may = frozenset(interrupt.value["review_configs"][place]["allowed_decisions"])
-        waiting[call_id] = _tool_call(call_id, action, may)
+        at = _place_of(action, left)
+        if at is None:
+            # No call of a model, so it does not go through the gate.
+            call_id = f"{interrupt.id}/{place}"
+            waiting[call_id] = replace(_tool_call(call_id, action, may), in_tool=False)
+        else:
+            call_id = left[at]["id"]
+            waiting[call_id] = _tool_call(call_id, {**action, "args": left[at]["args"]}, may)
+            del left[: at + 1]
         allowed[call_id] = may
     return _Read(waiting, allowed, "decisions")
+
+
+def _place_of(action: Mapping[str, Any], calls: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return the place of the call that an action is about, None if there is none.
+
+    The middleware may show other arguments than those with which the tool would run.
+    """
+    same = [at for at, one in enumerate(calls) if one["name"] == action["name"]]
+    exact = (at for at in same if calls[at]["args"] == action["args"])
+    return next(exact, next(iter(same), None))
 
 
 async def _declared(graph: Pregel[Any, Any, Any, Any]) -> dict[str, JsonValue]:
@@ -461,19 +477,35 @@ def _latest(saver: InMemorySaver) -> CheckpointTuple | None:
 def _interrupts(saver: InMemorySaver) -> list[Interrupt[Any]]:
     """Return the unanswered interrupts."""
     latest = _latest(saver)
-    writes = latest.pending_writes or [] if latest is not None else []
+    return _interrupts_in(latest) if latest is not None else []
+
+
+def _interrupts_in(checkpoint: CheckpointTuple) -> list[Interrupt[Any]]:
+    writes = checkpoint.pending_writes or []
     found = [one for _, channel, value in writes if channel == _INTERRUPT for one in value]
     return list({one.id: one for one in found}.values())
 
 
-def _messages_by_graph(saver: InMemorySaver) -> Iterator[list[BaseMessage]]:
-    """Yield the messages of the thread, and then those of each of its waiting subgraphs."""
+def _latest_of_graphs(saver: InMemorySaver) -> Iterator[CheckpointTuple]:
+    """Yield the latest checkpoint of the thread, and then those of its waiting subgraphs.
+
+    That of a graph comes before those of its own subgraphs.
+    """
     for namespace in sorted(saver.storage[_THREAD]):
         config: RunnableConfig = {
             "configurable": {"thread_id": _THREAD, "checkpoint_ns": namespace}
         }
         if (latest := saver.get_tuple(config)) is not None:
-            yield latest.checkpoint["channel_values"].get("messages") or []
+            yield latest
+
+
+def _messages_in_channel(checkpoint: CheckpointTuple) -> list[BaseMessage]:
+    return checkpoint.checkpoint["channel_values"].get("messages") or []
+
+
+def _messages_by_graph(saver: InMemorySaver) -> Iterator[list[BaseMessage]]:
+    """Yield the messages of the thread, and then those of each of its waiting subgraphs."""
+    return map(_messages_in_channel, _latest_of_graphs(saver))
 
 
 def _messages(saver: InMemorySaver) -> list[BaseMessage]:
@@ -498,9 +530,19 @@ def _made(saver: InMemorySaver) -> _Made:
     return _Made(results, waiting)
 
 
-def _last_calls(saver: InMemorySaver) -> list[Mapping[str, Any]]:
-    spoken = [one for one in _messages(saver) if isinstance(one, AIMessage) and one.tool_calls]
-    return list(spoken[-1].tool_calls) if spoken else []
+def _calls_at_interrupts(saver: InMemorySaver) -> dict[str, Sequence[Mapping[str, Any]]]:
+    """Return the calls of the last message of the model at each interrupt, by its id.
+
+    An interrupt is in the checkpoints of the graph that it has interrupted, and of all graphs
+    around it. The innermost one with calls has made them: agents may work side by side.
+    """
+    found: dict[str, Sequence[Mapping[str, Any]]] = {}
+    for one in _latest_of_graphs(saver):
+        spoken = [said for said in _messages_in_channel(one) if isinstance(said, AIMessage)]
+        calls = next((said.tool_calls for said in reversed(spoken) if said.tool_calls), None)
+        if calls:
+            found |= dict.fromkeys((stop.id for stop in _interrupts_in(one)), calls)
+    return found
 
 
 def _last_word(saver: InMemorySaver) -> str:

@@ -235,12 +235,22 @@ def _fields(state: object) -> dict[str, Any]:
 
 
 def _arguments(text: str) -> dict[str, JsonValue]:
-    """Return the arguments of a call; if they are not a JSON object, under "arguments"."""
+    """Return the arguments of a call; if they are not a JSON object, under "arguments".
+
+    So is the text of an object with a key twice: tools get the text, and may read the other value.
+    """
     try:
-        found = json.loads(text or "{}")
+        found = json.loads(text or "{}", object_pairs_hook=_once_each)
     except ValueError:
         found = text
     return found if isinstance(found, dict) else {"arguments": found}
+
+
+def _once_each(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is there twice")
+    return found
 
 
 def _said(output: Sequence[Mapping[str, Any]]) -> str:

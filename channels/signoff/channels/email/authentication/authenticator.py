@@ -218,8 +218,11 @@ class _CheckedMail:
         return self.sender.rpartition("@")[2].lower()
 
     def covered(self, signatures: Sequence[Signature]) -> tuple[str, ...]:
-        """Return the recipients that all signatures cover, because any of them may have passed."""
-        if not signatures:
+        """Return the recipients that all signatures cover, because any of them may have passed.
+
+        If the mail has signatures that were not parsed, one of those may have passed.
+        """
+        if not signatures or len(self.found) < len(self.headers.every("dkim-signature")):
             return ()
         first, *rest = [self.recipients(signature) for signature in signatures]
         return tuple(one for one in first if all(one in other for other in rest))

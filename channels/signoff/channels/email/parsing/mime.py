@@ -96,7 +96,8 @@ class Part:
     def unseen(self) -> bool:
         """Whether it contains text outside its parts, which mail programs do not show."""
         boundary = self.parameters.get("boundary", "").encode("utf-8", "replace")
-        return bool(self.children) and not self.body.lstrip().startswith(b"--" + boundary)
+        first = self.body.lstrip().partition(b"\n")[0].rstrip()
+        return bool(self.children) and first != b"--" + boundary
 
     def text(self) -> str:
         """Return the body as text in any encoding; invalid bytes become U+FFFD."""

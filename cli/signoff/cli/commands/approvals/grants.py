@@ -175,11 +175,11 @@ def _approver(approval: Approval) -> str:
 
 def _covers(grant: Grant) -> str:
     """Return one line that describes the calls that a grant covers."""
-    from signoff.core.cards.card import one_line, shown  # noqa: PLC0415
+    from signoff.core.base.shown_text import one_line, shown_name, shown_value, unbroken  # noqa: PLC0415
 
     scope = grant.masked.scope
     args = scope.args
-    fixed = [f"{one_line(name)}={one_line(shown(args[name]))}" for name in args]
+    fixed = [f"{shown_name(name)}={unbroken(shown_value(args[name]))}" for name in args]
     varied = [f"any {one_line(name)}" for name in scope.vary]
     limits = f" where {' and '.join(map(one_line, scope.limits))}" if scope.limits else ""
     return f"{one_line(scope.tool)}({', '.join([*fixed, *varied])}){limits}"

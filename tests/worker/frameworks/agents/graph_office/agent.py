@@ -23,6 +23,13 @@ def act(state: MessagesState) -> dict[str, Any]:
         answer = interrupt(wish["question"])
         write({"answered": answer})
         return {"messages": [{"role": "assistant", "content": f"I heard {answer}"}]}
+    if "batch" in wish:
+        args = {"to": wish["batch"], "amount": 20}
+        may = {"action_name": "pay", "allowed_decisions": ["approve", "reject"]}
+        asks = {"action_requests": [{"name": "pay", "args": args}], "review_configs": [may]}
+        (decision,) = interrupt(asks)["decisions"]
+        paid = pay(**args) if decision["type"] == "approve" else decision
+        return {"messages": [{"role": "assistant", "content": json.dumps(paid)}]}
     request = {
         "action_request": {"action": "pay", "args": {"to": wish["to"], "amount": 20}},
         "config": wish.get("config", EVERYTHING),

@@ -38,7 +38,7 @@ class Follower(Model):
             ResponseFunctionToolCall(
                 type="function_call",
                 name=name,
-                arguments=json.dumps(arguments),
+                arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
                 # Each call of a run has its own id.
                 call_id=f"call_{crc32(since[0]['content'].encode())}_{done}_{number}",
             )
