@@ -34,6 +34,7 @@ from signoff.core.base.errors import (
     DigestMismatch,
     Frozen,
     NotCanonical,
+    ToolInDoubt,
 )
 from signoff.core.base.freezes import Freeze, covering
 from signoff.core.payloads.digest import digest
@@ -63,7 +64,7 @@ from signoff.worker.adk.guard.suspension import (
     to_store,
 )
 from signoff.worker.adk.history import Invocation, beside, is_confirmed, original_call
-from signoff.worker.adk.questions import NODE, has_run, is_node
+from signoff.worker.adk.questions import NODE, has_run, is_node, node_errors
 from signoff.worker.port import Fence
 from signoff.worker.refusals import refusal
 from signoff.worker.running_tools import RunningTools, TurnStopped
@@ -116,6 +117,7 @@ class GuardPlugin(BasePlugin):
         self._nodes: dict[_Key, Approval] = {}
         self._begun: set[str] = set()
         self._changed: dict[str, str] = {}
+        self._raised: dict[str, Exception] = {}
         self._starting: set[str] = set()
         self._freezes = Freezes(ledger)
         self.running_tools = RunningTools()
@@ -143,6 +145,7 @@ class GuardPlugin(BasePlugin):
                 self._nodes.pop(key, None)
                 self._begun.discard(one.id)
                 self._changed.pop(one.id, None)
+                self._raised.pop(one.id, None)
 
     @contextmanager
     def suspending(self, run: Run) -> Iterator[None]:
@@ -392,12 +395,23 @@ class GuardPlugin(BasePlugin):
 
         Raises:
             DigestMismatch: Its arguments have no digest.
+            Exception: It has run on this approval and raised this. ADK runs such a node again if it
+                has a `retry_config`.
+            ToolInDoubt: It has run on this approval in an earlier turn, or was interrupted.
         """
+        approval = self._node(context)
+        if approval is not None and approval.id not in self._begun:
+            raise self._raised.get(approval.id) or _ran_before(approval, context)
         if self.asks_again(name, args, context) is not None:
             return False
-        if (approval := self._node(context)) is not None:
+        if approval is not None:
             self._begun.discard(approval.id)
         return True
+
+    def has_raised(self, context: Context, error: Exception) -> None:
+        """Record that an approved node has raised an error; it is not run again."""
+        if (approval := self._node(context)) is not None:
+            self._raised.setdefault(approval.id, error)
 
     def asks_again(
         self, name: str, args: dict[str, Any], context: Context, tool: BaseTool | None = None
@@ -686,6 +700,15 @@ class _Entering:
             yield
         except Exception as error:  # noqa: BLE001 -- whatever it is, the others must not be cut off
             await self.guard.running_tools.stop_turn(_session_of(context), error)
+
+
+def _ran_before(node: Approval, context: Context) -> ToolInDoubt:
+    raised = node_errors(context.session.events, context.invocation_id)
+    problem = raised.get(node.origin.confirmation, "").rstrip(".")
+    how = f"raised {problem}" if problem else "was interrupted"
+    return ToolInDoubt(
+        f"{node.call.name}() has run on approval {node.id}, and is not run again: it {how}."
+    )
 
 
 def _key(context: Context, call_id: str) -> _Key:
