@@ -15,7 +15,7 @@ from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.policies.policy import InDoubt
-from signoff.worker.adk.history import CONFIRMATION
+from signoff.worker.adk.questions import CONFIRMATION
 from worker.office import AGENTS, MARA, Office
 from worker.test_changed_arguments import put
 from worker.test_taken_up import Fuse, lay, work_until_death

@@ -20,12 +20,15 @@ from signoff.core.approvals.lifecycle import State
 from signoff.core.approvals.parts import Kind
 from signoff.core.base.errors import CallGone, DigestMismatch
 from signoff.core.payloads.digest import digest
-from signoff.worker.adk.questions import Request, asked_since, is_request, request_of, waiting
+from signoff.worker.adk.questions import (
+    CONFIRMATION,
+    Request,
+    asked_since,
+    is_request,
+    request_of,
+    waiting,
+)
 from signoff.worker.suspended import claimed
-
-CONFIRMATION = "adk_request_confirmation"
-"""The FunctionCall that asks for a confirmation (google.adk.utils._function_call_names)."""
-
 
 CREDENTIAL = "adk_request_credential"
 """The FunctionCall that asks for a credential, which no approver can give."""
