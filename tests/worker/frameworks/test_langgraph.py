@@ -100,6 +100,35 @@ async def test_code_that_was_cut_off_is_in_doubt(here: Machine) -> None:
     assert here.paid() == {"anna": 1}
 
 
+async def test_code_that_raises_is_not_retried(here: Machine) -> None:
+    """The graph's retry policy, and the worker for a passing error, do not run it again."""
+    run = await here.submit(GRAPH, json.dumps({"to": "anna", "error": "the bank hung up"}))
+    await here.approve(run)
+    run = await here.resume(run)
+    assert run.state is RunState.ANSWERED
+    here.pass_time()
+    run = await here.resume(run)
+    assert run.state is RunState.FAILED
+    assert here.paid() == {"anna": 1}
+    (approval,) = await approvals_of(here, run)
+    assert "the bank hung up" in approval.result
+
+
+async def test_calls_of_agents_side_by_side_are_guarded(here: Machine) -> None:
+    """Each interrupt asks about the calls of its own agent, and each call runs by its approval."""
+    run = await here.submit("pair_office", plan(paying("anna")))
+    asked = await here.ask(run)
+    assert sorted(str(one.call.args["to"]) for one in asked) == ["anna", "anna too"]
+    for one in asked:
+        decide = here.decider.approve if one.call.args["to"] == "anna" else here.decider.reject
+        await decide(one.id, MARA, channel="cli", reason="fine")
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert here.paid() == {"anna": 1}
+    handoffs = {str(one.call.args["to"]): one.handoff for one in await approvals_of(here, run)}
+    assert handoffs == {"anna": Handoff.RESUMED, "anna too": Handoff.RESUMED}
+
+
 async def test_custom_interrupt_is_a_question(here: Machine) -> None:
     """Its answer is what interrupt() returns."""
     run = await here.submit(GRAPH, json.dumps({"question": "How many?"}))

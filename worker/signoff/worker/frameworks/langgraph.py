@@ -22,7 +22,7 @@ import base64
 import functools
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self, cast
@@ -35,8 +35,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphInterrupt
 from langgraph.graph import StateGraph
 from langgraph.prebuilt.tool_node import ToolCallRequest, ToolNode
-from langgraph.pregel import Pregel
-from langgraph.types import Command, Interrupt
+from langgraph.pregel import Pregel, _runner
+from langgraph.types import Command, Interrupt, PregelExecutableTask
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_jsonable_python
 
@@ -53,6 +53,9 @@ _INTERRUPT: Final = "__interrupt__"
 _BINARY: Final = "langgraph"
 _CONFIG: Final[RunnableConfig] = {"configurable": {"thread_id": _THREAD, "checkpoint_ns": _ROOT}}
 
+_OWN_CODE: Final = frozenset({"inbox", "value"})
+"""The shapes of interrupts that are answered to the graph's own code, and not to a middleware."""
+
 _UNNAMED: Final = "LangGraph"
 
 
@@ -64,11 +67,13 @@ class _Turn:
         gate: The gate.
         agent: The name of the graph.
         before: The calls that the model had made before the turn.
+        answered: The ids of the tasks that continue after an interrupt of the graph's own code.
     """
 
     gate: Gate
     agent: str
     before: _Made
+    answered: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,8 @@ class _Made:
 
 
 _turn: ContextVar[_Turn | None] = ContextVar("signoff_langgraph_turn", default=None)
+_runs_once: ContextVar[bool] = ContextVar("signoff_langgraph_runs_once", default=False)
+"""Whether the code of an answered task runs here."""
 
 
 class LangGraphAdapter:
@@ -114,6 +121,7 @@ class LangGraphAdapter:
 
     def __init__(self) -> None:
         _watch_tools()
+        _watch_tasks()
 
     async def begin(
         self, agent: Pregel[Any, Any, Any, Any], message: str, history: JsonValue, gate: Gate
@@ -141,18 +149,24 @@ class LangGraphAdapter:
     ) -> Outcome:
         """Answer all interrupts; see `Adapter.resume`."""
         saver = _restored(_thread_of(state))
-        resume = {
-            one.id: _resumption(one, _read(one, _last_calls(saver)), answers)
-            for one in _interrupts(saver)
-        }
-        return await self._run(_compiled(agent), Command(resume=resume), saver, gate)
+        calls = _calls_by_interrupt(saver)
+        read = {one.id: (one, _read(one, calls[one.id])) for one in _interrupts(saver)}
+        resume = {id_: _resumption(*asked, answers) for id_, asked in read.items()}
+        own = {id_ for id_, (_, asked) in read.items() if asked.shape in _OWN_CODE}
+        answered = _interrupted(saver, own)
+        return await self._run(_compiled(agent), Command(resume=resume), saver, gate, answered)
 
     async def _run(
-        self, graph: Pregel[Any, Any, Any, Any], given: object, saver: InMemorySaver, gate: Gate
+        self,
+        graph: Pregel[Any, Any, Any, Any],
+        given: object,
+        saver: InMemorySaver,
+        gate: Gate,
+        answered: frozenset[str] = frozenset(),
     ) -> Outcome:
         own = graph.copy({"checkpointer": saver})
         agent = gate.run.app if graph.name == _UNNAMED else graph.name
-        token = _turn.set(_Turn(gate, agent, _made(saver)))
+        token = _turn.set(_Turn(gate, agent, _made(saver), answered))
         try:
             await own.ainvoke(cast("Any", given), _CONFIG)
         finally:
@@ -166,7 +180,7 @@ class LangGraphAdapter:
     def waiting(self, state: JsonValue) -> Sequence[Waiting]:
         """Return the calls and requests that wait; see `Adapter.waiting`."""
         saver = _restored(_thread_of(state))
-        calls, stored = _last_calls(saver), cast("dict[str, Any]", state)
+        calls, stored = _calls_by_interrupt(saver), cast("dict[str, Any]", state)
         declared: dict[str, str] = stored["declared"]
         return [
             replace(
@@ -175,7 +189,7 @@ class LangGraphAdapter:
                 declared=declared.get(waiting.tool, "") if waiting.in_tool else "",
             )
             for one in _interrupts(saver)
-            for waiting in _read(one, calls).waiting.values()
+            for waiting in _read(one, calls[one.id]).waiting.values()
         ]
 
     def longer(self, history: JsonValue, state: JsonValue) -> JsonValue:
@@ -204,6 +218,9 @@ def _read(interrupt: Interrupt[Any], calls: Sequence[Mapping[str, Any]]) -> _Rea
     Args:
         interrupt: The interrupt.
         calls: The calls of the model's last message.
+
+    Raises:
+        ValueError: It asks about a call that is not among them.
     """
     value = interrupt.value
     if isinstance(value, dict) and "action_requests" in value and "review_configs" in value:
@@ -223,14 +240,21 @@ def _read(interrupt: Interrupt[Any], calls: Sequence[Mapping[str, Any]]) -> _Rea
 
 
 def _read_batch(interrupt: Interrupt[Any], calls: Sequence[Mapping[str, Any]]) -> _Read:
-    """Read a request of the middleware: its actions are calls of the model, in their order."""
+    """Read a request of the middleware: its actions are calls of the model, in their order.
+
+    Raises:
+        ValueError: An action is not one of these calls.
+    """
     left = list(calls)
     waiting: dict[str, Waiting] = {}
     allowed: dict[str, frozenset[str]] = {}
     for place, action in enumerate(interrupt.value["action_requests"]):
         while left and (left[0]["name"], left[0]["args"]) != (action["name"], action["args"]):
             left.pop(0)
-        call_id = left.pop(0)["id"] if left else f"{interrupt.id}/{place}"
+        if not left:
+            # Its tool could not be recognised when it runs, and would not be guarded.
+            raise ValueError(f"it asks about {action['name']}(), which its model has not called")
+        call_id = left.pop(0)["id"]
         may = frozenset(interrupt.value["review_configs"][place]["allowed_decisions"])
         waiting[call_id] = _tool_call(call_id, action, may)
         allowed[call_id] = may
@@ -391,6 +415,31 @@ def _watch_tools() -> None:
     ToolNode._execute_tool_sync = blocking  # type: ignore[assignment,method-assign] # noqa: SLF001
 
 
+@functools.cache
+def _watch_tasks() -> None:
+    """Run tasks that continue after an answered interrupt once, also if their graph would retry.
+
+    Their code is what was approved, and it may have run in part before it raised.
+    """
+    runner: Any = _runner
+    run = runner.arun_with_retry
+
+    async def once(
+        task: PregelExecutableTask, retry_policy: object, *more: object, **named: object
+    ) -> object:
+        turn = _turn.get()
+        is_answered = turn is not None and task.id in turn.answered
+        token = _runs_once.set(_runs_once.get() or is_answered)
+        try:
+            if _runs_once.get():
+                task, retry_policy = replace(task, retry_policy=()), None
+            return cast("object", await run(task, retry_policy, *more, **named))
+        finally:
+            _runs_once.reset(token)
+
+    runner.arun_with_retry = once
+
+
 async def _through(
     turn: _Turn, request: ToolCallRequest, inner: Callable[[ToolCallRequest], Awaitable[Any]]
 ) -> Any:  # noqa: ANN401 -- a message or a command
@@ -466,14 +515,30 @@ def _interrupts(saver: InMemorySaver) -> list[Interrupt[Any]]:
     return list({one.id: one for one in found}.values())
 
 
-def _messages_by_graph(saver: InMemorySaver) -> Iterator[list[BaseMessage]]:
-    """Yield the messages of the thread, and then those of each of its waiting subgraphs."""
+def _interrupted(saver: InMemorySaver, interrupts: Collection[str]) -> frozenset[str]:
+    """Return the ids of the tasks that wait for these interrupts, themselves or in a subgraph."""
+    return frozenset(
+        task
+        for latest in _latest_of_each(saver)
+        for task, channel, value in latest.pending_writes or []
+        if channel == _INTERRUPT and any(one.id in interrupts for one in value)
+    )
+
+
+def _latest_of_each(saver: InMemorySaver) -> Iterator[CheckpointTuple]:
+    """Yield the latest checkpoint of the thread, and then of each of its waiting subgraphs."""
     for namespace in sorted(saver.storage[_THREAD]):
         config: RunnableConfig = {
             "configurable": {"thread_id": _THREAD, "checkpoint_ns": namespace}
         }
         if (latest := saver.get_tuple(config)) is not None:
-            yield latest.checkpoint["channel_values"].get("messages") or []
+            yield latest
+
+
+def _messages_by_graph(saver: InMemorySaver) -> Iterator[list[BaseMessage]]:
+    """Yield the messages of the thread, and then those of each of its waiting subgraphs."""
+    for latest in _latest_of_each(saver):
+        yield latest.checkpoint["channel_values"].get("messages") or []
 
 
 def _messages(saver: InMemorySaver) -> list[BaseMessage]:
@@ -498,8 +563,22 @@ def _made(saver: InMemorySaver) -> _Made:
     return _Made(results, waiting)
 
 
-def _last_calls(saver: InMemorySaver) -> list[Mapping[str, Any]]:
-    spoken = [one for one in _messages(saver) if isinstance(one, AIMessage) and one.tool_calls]
+def _calls_by_interrupt(saver: InMemorySaver) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the calls of the model's last message, by the id of the interrupt that waits for them.
+
+    The interrupt of a subgraph is also that of the graphs around it, which come before it.
+    """
+    found = dict.fromkeys((one.id for one in _interrupts(saver)), _last_calls(_messages(saver)))
+    for latest in _latest_of_each(saver):
+        if calls := _last_calls(latest.checkpoint["channel_values"].get("messages") or []):
+            writes = latest.pending_writes or []
+            waiting = [one for _, channel, ones in writes if channel == _INTERRUPT for one in ones]
+            found |= {one.id: calls for one in waiting}
+    return found
+
+
+def _last_calls(messages: Iterable[BaseMessage]) -> list[Mapping[str, Any]]:
+    spoken = [one for one in messages if isinstance(one, AIMessage) and one.tool_calls]
     return list(spoken[-1].tool_calls) if spoken else []
 
 
