@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
@@ -127,6 +129,28 @@ async def test_calls_of_agents_side_by_side_are_guarded(here: Machine) -> None:
     assert here.paid() == {"anna": 1}
     handoffs = {str(one.call.args["to"]): one.handoff for one in await approvals_of(here, run)}
     assert handoffs == {"anna": Handoff.RESUMED, "anna too": Handoff.RESUMED}
+
+
+@pytest.mark.parametrize("app", [CALLS, "pair_office"])
+@pytest.mark.parametrize("beside", [paying("ben"), [("note", {"text": "milk"})]])
+async def test_calls_of_one_message_with_one_id_are_refused(
+    here: Machine, monkeypatch: pytest.MonkeyPatch, app: str, beside: Any
+) -> None:
+    """Their approvals, arguments and results could not be told apart: nothing runs."""
+    model = importlib.import_module("worker.frameworks.agents.langchain_office.agent").Follower
+    generate = model._generate
+
+    def with_one_id(self: Any, *args: Any, **more: Any) -> Any:
+        made = generate(self, *args, **more)
+        for call in made.generations[0].message.tool_calls:
+            call["id"] = "call_0"
+        return made
+
+    monkeypatch.setattr(model, "_generate", with_one_id)
+    run = await here.submit(app, plan([*paying("anna"), *beside]))
+    assert run.state is RunState.FAILED
+    assert "the same id" in run.problem
+    assert here.paid() == {}
 
 
 async def test_custom_interrupt_is_a_question(here: Machine) -> None:

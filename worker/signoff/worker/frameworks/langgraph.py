@@ -220,12 +220,13 @@ def _read(interrupt: Interrupt[Any], calls: Sequence[Mapping[str, Any]]) -> _Rea
         calls: The calls of the model's last message.
 
     Raises:
-        ValueError: It asks about a call that is not among them.
+        ValueError: It asks about a call that is not among them, or two of them have one id.
     """
     value = interrupt.value
     if isinstance(value, dict) and "action_requests" in value and "review_configs" in value:
         return _read_batch(interrupt, calls)
     if isinstance(value, dict) and value.get("type") == "tool_approval":
+        _require_unique(calls)
         schema = json.dumps(interrupt.response_schema)
         kinds = ("approve", "edit", "reject", "respond")
         allowed = frozenset(one for one in kinds if f'"const": "{one}"' in schema)
@@ -239,12 +240,23 @@ def _read(interrupt: Interrupt[Any], calls: Sequence[Mapping[str, Any]]) -> _Rea
     return _Read({one.id: one}, {one.id: frozenset()}, "value")
 
 
+def _require_unique(calls: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse calls of one message that cannot be told apart.
+
+    Raises:
+        ValueError: Two have one id.
+    """
+    if len({call["id"] for call in calls}) < len(calls):
+        raise ValueError("its model has given two calls of one message the same id")
+
+
 def _read_batch(interrupt: Interrupt[Any], calls: Sequence[Mapping[str, Any]]) -> _Read:
     """Read a request of the middleware: its actions are calls of the model, in their order.
 
     Raises:
-        ValueError: An action is not one of these calls.
+        ValueError: An action is not one of these calls, or two of them have one id.
     """
+    _require_unique(calls)
     left = list(calls)
     waiting: dict[str, Waiting] = {}
     allowed: dict[str, frozenset[str]] = {}

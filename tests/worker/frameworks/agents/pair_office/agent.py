@@ -19,7 +19,8 @@ class Other(Follower):
         made = super()._generate(messages, *args, **more)
         for call in getattr(made.generations[0].message, "tool_calls", []):
             call["id"] += "_other"
-            call["args"]["to"] += " too"
+            if "to" in call["args"]:
+                call["args"]["to"] += " too"
         return made
 
 
