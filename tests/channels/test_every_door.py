@@ -46,7 +46,7 @@ from signoff.core.approvals.events import What
 from signoff.core.base.errors import SignoffError
 from signoff.core.directory.people import Directory, Person
 from signoff.core.payloads.digest import short_digest
-from signoff.worker.adk.history import CONFIRMATION
+from signoff.worker.adk.questions import CONFIRMATION
 from signoff.worker.adk_api.answering import Answering
 from signoff.worker.adk_api.bodies import Answer as Given
 from signoff.worker.adk_api.bodies import RunRequest

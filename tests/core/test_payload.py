@@ -264,6 +264,22 @@ def test_parsing_raises_only_payload_errors(template: JsonValue, entries: dict[s
     assert len(values) == len(entries)
 
 
+@pytest.mark.parametrize(
+    "template",
+    [["a", 1], [1, None], [{"item": "desk"}, {"item": "lamp", "note": "blue"}], [[1], ["a"]]],
+)
+def test_a_list_of_different_elements_can_be_approved_as_it_is(template: JsonValue) -> None:
+    """Its first element does not describe the others, so that they may be anything."""
+    assert fill(template, None) == template
+    assert fill({"rows": template}, {"rows": template}) == {"rows": template}
+
+
+def test_a_list_of_equal_elements_takes_only_such() -> None:
+    """Its first element describes all of them."""
+    with pytest.raises(PayloadError):
+        fill({"rows": ["a", "b"]}, {"rows": ["a", 1]})
+
+
 @given(json_values, json_values)
 def test_checking_raises_only_payload_errors(template: JsonValue, payload: JsonValue) -> None:
     """For any template and payload, the result is a payload or a PayloadError."""

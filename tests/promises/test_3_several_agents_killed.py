@@ -31,6 +31,7 @@ APPS = (
     ),
     *("transfer_bare", "transfer_resumable", "singles_bare", "graph_bare"),
     *("sequence_of_parallel_bare", "transfer_in_sequence_bare"),
+    *("transfer_beside_bare", "transfer_twice_resumable", "same_ids_in_sequence_bare"),
 )
 
 pytestmark = [

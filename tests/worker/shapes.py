@@ -17,12 +17,14 @@ from typing import Any, Literal
 from google.adk.agents import Agent, BaseAgent, LoopAgent, ParallelAgent, SequentialAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.apps.app import App, ResumabilityConfig
+from google.adk.code_executors.unsafe_local_code_executor import UnsafeLocalCodeExecutor
 from google.adk.events.event import Event
 from google.adk.models import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.function_tool import FunctionTool
+from google.adk.tools.tool_context import ToolContext
 from google.adk.workflow import BaseNode, FunctionNode, JoinNode, Workflow
 from google.genai import types
 
@@ -52,16 +54,41 @@ def note(text: str) -> dict[str, str]:
     return {"noted": text}
 
 
+def pay_and_tell(to: str, tool_context: ToolContext) -> dict[str, str]:
+    """Pay somebody, and write that into the state."""
+    journal({"paid": to})
+    tool_context.state["paid"] = to
+    return {"paid": to}
+
+
+def note_state(tool_context: ToolContext) -> dict[str, str]:
+    """Take a note of the state."""
+    return note(f"{tool_context.state.get('paid')} in state")
+
+
+def pay_and_leave(to: str, tool_context: ToolContext) -> dict[str, str]:
+    """Pay somebody, and hand the turn to the agent b."""
+    journal({"paid": to})
+    tool_context.actions.transfer_to_agent = "b"
+    return {"paid": to}
+
+
 def gated_pay() -> FunctionTool:
     """Build the tool that asks for a confirmation."""
     return FunctionTool(pay, require_confirmation=True)
 
 
 class Actor(BaseLlm):
-    """A model that follows a plan; the conversation shows its position in it."""
+    """A model that follows a plan; the conversation shows its position in it.
+
+    Attributes:
+        plan: The plan.
+        call_id: The id of all its calls, as some models have it; None leaves that to ADK.
+    """
 
     model: str = "actor"
     plan: list[Step]
+    call_id: str | None = None
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
@@ -71,7 +98,9 @@ class Actor(BaseLlm):
         if isinstance(step, str):
             parts = [types.Part(text=step)]
         else:
-            calls = [types.FunctionCall(name=name, args=args) for name, args in step]
+            calls = [
+                types.FunctionCall(id=self.call_id, name=name, args=args) for name, args in step
+            ]
             parts = [types.Part(function_call=call) for call in calls]
         # ADK logs a warning if a model does not report its usage.
         used = types.GenerateContentResponseUsageMetadata(
@@ -105,9 +134,10 @@ def next_step(plan: Sequence[Step], contents: Sequence[types.Content]) -> Step:
     return "I have nothing more to do."
 
 
-def actor(name: str, *plan: Step, **more: Any) -> Agent:
+def actor(name: str, *plan: Step, call_id: str | None = None, **more: Any) -> Agent:
     """Build an agent that follows a plan."""
-    return Agent(name=name, description=name, model=Actor(plan=list(plan)), **more)
+    model = Actor(plan=list(plan), call_id=call_id)
+    return Agent(name=name, description=name, model=model, **more)
 
 
 def payer(name: str, rounds: int = 1, **more: Any) -> Agent:
@@ -210,6 +240,47 @@ def agent_tool() -> Agent:
     return actor("root", calling("a"), pays, "Done.", tools=tools)
 
 
+def same_ids(*names: str, **more: Any) -> list[BaseAgent]:
+    """Build agents that pay, and whose models give all calls one id."""
+    return [payer(one, call_id="call_0", **more) for one in names]
+
+
+def teller() -> Agent:
+    """Build an agent that pays, and then reads from the state what its tool has written."""
+    tools: list[Any] = [FunctionTool(pay_and_tell, require_confirmation=True), note_state]
+    steps: list[Calls] = [[("pay_and_tell", {"to": "a1"})], [("note_state", {})]]
+    return actor("a", *steps, "a is done.", tools=tools)
+
+
+def leaver(tool: Callable[..., object] | None = None) -> Agent:
+    """Build an agent that pays and leaves its turn to b, with one tool or with two calls."""
+    step: Calls = [("pay", {"to": "a1"}), ("transfer_to_agent", {"agent_name": "b"})]
+    tools = [gated_pay()]
+    if tool is not None:
+        step, tools = (
+            [(tool.__name__, {"to": "a1"})],
+            [FunctionTool(tool, require_confirmation=True)],
+        )
+    return actor("a", step, "a has not left.", tools=tools, sub_agents=[payer("b")])
+
+
+def coder() -> Agent:
+    """Build an agent that runs code, and then pays."""
+    code = "```python\nprint(2500)\n```"
+    pays: Calls = [("pay", {"to": "a1"})]
+    executor = UnsafeLocalCodeExecutor()
+    return actor("a", code, pays, "a is done.", tools=[gated_pay()], code_executor=executor)
+
+
+def transfers(*names: str) -> Agent:
+    """Build agents each of which transfers to the next one, and the last one pays."""
+    *rest, last = names
+    agent = payer(last)
+    for name in reversed(rest):
+        agent = actor(name, transferring(agent.name), sub_agents=[agent])
+    return agent
+
+
 def both(name: str) -> Agent:
     """Build an agent that pays and takes a note in one step."""
     step: Calls = [("pay", {"to": f"{name}1"}), ("note", {"text": f"{name}2"})]
@@ -286,6 +357,30 @@ SHAPES: dict[str, Callable[[], BaseNode]] = {
     "sequence_in_graph": lambda: graph(
         noter("a"), sequence("line", noter("b"), payer("c"), noter("d"))
     ),
+    "state": teller,
+    "state_in_sequence": lambda: sequence("root", teller(), noter("b")),
+    "same_ids": lambda: parallel("root", *same_ids("a", "b")),
+    "same_ids_in_sequence": lambda: sequence("root", *same_ids("a", "b")),
+    "same_ids_in_step": lambda: actor(
+        "root",
+        [("pay", {"to": "a1"}), ("pay", {"to": "a2"}), ("note", {"text": "a3"})],
+        "Done.",
+        call_id="call_0",
+        tools=[gated_pay(), note],
+    ),
+    "same_ids_of_singles": lambda: actor(
+        "root", calling("a", "b"), "Both.", sub_agents=same_ids("a", "b", mode="single_turn")
+    ),
+    "transfer_beside": leaver,
+    "transfer_by_tool": lambda: leaver(pay_and_leave),
+    "transfer_twice": lambda: transfers("root", "a", "b", "c"),
+    "code": coder,
+    "code_in_sequence": lambda: sequence("root", coder(), noter("b")),
+    "three_deep": lambda: sequence(
+        "root",
+        parallel("both", sequence("line", loop("twice", payer("a", 2)), noter("b")), payer("c")),
+        noter("d"),
+    ),
 }
 """The shapes, by name."""
 
@@ -320,6 +415,18 @@ EFFECTS: dict[str, set[str]] = {
     "transfer_to_sequence": {"a1", "b1", "c1"},
     "transfer_to_parallel": {"a1", "b1"},
     "sequence_in_graph": {"a1", "b1", "c1", "d1"},
+    "state": {"a1", "a1 in state"},
+    "state_in_sequence": {"a1", "a1 in state", "b1"},
+    "same_ids": {"a1", "b1"},
+    "same_ids_in_sequence": {"a1", "b1"},
+    "same_ids_in_step": {"a1", "a2", "a3"},
+    "same_ids_of_singles": {"a1", "b1"},
+    "transfer_beside": {"a1", "b1"},
+    "transfer_by_tool": {"a1", "b1"},
+    "transfer_twice": {"c1"},
+    "code": {"a1"},
+    "code_in_sequence": {"a1", "b1"},
+    "three_deep": {"a1", "a2", "b1", "c1", "d1"},
 }
 """The payments and notes after all approvals and all work."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
 
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
@@ -162,7 +163,7 @@ async def test_restored_event_equals_the_one_that_adk_writes(office: Office, app
     assert result_of(events, approval) == {"paid": "b1"}
     written = [one for one in events if one.author == "b" and one.get_function_responses()][-1]
     before = events[: events.index(written)]
-    restored = cancelled_result(before, approval)
+    restored = cancelled_result(before, approval, EventActions())
     assert restored is not None
     unlike = {"id", "timestamp", "custom_metadata"}
     assert restored.model_dump(exclude=unlike) == written.model_dump(exclude=unlike)

@@ -15,7 +15,7 @@ from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.policies.policy import InDoubt
-from signoff.worker.adk.history import CONFIRMATION
+from signoff.worker.adk.questions import CONFIRMATION
 from worker.office import AGENTS, MARA, Office
 from worker.test_changed_arguments import put
 from worker.test_taken_up import Fuse, lay, work_until_death
@@ -190,6 +190,22 @@ async def test_a_call_that_is_gone_ends_the_run(office: Office, app: str) -> Non
     assert (await office.ledger.approval(approval.id)).handoff is Handoff.VOID
     events = await office.ledger.history(approval.id)
     assert [one.why for one in events if one.what is What.VOIDED] == [run.problem]
+
+
+@pytest.mark.parametrize("app", ["changing", "changing_resumable", "nodes", "nodes_resumable"])
+async def test_a_call_that_was_rewound_does_not_run(office: Office, app: str) -> None:
+    """The requester has taken back the message: nobody is asked again, and the error says why."""
+    message = json.dumps([["pay", {"iban": "DE-1"}]]) if app.startswith("changing") else "go"
+    run = await office.submit(app, message)
+    await office.approve(run)
+    await office.apps.runner(app).rewind_async(
+        user_id=run.user, session_id=run.session, rewind_before_invocation_id=run.invocation
+    )
+    run = await office.resume(run)
+    assert (run.state, office.executed()) == (RunState.FAILED, [])
+    assert "was rewound to a moment before" in run.problem
+    (approval,) = await office.ledger.approvals(run.approvals)
+    assert approval.handoff is Handoff.VOID
 
 
 async def test_an_edited_question_of_a_node_asks_again(office: Office) -> None:

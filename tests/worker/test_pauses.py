@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from google.adk.agents.llm_agent import LlmAgent
 from google.adk.events.event import Event
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
+from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 from pydantic import JsonValue
 
@@ -16,6 +19,7 @@ from signoff.core.approvals.parts import Kind, Origin
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import PayloadError
 from worker.office import AGENTS, MARA, Office
+from worker.shapes import journal
 
 pytestmark = [
     # ADK announces its experimental features by warning about them.
@@ -334,6 +338,52 @@ class TestLongRunning:
         assert run.state is RunState.COMPLETED
         assert {"paid": "A"} in office.executed()
         assert '"status": "approved"' in run.text
+
+    @both_apps
+    async def test_tool_that_needs_a_confirmation_waits_only_once_it_has_run(
+        self, office: Office, monkeypatch: pytest.MonkeyPatch, suffix: str
+    ) -> None:
+        """The first approval lets it run, and the second one is its final result."""
+        run = await self.asked_first(office, monkeypatch, suffix)
+        assert office.executed() == []
+        run = await answer(office, run)
+        assert run.state is RunState.PAUSED
+        (approval,) = await office.ledger.approvals(run.waiting)
+        assert approval.kind is Kind.LONG_RUNNING
+        assert "t-17" in approval.hint
+        assert office.executed() == [{"ticket": 50.0}]
+        run = await answer(office, run, "fine by me")
+        assert run.state is RunState.COMPLETED, run.problem
+        assert '"ticket": "t-17", "reason": "fine by me"' in run.text
+        assert office.executed() == [{"ticket": 50.0}]
+
+    @both_apps
+    async def test_such_a_tool_does_not_wait_after_a_rejection(
+        self, office: Office, monkeypatch: pytest.MonkeyPatch, suffix: str
+    ) -> None:
+        """The tool has not run, so nobody has to give its final result."""
+        run = await self.asked_first(office, monkeypatch, suffix)
+        run = await refuse(office, run, "too much")
+        assert run.state is RunState.COMPLETED, run.problem
+        assert office.executed() == []
+
+    async def asked_first(self, office: Office, patch: pytest.MonkeyPatch, suffix: str) -> Run:
+        """Return a run that waits for the confirmation of a long-running call."""
+        agent = office.apps.runner(f"ticket{suffix}").agent
+        assert isinstance(agent, LlmAgent)
+
+        def ask_for_approval(amount: float, tool_context: ToolContext) -> dict[str, str]:
+            if tool_context.tool_confirmation is None:
+                tool_context.request_confirmation(hint="May it ask?")
+                return {"status": "pending"}
+            journal({"ticket": amount})
+            return {"status": "pending", "ticket": "t-17"}
+
+        patch.setattr(agent, "tools", [LongRunningFunctionTool(ask_for_approval)])
+        run = await office.submit(f"ticket{suffix}", "ask:50")
+        (approval,) = await office.ledger.approvals(run.waiting)
+        assert approval.kind is Kind.CONFIRMATION
+        return run
 
 
 @both_apps

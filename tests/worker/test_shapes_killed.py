@@ -33,7 +33,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The .plugins. argument is deprecated:DeprecationWarning"),
 ]
 
-SHORT = ("sequence", "parallel", "loop", "transfer", "singles", "graph")
+SHORT = (
+    *("sequence", "parallel", "loop", "transfer", "singles", "graph"),
+    *("same_ids", "transfer_beside"),
+)
 """The shapes whose workers die at every model call in `make test`; `make soak` has all."""
 
 NOT_TAKEN_UP = {"own", "transfer_to_sequence", "transfer_to_parallel"}
@@ -122,6 +125,16 @@ async def test_no_work_is_lost_in_silence_in_any_shape(
 ) -> None:
     """This holds for every shape, and for deaths between model calls."""
     await kill(office, shape, manner, many)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("manner", ["bare", "resumable"])
+@pytest.mark.parametrize("shape", ["state", "transfer_by_tool"])
+async def test_what_a_tool_has_told_adk_is_not_lost(
+    office: Office, shape: str, manner: str
+) -> None:
+    """A worker may die between the end of a tool and the event with its changes of the state."""
+    await kill(office, shape, manner, lambda steps: list(range(1, len(steps) + 1)))
 
 
 async def kill(

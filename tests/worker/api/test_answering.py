@@ -24,7 +24,7 @@ from signoff.core.approvals.run import Run
 from signoff.core.base.errors import PayloadError
 from signoff.core.directory.people import Person
 from signoff.core.policies.levels import Seat
-from signoff.worker.adk.history import CONFIRMATION
+from signoff.worker.adk.questions import CONFIRMATION
 from signoff.worker.adk_api import answering
 from signoff.worker.adk_api.answering import Answering, Turn
 from signoff.worker.adk_api.bodies import Answer, RunRequest

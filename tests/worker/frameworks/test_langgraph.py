@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
@@ -110,6 +112,57 @@ async def test_code_that_was_cut_off_is_in_doubt(here: Machine) -> None:
     run = await here.resume(run)
     assert run.state is RunState.COMPLETED, run.problem
     assert here.paid() == {"anna": 1}
+
+
+async def test_code_that_raises_is_not_retried(here: Machine) -> None:
+    """The graph's retry policy, and the worker for a passing error, do not run it again."""
+    run = await here.submit(GRAPH, json.dumps({"to": "anna", "error": "the bank hung up"}))
+    await here.approve(run)
+    run = await here.resume(run)
+    assert run.state is RunState.ANSWERED
+    here.pass_time()
+    run = await here.resume(run)
+    assert run.state is RunState.FAILED
+    assert here.paid() == {"anna": 1}
+    (approval,) = await approvals_of(here, run)
+    assert "the bank hung up" in approval.result
+
+
+async def test_calls_of_agents_side_by_side_are_guarded(here: Machine) -> None:
+    """Each interrupt asks about the calls of its own agent, and each call runs by its approval."""
+    run = await here.submit("pair_office", plan(paying("anna")))
+    asked = await here.ask(run)
+    assert sorted(str(one.call.args["to"]) for one in asked) == ["anna", "anna too"]
+    for one in asked:
+        decide = here.decider.approve if one.call.args["to"] == "anna" else here.decider.reject
+        await decide(one.id, MARA, channel="cli", reason="fine")
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert here.paid() == {"anna": 1}
+    handoffs = {str(one.call.args["to"]): one.handoff for one in await approvals_of(here, run)}
+    assert handoffs == {"anna": Handoff.RESUMED, "anna too": Handoff.RESUMED}
+
+
+@pytest.mark.parametrize("app", [CALLS, "pair_office"])
+@pytest.mark.parametrize("beside", [paying("ben"), [("note", {"text": "milk"})]])
+async def test_calls_of_one_message_with_one_id_are_refused(
+    here: Machine, monkeypatch: pytest.MonkeyPatch, app: str, beside: Any
+) -> None:
+    """Their approvals, arguments and results could not be told apart: nothing runs."""
+    model = importlib.import_module("worker.frameworks.agents.langchain_office.agent").Follower
+    generate = model._generate
+
+    def with_one_id(self: Any, *args: Any, **more: Any) -> Any:
+        made = generate(self, *args, **more)
+        for call in made.generations[0].message.tool_calls:
+            call["id"] = "call_0"
+        return made
+
+    monkeypatch.setattr(model, "_generate", with_one_id)
+    run = await here.submit(app, plan([*paying("anna"), *beside]))
+    assert run.state is RunState.FAILED
+    assert "the same id" in run.problem
+    assert here.paid() == {}
 
 
 async def test_custom_interrupt_is_a_question(here: Machine) -> None:

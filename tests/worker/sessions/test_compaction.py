@@ -12,8 +12,9 @@ from google.genai import types
 
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
-from signoff.worker.adk.history import CONFIRMATION, confirmations
+from signoff.worker.adk.history import confirmations
 from signoff.worker.adk.orphans import orphans
+from signoff.worker.adk.questions import CONFIRMATION
 from worker.office import Office
 
 HERE = Path(__file__).parent / "agents"

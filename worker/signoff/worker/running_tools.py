@@ -7,6 +7,8 @@ while it runs is in doubt.
 from __future__ import annotations
 
 import asyncio
+import asyncio.futures
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,6 +19,21 @@ _Ended = asyncio.Event
 
 _enclosing: ContextVar[tuple[_Ended, ...]] = ContextVar("signoff_inside", default=())
 """The tools whose code runs here: more than one if an agent that is a tool calls another tool."""
+
+
+if sys.version_info < (3, 12):
+    _convert = asyncio.futures._convert_future_exc  # type: ignore[attr-defined]  # noqa: SLF001
+
+    def _converted(error: BaseException) -> BaseException:
+        """Let a tool in a thread end with `StopIteration`: its caller would wait for ever."""
+        if isinstance(error, StopIteration):
+            stopped = RuntimeError("It raised StopIteration, as next() without a default does.")
+            stopped.__cause__ = error
+            error = stopped
+        converted: BaseException = _convert(error)
+        return converted
+
+    asyncio.futures._convert_future_exc = _converted  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 class TurnStopped(BaseException):

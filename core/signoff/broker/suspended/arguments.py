@@ -51,6 +51,13 @@ async def keep(
     await ledger.decide_again(attempt)
 
 
+def add(
+    change: Change, call: Sequence[str], args: Mapping[str, JsonValue], *, kept: timedelta = _KEPT
+) -> None:
+    """Store the arguments of a call, which has none yet, together with a change."""
+    change.put_raw(_key(call), json.dumps(args), was=0, ttl=kept)
+
+
 async def fetch(ledger: Ledger, call: Sequence[str]) -> dict[str, JsonValue] | None:
     """Return the stored arguments of a call, None if there are none.
 

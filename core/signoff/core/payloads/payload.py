@@ -298,11 +298,25 @@ def _check(where: str, start: JsonValue, value: JsonValue, depth: int = 0) -> Js
     if isinstance(start, list):
         if not isinstance(value, list):
             raise _wrong(where, start, value, _kind(start))
-        # The first element of a list template describes all elements.
-        return [_check(where, start[0] if start else None, item, depth + 1) for item in value]
+        element = _element(start, depth)
+        return [_check(where, element, item, depth + 1) for item in value]
     if start is None:
         return _check_free(where, value, depth)
     return _check_scalar(where, start, value)
+
+
+def _element(start: list[JsonValue], depth: int) -> JsonValue:
+    """Return the first element of a list template, which describes all elements.
+
+    If the template's own elements differ from it, any JSON is allowed: None.
+    """
+    first = start[0] if start else None
+    try:
+        for item in start[1:]:
+            _check("", first, item, depth + 1)
+    except PayloadError:
+        return None
+    return first
 
 
 def _check_object(

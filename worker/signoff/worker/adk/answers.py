@@ -16,8 +16,7 @@ from signoff.core.approvals.input.rules import (
 )
 from signoff.core.approvals.lifecycle import State
 from signoff.core.approvals.parts import INPUT, Kind
-from signoff.worker.adk.history import CONFIRMATION
-from signoff.worker.adk.questions import Request, is_node, matching
+from signoff.worker.adk.questions import CONFIRMATION, Request, is_node, matching
 from signoff.worker.refusals import input_value
 
 

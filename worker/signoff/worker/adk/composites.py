@@ -146,7 +146,20 @@ def ends_with_word(events: Sequence[Event]) -> bool:
         and not last.isolation_scope
         and last.is_final_response()
         and not calls_others(last)
+        and not _has_code_to_run(last)
     )
+
+
+def _has_code_to_run(event: Event) -> bool:
+    """Return whether an event ends with code of the model, whose result is another event."""
+    parts = (event.content.parts if event.content else None) or []
+    return bool(parts) and parts[-1].executable_code is not None
+
+
+def is_in_transfer(events: Sequence[Event]) -> bool:
+    """Return whether the last thing in a turn was to transfer it to another agent."""
+    said = [event for event in events if event.content]
+    return bool(said) and said[-1].actions.transfer_to_agent is not None
 
 
 def is_checkpoint(event: Event) -> bool:

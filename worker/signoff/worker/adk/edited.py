@@ -22,7 +22,6 @@ from signoff.core.base.errors import CallChanged, CallGone
 from signoff.core.payloads.digest import digest
 from signoff.worker.adk.foreign_answers import MARK
 from signoff.worker.adk.history import (
-    CONFIRMATION,
     Confirmation,
     answered_ids,
     asked_for,
@@ -32,7 +31,7 @@ from signoff.worker.adk.history import (
     is_of_old_code,
     own_call,
 )
-from signoff.worker.adk.questions import Request, is_request, requests
+from signoff.worker.adk.questions import CONFIRMATION, Request, is_request, requests
 from signoff.worker.suspended import claimed
 
 _CHANGED: Final = "The history of the session was changed since it was asked about."

@@ -14,8 +14,7 @@ from google.adk.events.event import Event
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.base.errors import SessionGone
-from signoff.worker.adk.history import CONFIRMATION
-from signoff.worker.adk.questions import is_node, request_of
+from signoff.worker.adk.questions import CONFIRMATION, is_node, request_of
 from signoff.worker.refusals import refusal
 
 MARK = "signoff_run"

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from google.adk.events._rewind_events import _apply_rewinds
 from google.adk.events.event import Event
 from google.genai import types
 
@@ -20,12 +21,15 @@ from signoff.core.approvals.lifecycle import State
 from signoff.core.approvals.parts import Kind
 from signoff.core.base.errors import CallGone, DigestMismatch
 from signoff.core.payloads.digest import digest
-from signoff.worker.adk.questions import Request, asked_since, is_request, request_of, waiting
+from signoff.worker.adk.questions import (
+    CONFIRMATION,
+    Request,
+    asked_since,
+    is_request,
+    request_of,
+    waiting,
+)
 from signoff.worker.suspended import claimed
-
-CONFIRMATION = "adk_request_confirmation"
-"""The FunctionCall that asks for a confirmation (google.adk.utils._function_call_names)."""
-
 
 CREDENTIAL = "adk_request_credential"
 """The FunctionCall that asks for a credential, which no approver can give."""
@@ -317,8 +321,8 @@ def require_same_call(
         guarded: Whether our guard checks the tool, and compares suspended code with its seal.
 
     Raises:
-        CallGone: The call, or the question about it, is no longer in the session, or a later call
-            has its id.
+        CallGone: The call, or the question about it, is no longer in the session, or was rewound,
+            or a later call has its id.
         DigestMismatch: The approved call has another name or other arguments in the history.
     """
     if is_request(approval):
@@ -333,6 +337,7 @@ def require_same_call(
             f"{session} any more: its events were deleted or compacted away. Nothing was run, and "
             "the answer cannot be given; submit the message again.",
         )
+    _require_not_rewound(events, asking_event(events, asked.id), session, approval)
     if approval.state is State.APPROVED:
         tool, args = call.name or "", call.args or {}
         if differs(approval, tool, args) and not (guarded and is_of_old_code(asked, approval)):
@@ -343,6 +348,18 @@ def require_same_call(
             )
     if approval.is_to_run and (later := later_call(events, approval)) is not None:
         _require_equal(call, later, session, approval)
+
+
+def _require_not_rewound(
+    events: Sequence[Event], asking: Event | None, session: str, approval: Approval
+) -> None:
+    if all(one is not asking for one in _apply_rewinds(list(events))):
+        raise CallGone(
+            approval.id,
+            f"Session {session} was rewound to a moment before {approval.call.name}() was asked "
+            f"about in approval {approval.id}, so the answer cannot be given. Submit the message "
+            "again.",
+        )
 
 
 def _require_equal(
@@ -392,6 +409,7 @@ def _require_same_request(events: Sequence[Event], session: str, approval: Appro
             f"The question of approval {approval.id} {why}, in session {session}: the answer "
             "cannot be given to anybody. Submit the message again.",
         )
+    _require_not_rewound(events, events[request.place], session, approval)
     if differs(approval, request.tool, request.args):
         found = _digest(approval, request.tool, request.args)
         raise DigestMismatch(

@@ -25,6 +25,9 @@ NODE = "wf_tool_confirmation:"
 """The prefix of the id under which a node of a workflow asks whether it may run
 (google.adk.workflow.utils._workflow_hitl_utils.confirmation_interrupt_id)."""
 
+CONFIRMATION = "adk_request_confirmation"
+"""The FunctionCall that asks for a confirmation (google.adk.utils._function_call_names)."""
+
 _RESERVED = "adk_"
 _LONGEST_HINT = 2_000
 
@@ -115,6 +118,8 @@ def waiting(
     for one in requests(events):
         if one.invocation not in invocations or one.answer is not None or not one.whole:
             continue
+        if one.kind is Kind.LONG_RUNNING and not _was_let_run(events, one):
+            continue
         if one.kind is not Kind.LONG_RUNNING:
             asked.append(one)
             continue
@@ -126,6 +131,25 @@ def waiting(
     # A question that is asked again under the same id replaces the earlier one.
     latest = {one.id: one for one in asked}
     return list(latest.values()), left
+
+
+def _was_let_run(events: Sequence[Event], call: Request) -> bool:
+    """Return whether a long-running call needed no confirmation, or has run after it got one."""
+    asked = {
+        one.id
+        for event in events
+        for one in event.get_function_calls()
+        if one.name == CONFIRMATION
+        and ((one.args or {}).get("originalFunctionCall") or {}).get("id") == call.id
+    }
+    confirmed = {
+        one.id
+        for event in events
+        if event.author == "user"
+        for one in event.get_function_responses()
+        if (one.response or {}).get("confirmed") is True
+    }
+    return not asked or (asked <= confirmed and call.result is not None)
 
 
 def matching(rules: Sequence[LongRunning], app: str, request: Request) -> LongRunning | None:
@@ -232,12 +256,17 @@ def _with_rest(events: Sequence[Event], one: Request, all_of_them: Sequence[Requ
                 continue
             if event.author == "user":
                 answers.append((place, response.response or {}))
-            elif result is None:
+            elif result is None and not _is_asked(event, one.id):
                 result = response.response or {}
     beside = events[one.place]
     open_ids = {*(beside.long_running_tool_ids or ()), *done}
     whole = all(call.id in open_ids for call in beside.get_function_calls())
     return replace(one, result=result, answers=tuple(answers), whole=whole)
+
+
+def _is_asked(event: Event, call_id: str) -> bool:
+    """Return whether the result in an event only says that a call waits for a confirmation."""
+    return call_id in (event.actions.requested_tool_confirmations or {})
 
 
 def _of_rule(one: Request, rule: LongRunning) -> Request:

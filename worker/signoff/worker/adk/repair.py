@@ -23,7 +23,6 @@ from google.genai import types
 
 from signoff.core.approvals.approval import Approval
 from signoff.worker.adk.history import (
-    CONFIRMATION,
     Confirmation,
     asked_for,
     asking_event,
@@ -31,6 +30,7 @@ from signoff.worker.adk.history import (
     original_call,
     responded_ids,
 )
+from signoff.worker.adk.questions import CONFIRMATION
 from signoff.worker.suspended import claimed
 
 _PLACEHOLDER = {"error": "This tool call requires confirmation, please approve or reject."}
@@ -74,7 +74,9 @@ def lost_results(events: Sequence[Event], invocation_id: str) -> list[Event]:
     return [_beside(last, types.Content(role="user", parts=[_told(call, _LOST) for call in lost]))]
 
 
-def cancelled_result(events: Sequence[Event], approval: Approval) -> Event | None:
+def cancelled_result(
+    events: Sequence[Event], approval: Approval, actions: EventActions
+) -> Event | None:
     """Return the result of a finished call as ADK would have written it, if ADK has cancelled it.
 
     ADK cancels a single-turn agent when another one pauses, also between the end of its tool and
@@ -83,6 +85,7 @@ def cancelled_result(events: Sequence[Event], approval: Approval) -> Event | Non
     Args:
         events: The events of the session.
         approval: The approval of a call that has finished, with the tool's result.
+        actions: What the tool has told ADK to do beside its result.
 
     Returns:
         None if ADK will not continue the agent, or the call contains suspended code.
@@ -99,7 +102,8 @@ def cancelled_result(events: Sequence[Event], approval: Approval) -> Event | Non
     result = json.loads(approval.result) if approval.result else {}
     told = result if isinstance(result, dict) else {"result": result}
     call = types.FunctionCall(id=approval.call.id, name=approval.call.name)
-    return _beside(asking, types.Content(role="user", parts=[_told(call, told)]))
+    content = types.Content(role="user", parts=[_told(call, told)])
+    return _beside(asking, content, actions=actions)
 
 
 def _missing_placeholders(events: Sequence[Event]) -> list[Event]:

@@ -29,6 +29,7 @@ from signoff.worker.adk.composites import (
     cut_off,
     has_order,
     has_spoken,
+    is_in_transfer,
     llm_agents,
     remainder,
     reopened,
@@ -270,7 +271,8 @@ class AdkRuntime:
             fresh = await self.guard.approval(one.id)
             if fresh.handoff is not Handoff.FINISHED or _changes_results(runner, one.origin.agent):
                 continue
-            if event := cancelled_result(session.events, fresh):
+            actions = await self.guard.actions(one.id)
+            if event := cancelled_result(session.events, fresh, actions):
                 log.info("adk.result_restored", approval=one.id, tool=one.call.name)
                 await self._append(session, [event])
 
@@ -372,7 +374,8 @@ class AdkRuntime:
         model. That runner is not used while an answer is missing: the model would see a waiting
         call.
         """
-        lost = _is_resumable(runner) and cut_off(runner.agent, _events_of(run, session))
+        mine = _events_of(run, session)
+        lost = _is_resumable(runner) and (cut_off(runner.agent, mine) or is_in_transfer(mine))
         plain = lost and not run.waiting
         return self.apps.plain_runner(run.app) if plain else runner
 

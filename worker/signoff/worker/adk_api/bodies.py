@@ -11,7 +11,7 @@ from pydantic import JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
 from signoff.core.base.text import brief
-from signoff.worker.adk.history import CONFIRMATION
+from signoff.worker.adk.questions import CONFIRMATION
 from signoff.worker.adk_api.problems import Body, Problem, invalid, misformed, unknown_name
 
 LARGEST: Final = 1 << 20

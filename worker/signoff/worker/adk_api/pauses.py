@@ -21,7 +21,8 @@ from signoff.core.approvals.parts import Origin, ToolCall
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import ApprovalNotFound
 from signoff.core.base.hiding import Hidden
-from signoff.worker.adk.history import CONFIRMATION, Confirmation, confirmations
+from signoff.worker.adk.history import Confirmation, confirmations
+from signoff.worker.adk.questions import CONFIRMATION
 from signoff.worker.adk_api.answering import latest_approval
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import (

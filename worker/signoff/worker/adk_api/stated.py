@@ -25,8 +25,7 @@ from signoff.core.approvals.parts import INPUT, Kind
 from signoff.core.base.text import brief, clean_text
 from signoff.core.payloads.payload import LONE_FIELD, LONGEST_TEXT, check_payload
 from signoff.core.payloads.schema import misfit
-from signoff.worker.adk.history import CONFIRMATION
-from signoff.worker.adk.questions import is_node
+from signoff.worker.adk.questions import CONFIRMATION, is_node
 from signoff.worker.adk_api.bodies import Answer, parse_json, wrong_field
 from signoff.worker.adk_api.problems import Problem, unknown_name
 

@@ -22,7 +22,7 @@ import base64
 import functools
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self, cast
@@ -35,8 +35,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphInterrupt
 from langgraph.graph import StateGraph
 from langgraph.prebuilt.tool_node import ToolCallRequest, ToolNode
-from langgraph.pregel import Pregel
-from langgraph.types import Command, Interrupt
+from langgraph.pregel import Pregel, _runner
+from langgraph.types import Command, Interrupt, PregelExecutableTask
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_jsonable_python
 
@@ -64,11 +64,13 @@ class _Turn:
         gate: The gate.
         agent: The name of the graph.
         before: The calls that the model had made before the turn.
+        answered: The ids of the tasks that continue after an interrupt of the graph's own code.
     """
 
     gate: Gate
     agent: str
     before: _Made
+    answered: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,8 @@ class _Made:
 
 
 _turn: ContextVar[_Turn | None] = ContextVar("signoff_langgraph_turn", default=None)
+_runs_once: ContextVar[bool] = ContextVar("signoff_langgraph_runs_once", default=False)
+"""Whether the code of an answered task runs here."""
 
 
 class LangGraphAdapter:
@@ -114,6 +118,7 @@ class LangGraphAdapter:
 
     def __init__(self) -> None:
         _watch_tools()
+        _watch_tasks()
 
     async def begin(
         self, agent: Pregel[Any, Any, Any, Any], message: str, history: JsonValue, gate: Gate
@@ -142,18 +147,27 @@ class LangGraphAdapter:
         """Answer all interrupts; see `Adapter.resume`."""
         saver = _restored(_thread_of(state))
         calls = _calls_at_interrupts(saver)
-        resume = {
-            one.id: _resumption(one, _read(one, calls.get(one.id, ())), answers)
-            for one in _interrupts(saver)
+        read = {one.id: (one, _read(one, calls.get(one.id, ()))) for one in _interrupts(saver)}
+        resume = {id_: _resumption(*asked, answers) for id_, asked in read.items()}
+        own = {
+            id_
+            for id_, (_, asked) in read.items()
+            if not all(one.in_tool for one in asked.waiting.values())
         }
-        return await self._run(_compiled(agent), Command(resume=resume), saver, gate)
+        answered = _interrupted(saver, own)
+        return await self._run(_compiled(agent), Command(resume=resume), saver, gate, answered)
 
     async def _run(
-        self, graph: Pregel[Any, Any, Any, Any], given: object, saver: InMemorySaver, gate: Gate
+        self,
+        graph: Pregel[Any, Any, Any, Any],
+        given: object,
+        saver: InMemorySaver,
+        gate: Gate,
+        answered: frozenset[str] = frozenset(),
     ) -> Outcome:
         own = graph.copy({"checkpointer": saver})
         agent = gate.run.app if graph.name == _UNNAMED else graph.name
-        token = _turn.set(_Turn(gate, agent, _made(saver)))
+        token = _turn.set(_Turn(gate, agent, _made(saver), answered))
         try:
             await own.ainvoke(cast("Any", given), _CONFIG)
         finally:
@@ -205,11 +219,15 @@ def _read(interrupt: Interrupt[Any], calls: Sequence[Mapping[str, Any]]) -> _Rea
     Args:
         interrupt: The interrupt.
         calls: The calls of the last message of the model that was interrupted.
+
+    Raises:
+        ValueError: Two of the calls have one id.
     """
     value = interrupt.value
     if isinstance(value, dict) and "action_requests" in value and "review_configs" in value:
         return _read_batch(interrupt, calls)
     if isinstance(value, dict) and value.get("type") == "tool_approval":
+        _require_unique(calls)
         schema = json.dumps(interrupt.response_schema)
         kinds = ("approve", "edit", "reject", "respond")
         allowed = frozenset(one for one in kinds if f'"const": "{one}"' in schema)
@@ -223,8 +241,23 @@ def _read(interrupt: Interrupt[Any], calls: Sequence[Mapping[str, Any]]) -> _Rea
     return _Read({one.id: one}, {one.id: frozenset()}, "value")
 
 
+def _require_unique(calls: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse calls of one message that cannot be told apart.
+
+    Raises:
+        ValueError: Two have one id.
+    """
+    if len({call["id"] for call in calls}) < len(calls):
+        raise ValueError("its model has given two calls of one message the same id")
+
+
 def _read_batch(interrupt: Interrupt[Any], calls: Sequence[Mapping[str, Any]]) -> _Read:
-    """Read a request of the middleware: its actions are calls of the model, in their order."""
+    """Read a request of the middleware: its actions are calls of the model, in their order.
+
+    Raises:
+        ValueError: Two of these calls have one id.
+    """
+    _require_unique(calls)
     left = list(calls)
     waiting: dict[str, Waiting] = {}
     allowed: dict[str, frozenset[str]] = {}
@@ -238,7 +271,7 @@ def _read_batch(interrupt: Interrupt[Any], calls: Sequence[Mapping[str, Any]]) -
         else:
             call_id = left[at]["id"]
             waiting[call_id] = _tool_call(call_id, {**action, "args": left[at]["args"]}, may)
-            del left[: at + 1]
+            del left[at]
         allowed[call_id] = may
     return _Read(waiting, allowed, "decisions")
 
@@ -407,6 +440,31 @@ def _watch_tools() -> None:
     ToolNode._execute_tool_sync = blocking  # type: ignore[assignment,method-assign] # noqa: SLF001
 
 
+@functools.cache
+def _watch_tasks() -> None:
+    """Run tasks that continue after an answered interrupt once, also if their graph would retry.
+
+    Their code is what was approved, and it may have run in part before it raised.
+    """
+    runner: Any = _runner
+    run = runner.arun_with_retry
+
+    async def once(
+        task: PregelExecutableTask, retry_policy: object, *more: object, **named: object
+    ) -> object:
+        turn = _turn.get()
+        is_answered = turn is not None and task.id in turn.answered
+        token = _runs_once.set(_runs_once.get() or is_answered)
+        try:
+            if _runs_once.get():
+                task, retry_policy = replace(task, retry_policy=()), None
+            return cast("object", await run(task, retry_policy, *more, **named))
+        finally:
+            _runs_once.reset(token)
+
+    runner.arun_with_retry = once
+
+
 async def _through(
     turn: _Turn, request: ToolCallRequest, inner: Callable[[ToolCallRequest], Awaitable[Any]]
 ) -> Any:  # noqa: ANN401 -- a message or a command
@@ -484,6 +542,16 @@ def _interrupts_in(checkpoint: CheckpointTuple) -> list[Interrupt[Any]]:
     writes = checkpoint.pending_writes or []
     found = [one for _, channel, value in writes if channel == _INTERRUPT for one in value]
     return list({one.id: one for one in found}.values())
+
+
+def _interrupted(saver: InMemorySaver, interrupts: Collection[str]) -> frozenset[str]:
+    """Return the ids of the tasks that wait for these interrupts, themselves or in a subgraph."""
+    return frozenset(
+        task
+        for latest in _latest_of_graphs(saver)
+        for task, channel, value in latest.pending_writes or []
+        if channel == _INTERRUPT and any(one.id in interrupts for one in value)
+    )
 
 
 def _latest_of_graphs(saver: InMemorySaver) -> Iterator[CheckpointTuple]:

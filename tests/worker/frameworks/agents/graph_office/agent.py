@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from langgraph.graph import END, START, MessagesState, StateGraph
-from langgraph.types import interrupt
+from langgraph.types import RetryPolicy, interrupt
 
 from worker.frameworks.script import pay, write
 
@@ -40,12 +40,14 @@ def act(state: MessagesState) -> dict[str, Any]:
     if answer["type"] == "edit":
         args["edit"] = answer["args"]["args"]
     done = pay(**args[answer["type"]]) if answer["type"] in args else answer
+    if "error" in wish:
+        raise ConnectionError(wish["error"])
     return {"messages": [{"role": "assistant", "content": json.dumps(done)}]}
 
 
 graph = (
     StateGraph(MessagesState)
-    .add_node("act", act)
+    .add_node("act", act, retry_policy=RetryPolicy(initial_interval=0.01))
     .add_edge(START, "act")
     .add_edge("act", END)
     .compile()

@@ -14,6 +14,7 @@ import structlog
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.context import Context
 from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
@@ -34,10 +35,12 @@ from signoff.core.base.errors import (
     DigestMismatch,
     Frozen,
     NotCanonical,
+    ToolInDoubt,
 )
 from signoff.core.base.freezes import Freeze, covering
 from signoff.core.payloads.digest import digest
 from signoff.worker.adk.foreign_answers import require_ours
+from signoff.worker.adk.guard.actions import keep_actions, kept_actions, take_over
 from signoff.worker.adk.guard.actual import as_they_are, carrying, note_call
 from signoff.worker.adk.guard.agent_tools import (
     AsksInside,
@@ -49,9 +52,10 @@ from signoff.worker.adk.guard.agent_tools import (
     run_agent,
     run_decided,
 )
+from signoff.worker.adk.guard.call_ids import CallIds
 from signoff.worker.adk.guard.declared import declared_by
 from signoff.worker.adk.guard.entering import Inner, entry_of, stand_before
-from signoff.worker.adk.guard.holding import Holding, held_again, hold
+from signoff.worker.adk.guard.holding import LEAVING, Holding, held_again, hold
 from signoff.worker.adk.guard.journals import Journals
 from signoff.worker.adk.guard.nodes import watch_function_nodes
 from signoff.worker.adk.guard.suspension import (
@@ -60,10 +64,11 @@ from signoff.worker.adk.guard.suspension import (
     hand_over,
     set_aside,
     stored,
+    to_keep,
     to_store,
 )
 from signoff.worker.adk.history import Invocation, beside, is_confirmed, original_call
-from signoff.worker.adk.questions import NODE, has_run, is_node
+from signoff.worker.adk.questions import NODE, has_run, is_node, node_errors
 from signoff.worker.port import Fence
 from signoff.worker.refusals import refusal
 from signoff.worker.running_tools import RunningTools, TurnStopped
@@ -116,8 +121,10 @@ class GuardPlugin(BasePlugin):
         self._nodes: dict[_Key, Approval] = {}
         self._begun: set[str] = set()
         self._changed: dict[str, str] = {}
+        self._raised: dict[str, Exception] = {}
         self._starting: set[str] = set()
         self._freezes = Freezes(ledger)
+        self._call_ids = CallIds()
         self.running_tools = RunningTools()
         watch_function_nodes()
 
@@ -143,6 +150,7 @@ class GuardPlugin(BasePlugin):
                 self._nodes.pop(key, None)
                 self._begun.discard(one.id)
                 self._changed.pop(one.id, None)
+                self._raised.pop(one.id, None)
 
     @contextmanager
     def suspending(self, run: Run) -> Iterator[None]:
@@ -151,12 +159,14 @@ class GuardPlugin(BasePlugin):
         Raises:
             Exception: Any error with which a call of the turn could not start or be recorded.
         """
+        session = (run.app, run.user, run.session)
         try:
-            yield
+            with self._call_ids.of(session):
+                yield
         except TurnStopped as end:
             raise end.error from None
         finally:
-            self.running_tools.forget_stop((run.app, run.user, run.session))
+            self.running_tools.forget_stop(session)
 
     async def approval(self, approval_id: str) -> Approval:
         """Return the current state of an approval, with the result of its tool."""
@@ -220,6 +230,12 @@ class GuardPlugin(BasePlugin):
         approved = partial(self._is_approved, callback_context)
         return await held_again(self._ledger, callback_context, approved)
 
+    async def after_model_callback(
+        self, *, callback_context: CallbackContext, llm_response: LlmResponse
+    ) -> None:
+        """Give the model's calls ids that no other call of the session has."""
+        self._call_ids.make_unique(llm_response, callback_context)
+
     async def _is_approved(self, context: CallbackContext, call_id: str) -> bool:
         """Return whether a call was approved, or needed no approval."""
         expected = self._expected.get(_key(context, call_id))
@@ -245,6 +261,7 @@ class GuardPlugin(BasePlugin):
             return refusal(approval)
         if approval.handoff is Handoff.FINISHED:
             log.info("tool.already_finished", approval=approval.id, tool=tool.name)
+            take_over(await kept_actions(self._ledger, approval.id), tool_context)
             return stored(approval, tool, tool_context)
         if approval.id not in self._begun:
             self._require_startable(approval, tool_context, now)
@@ -253,7 +270,7 @@ class GuardPlugin(BasePlugin):
 
     async def _before_asking(self, tool: BaseTool, context: ToolContext) -> dict[str, Any] | None:
         """Hold a call without a confirmation, or let it continue to its tool, which may ask."""
-        if self.holding.ever:
+        if self.holding.ever or tool.name in LEAVING:
             names = await self.holding.reasons(tool, context, await self._ledger.now())
             if names:
                 log.info("tool.held", tool=tool.name, beside=names)
@@ -393,12 +410,23 @@ class GuardPlugin(BasePlugin):
 
         Raises:
             DigestMismatch: Its arguments have no digest.
+            Exception: It has run on this approval and raised this. ADK runs such a node again if it
+                has a `retry_config`.
+            ToolInDoubt: It has run on this approval in an earlier turn, or was interrupted.
         """
+        approval = self._node(context)
+        if approval is not None and approval.id not in self._begun:
+            raise self._raised.get(approval.id) or _ran_before(approval, context)
         if self.asks_again(name, args, context) is not None:
             return False
-        if (approval := self._node(context)) is not None:
+        if approval is not None:
             self._begun.discard(approval.id)
         return True
+
+    def has_raised(self, context: Context, error: Exception) -> None:
+        """Record that an approved node has raised an error; it is not run again."""
+        if (approval := self._node(context)) is not None:
+            self._raised.setdefault(approval.id, error)
 
     def asks_again(
         self, name: str, args: dict[str, Any], context: Context, tool: BaseTool | None = None
@@ -458,6 +486,7 @@ class GuardPlugin(BasePlugin):
                     why=why,
                     result=kept_result(to_store(tool, result, context)),
                     resumed=code.ref if code is not None else "",
+                    told=to_keep(tool, context),
                 )
                 log.info("tool.finished", approval=approval.id, tool=approval.call.name)
 
@@ -502,6 +531,10 @@ class GuardPlugin(BasePlugin):
         await self._ledger.decide_again(attempt)
         await self.finish(approval_id, fence, tool, context, result, why=_IN_PLACE)
 
+    async def actions(self, approval_id: str) -> EventActions:
+        """Return what the tool of a finished call has told ADK to do beside its result."""
+        return await kept_actions(self._ledger, approval_id)
+
     async def carrying(self, session: Session, invocation: str) -> set[str]:
         """Return the ids of an invocation's calls that contain suspended code."""
         return await carrying(self._ledger, session, invocation)
@@ -536,10 +569,13 @@ class GuardPlugin(BasePlugin):
         result: str = "",
         resumed: str = "",
         starts: Iterable[str] = (),
+        told: EventActions | None = None,
     ) -> None:
         after, events = approval.hand_on(handoff, now=now, why=why, result=result)
         change = Change().put(after, was=approval).note(events)
         change.starting(approval.origin.app, starts, despite=approval.despite)
+        if told is not None:
+            keep_actions(change, approval.id, told)
         await self._ledger.commit(fence(change))
         if resumed:
             await snapshots.drop(self._ledger, resumed)
@@ -687,6 +723,15 @@ class _Entering:
             yield
         except Exception as error:  # noqa: BLE001 -- whatever it is, the others must not be cut off
             await self.guard.running_tools.stop_turn(_session_of(context), error)
+
+
+def _ran_before(node: Approval, context: Context) -> ToolInDoubt:
+    raised = node_errors(context.session.events, context.invocation_id)
+    problem = raised.get(node.origin.confirmation, "").rstrip(".")
+    how = f"raised {problem}" if problem else "was interrupted"
+    return ToolInDoubt(
+        f"{node.call.name}() has run on approval {node.id}, and is not run again: it {how}."
+    )
 
 
 def _key(context: Context, call_id: str) -> _Key:

@@ -1,9 +1,9 @@
 """Calls that need no approval, but wait for the approval of another call of the same turn.
 
-ADK would run such a call immediately. If a policy has `hold = "siblings"`, the guard answers the
-call in place of its tool. Once all the calls that it waits for are approved, the guard repeats the
-call from the session in place of the model. So it then runs like any other call that needs no
-approval.
+ADK would run such a call immediately. If a policy has `hold = "siblings"`, or if the agent would
+leave its turn with the call, the guard answers the call in place of its tool. Once all the calls
+that it waits for are approved, the guard repeats the call from the session in place of the model.
+So it then runs like any other call that needs no approval.
 """
 
 from __future__ import annotations
@@ -29,12 +29,16 @@ from signoff.broker.suspended import arguments
 from signoff.core.policies.policy import Fallback, Hold, Policy
 from signoff.core.routing.selection import holds_siblings
 from signoff.worker.adk.guard.journals import first_id, own_events, with_new_id
-from signoff.worker.adk.history import CONFIRMATION, confirmations
+from signoff.worker.adk.history import confirmations
+from signoff.worker.adk.questions import CONFIRMATION
 from signoff.worker.starting import copied
 
 _HELD: Final = "held"
 _KEPT: Final = timedelta(days=400)
 """How long a held call is stored: as long as a snapshot, because an approval may wait long."""
+
+LEAVING: Final = frozenset({"transfer_to_agent", "exit_loop"})
+"""Tools with which an agent leaves its turn: ADK does not come back to its calls that wait."""
 
 _LAST: Final = frozenset({"finish_task", "set_model_response"})
 """Tools by which an agent returns its result: ADK takes any result of them as the agent's."""
@@ -64,6 +68,7 @@ class Holding:
         if len(step) < 2 or _is_unfit(tool) or not isinstance(agent, LlmAgent):
             return []
         mine, *calls = step
+        leaves = tool.name in LEAVING
         facts = {
             "app": context.session.app_name,
             "agent": context.agent_name,
@@ -72,7 +77,8 @@ class Holding:
         holding = [
             call
             for call in calls
-            if holds_siblings(
+            if leaves
+            or holds_siblings(
                 self.policies,
                 self.fallback,
                 {**facts, "tool": call.name or "", "args": dict(call.args or {})},

@@ -31,7 +31,14 @@ class NodeGuard(Protocol):
         """Return whether a node was approved."""
 
     def may_run(self, name: str, args: dict[str, Any], context: Context) -> bool:
-        """Record that a node is about to run; return whether it may, or has to ask again."""
+        """Record that a node is about to run; return whether it may, or has to ask again.
+
+        Raises:
+            Exception: It has run on its approval before, and this is how that ended.
+        """
+
+    def has_raised(self, context: Context, error: Exception) -> None:
+        """Record that a node has raised an error."""
 
 
 class _OtherArguments(Exception):
@@ -48,8 +55,7 @@ class _OtherArguments(Exception):
 
 def _bound(self: FunctionNode, ctx: Context, node_input: Any) -> dict[str, Any]:  # noqa: ANN401
     bound = _bind(self, ctx, node_input)
-    plugins = ctx.get_invocation_context().plugin_manager.plugins
-    guards = [one for one in plugins if isinstance(one, NodeGuard)]
+    guards = _guards(ctx)
     asks = self.require_confirmation or any(guard.is_approved(ctx) for guard in guards)
     if not guards or not asks:
         return bound
@@ -67,9 +73,18 @@ async def _runs(self: FunctionNode, *, ctx: Context, node_input: Any) -> AsyncGe
                 yield item
     except _OtherArguments as other:
         args = other.shown
+    except Exception as error:
+        for guard in _guards(ctx):
+            guard.has_raised(ctx, error)
+        raise
     else:
         return
     yield create_confirmation_request_input(node_path=ctx.node_path, tool_name=self.name, args=args)
+
+
+def _guards(ctx: Context) -> list[NodeGuard]:
+    plugins = ctx.get_invocation_context().plugin_manager.plugins
+    return [one for one in plugins if isinstance(one, NodeGuard)]
 
 
 def watch_function_nodes() -> None:

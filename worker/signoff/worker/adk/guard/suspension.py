@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
@@ -94,6 +95,12 @@ def to_store(tool: BaseTool, result: object, context: ToolContext) -> object:
     # What the code returns is its own, and may look the same.
     ambiguous = isinstance(result, dict) and _ASKS in result
     return {_ASKS: None, "result": result} if ambiguous else result
+
+
+def to_keep(tool: BaseTool, context: ToolContext) -> EventActions:
+    """Return the actions of a call to store with its result; its question is in the result."""
+    asked: dict[str, object] = {"requested_tool_confirmations": {}, "skip_summarization": None}
+    return context.actions.model_copy(update=asked if _carries_code(tool) else {})
 
 
 def stored(approval: Approval, tool: BaseTool, context: ToolContext) -> dict[str, Any]:

@@ -1,0 +1,54 @@
+"""What a tool has told ADK to do beside its result, such as a change of the state or a transfer.
+
+ADK writes them to the session in the event with the result. If a worker dies between the end of the
+tool and that event, the next worker does not run the tool again, but has to do what it has told.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import structlog
+from google.adk.events.event_actions import EventActions
+from google.adk.tools.tool_context import ToolContext
+
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.suspended import arguments
+
+log = structlog.get_logger(__name__)
+
+_ACTIONS: Final = "actions"
+
+
+def keep_actions(change: Change, approval: str, actions: EventActions) -> None:
+    """Store the actions of a tool that has run on an approval, if there are any."""
+    try:
+        told = _set_fields(actions.model_dump(mode="json"))
+    except Exception:
+        log.warning("tool.actions_not_kept", approval=approval, exc_info=True)
+        return
+    if told:
+        arguments.add(change, [approval, _ACTIONS], told)
+
+
+async def kept_actions(ledger: Ledger, approval: str) -> EventActions:
+    """Return the actions of a tool that has run on an approval.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    told = await arguments.fetch(ledger, [approval, _ACTIONS]) or {}
+    return EventActions.model_validate(_set_fields(told))
+
+
+def take_over(actions: EventActions, context: ToolContext) -> None:
+    """Do in the context of a call what its tool has told ADK before."""
+    context.state.update(actions.state_delta)
+    for name in actions.model_fields_set - {"state_delta"}:
+        setattr(context.actions, name, getattr(actions, name))
+
+
+def _set_fields(actions: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that say something, and that this version of ADK knows."""
+    return {name: one for name, one in actions.items() if one and name in EventActions.model_fields}
