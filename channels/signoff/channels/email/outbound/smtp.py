@@ -35,6 +35,10 @@ _POLICY: Final = "4.7."
 """The code for clients that send too fast (RFC 3463, section 3.8)."""
 _QUOTA: Final = "5.4.5"
 """Gmail's temporary error for an exhausted daily quota."""
+_TOO_LARGE: Final = 552
+"""The code for a mail that is too large (RFC 1870, section 6.1), also for one that has no room."""
+_FULL: Final = "5.2.2"
+"""The code for a full mailbox, which at the sender is ours (RFC 3463, section 3.3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +243,8 @@ def _recipients(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
 
 def _sender(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
     fault = _by_code(error)
-    if isinstance(fault.error, MailDeferred):
+    too_large = int(error.code) == _TOO_LARGE and not _error_text(error).startswith(_FULL)
+    if isinstance(fault.error, MailDeferred) or too_large:
         return fault
     # The recipient is not the problem, and must not count as unreachable.
     text = f"{fault.error}; is {redact(error.sender)} an address this account may send from?"
