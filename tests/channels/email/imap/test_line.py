@@ -245,6 +245,20 @@ async def test_a_server_that_disconnects_at_the_keyword_does_not_stop_the_reader
     assert len(log.all("imap.failed")) == 1
 
 
+@pytest.mark.parametrize("said", [b"%s NO not here\r\n", b"%s BAD what?\r\n"])
+async def test_a_server_that_refuses_idle_is_polled(ledger: Ledger, log: Log, said: bytes) -> None:
+    """A server, or a proxy before it, may announce IDLE and refuse it."""
+    async with scripted(says={"IDLE": said}) as server:
+        one = MailboxReader(EmailSettings(imap=settings(server.port, poll=1)), ledger)
+        await one.start()
+        await log.wait("imap.waiting", 2)
+        await one.stop()
+    assert len(log.all("imap.polls")) == 1
+    assert server.heard.count("IDLE") == 1
+    assert sum("SEARCH" in line for line in server.heard) > 1
+    assert log.all("imap.failed") == []
+
+
 async def test_a_size_that_was_an_estimate(ledger: Ledger, log: Log) -> None:
     """A mail that exceeds the limit only when fetched is noted like one with a known size."""
     body = b"x" * (16 * 1024 + 1)

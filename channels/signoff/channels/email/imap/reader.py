@@ -167,10 +167,15 @@ class MailboxReader:
                 if mailbox.has_new_mail:
                     continue
                 log.debug("imap.waiting", mailbox=name, after=cursor.uid)
-                if idle:
-                    await session.call_for(idle, mailbox.wait, idle)
-                else:
+                if not idle:
                     await asyncio.sleep(self._imap.poll)
+                    continue
+                try:
+                    await session.call_for(idle, mailbox.wait, idle)
+                except MailboxRefused as error:
+                    # Some servers announce IDLE and refuse it; the connection still works.
+                    log.warning("imap.polls", mailbox=name, error=str(error))
+                    idle = 0
 
     async def _take_all(
         self, session: Session, hold: Kept, cursor: Cursor, uids: Sequence[int], *, keyword: bool
