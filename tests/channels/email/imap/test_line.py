@@ -217,6 +217,26 @@ async def test_an_unfetchable_message_does_not_block_the_others(
     assert len(log.all("imap.failed")) == 11
 
 
+async def test_no_message_is_passed_over_while_the_server_returns_none(
+    ledger: Ledger, log: Log
+) -> None:
+    """Gmail does so for up to a day beyond its limits; then the messages are stored."""
+    said = {
+        "UID SEARCH": b"* SEARCH 1\r\n%s OK done\r\n",
+        "UID FETCH 1 (RFC": b"* 1 FETCH (UID 1 RFC822.SIZE 5 FLAGS ())\r\n%s OK done\r\n",
+    }
+    refused = b"%s NO [OVERQUOTA] Account exceeded command or bandwidth limits\r\n"
+    async with scripted(says=said | {"UID FETCH 1 (BODY": refused}) as server:
+        one = MailboxReader(EmailSettings(imap=settings(server.port)), ledger, pause=0.0001)
+        await one.start()
+        await log.wait("imap.failed", 13)
+        server.says = said
+        await log.read_up_to(1)
+        await one.stop()
+    assert [mail.raw for mail in await stored(ledger)] == [b"one\r\n"]
+    assert log.all("imap.passed_over") == []
+
+
 @pytest.mark.parametrize("said", [b"%s NO not allowed\r\n", b"%s NO [OVERQUOTA] not allowed\r\n"])
 async def test_a_refused_keyword_does_not_stop_the_reader(
     ledger: Ledger, log: Log, said: bytes

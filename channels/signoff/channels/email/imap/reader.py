@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 
 _BATCH: Final = 50
 _MOST_TRIES: Final = 10
-"""The most attempts to fetch a message that the server does not return, about ten minutes."""
+"""After how many attempts, about ten minutes, a message is passed over if others can be fetched."""
 
 _NEVER: Final = (0, "")
 """The attempts that failed for a message, and why: none."""
@@ -85,6 +85,7 @@ class MailboxReader:
         self._failures = 0
         self._failed: dict[int, tuple[int, str]] = {}
         self._one_by_one = False
+        self._fetched_others = False
 
     @property
     def problem(self) -> str:
@@ -213,7 +214,7 @@ class MailboxReader:
             Events about messages that are left in the mailbox; and the UIDs to mark.
         """
         tries, problem = self._failed.pop(uids[0], _NEVER)
-        if tries >= _MOST_TRIES:
+        if tries >= _MOST_TRIES and self._fetched_others:
             return [await self._passed_over(numbering, uids[0], problem)], []
         noted: list[Event] = []
         seen: list[int] = []
@@ -228,6 +229,8 @@ class MailboxReader:
             # Of several messages, it may be any that the server cannot return.
             if self._one_by_one:
                 self._failed[uids[0]] = tries + 1, str(error)
+            # A server may return no message at all for hours, because of a limit.
+            self._fetched_others = self._fetched_others and tries > 0
             self._one_by_one = True
             raise
         return noted, seen
@@ -246,6 +249,7 @@ class MailboxReader:
         raw = await session.call(session.mailbox.fetch, message.uid)
         if raw is None:
             return ""
+        self._fetched_others = True
         if len(raw) > self._largest:
             return f"it has more than the {self._largest} bytes that are read"
         # A mailbox does not keep the envelope; the header has to replace it.
