@@ -118,6 +118,19 @@ async def test_card_refused_by_slack_is_sent_by_mail(office: Office, code: str) 
     assert code in (await asked(office, approval.id)).problem
 
 
+async def test_card_given_up_in_slack_is_not_tried_beside_the_mail(office: Office) -> None:
+    """After an hour without Slack the person is asked by mail, and gets no second card."""
+    office.workspace.failures["chat.postMessage"] = ["dropped"] * 1_000
+    approval = await office.open()
+    for _ in range(36):
+        office.clock.advance(timedelta(minutes=5))
+        await office.route()
+        await office.deliver()
+    ways = [(one.person, one.channel) for one in (await office.ledger.approval(approval.id)).asked]
+    assert ways == [("mara", "slack"), ("mara", "email")]
+    assert not await office.ledger.store.client.zcard("{signoff}:outbox:deliver.slack")
+
+
 @pytest.mark.parametrize("code", ["token_revoked", "missing_scope"])
 async def test_cards_are_closed_when_the_app_works_again(
     office: Office, code: str, log_output: LogCapture
