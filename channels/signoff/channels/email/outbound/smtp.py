@@ -20,6 +20,7 @@ from signoff.core.base.errors import (
     MailboxError,
     MailDeferred,
     MailError,
+    MailLoginRefused,
     MailRefused,
     MailThrottled,
     MailUncertain,
@@ -180,8 +181,10 @@ class SmtpSender:
             words = str(error).replace("[email.imap.oauth]", "[email.smtp.oauth]")
             return Fault(MailDeferred(words), "[email.smtp.oauth]", True)
         text = f"The mail server {settings.where} cannot be used: {fault.error}"
+        refused = isinstance(fault.error, MailLoginRefused) and self._tokens is None
+        kind = MailLoginRefused if refused else MailDeferred
         # At this point, no error of the server is about a recipient.
-        return Fault(MailDeferred(text), fault.setting or "[email.smtp] host, port, security", True)
+        return Fault(kind(text), fault.setting or "[email.smtp] host, port, security", True)
 
     @staticmethod
     async def _close(client: aiosmtplib.SMTP) -> None:
@@ -253,7 +256,7 @@ def _sender(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
 
 def _login(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
     text = f"it does not accept the login: {error.code} {_error_text(error)}"
-    return Fault(MailDeferred(text), setting="[email.smtp] username, password", lost=True)
+    return Fault(MailLoginRefused(text), setting="[email.smtp] username, password", lost=True)
 
 
 def _unsupported(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
