@@ -351,8 +351,7 @@ class Delivery:
             return None
         match work:
             case SendCard():
-                # A card that was given up is still tried if its recipient has no other one.
-                is_wanted = not asked.problem or asked.key in deliveries.unreached(approval)
+                is_wanted = deliveries.is_wanted(approval, asked)
                 return Words("") if is_wanted and _asks_still(work, approval, asked) else None
             case UpdateCard():
                 shown = self._rewrites and asked.receipt and _asks_still(work, approval, asked)
