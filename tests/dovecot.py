@@ -25,6 +25,8 @@ from ports import free_port
 from services import missing
 
 PASSWORD: Final = "secret"
+READ_ONLY: Final = "readonly"
+"""A mailbox whose owner may only read it."""
 KEY: Final = b"a key that only the tests and their Dovecot know"
 _PATIENCE = 300.0
 
@@ -67,6 +69,13 @@ userdb {{
 }}
 namespace inbox {{
   inbox = yes
+}}
+mail_plugins = acl
+protocol imap {{
+  mail_plugins = acl imap_acl
+}}
+plugin {{
+  acl = vfile:{run}/acl
 }}
 service imap-login {{
   chroot =
@@ -183,6 +192,20 @@ class Dovecot:
             index.unlink()
         self.start()
 
+    @contextmanager
+    def restored(self, name: str) -> Iterator[None]:
+        """Back a mailbox up before the body, and restore it as it was then after the body."""
+        copy = self.folder / f"backup-{name}"
+        self.stop()
+        # Unlike `shutil`, this keeps the owners.
+        subprocess.run(["cp", "-a", self.mailbox(name), copy], check=True)
+        self.start()
+        yield
+        self.stop()
+        shutil.rmtree(self.mailbox(name))
+        copy.rename(self.mailbox(name))
+        self.start()
+
     def log(self) -> str:
         """Return its log."""
         return (self.folder / "log").read_text()
@@ -225,6 +248,7 @@ def dovecot(*, capability: str = "", certificate: Path | None = None) -> Iterato
         if certificate is not None:
             shutil.copy(certificate, folder / "tls.pem")
         places = f"ssl_cert = <{folder}/tls.pem\nssl_key = <{folder}/tls.pem" if secure else ""
+        (folder / "acl").write_text(f"INBOX user={READ_ONLY} lr\n")
         (folder / "oauth2.conf").write_text(_OAUTH.format(run=folder))
         (folder / "dovecot.conf").write_text(
             _CONFIG.format(

@@ -54,6 +54,7 @@ class Sink:
     """
 
     answers: dict[str, str] = field(default_factory=dict)
+    largest: int = 1 << 25
     drop_after: int = 0
     mails: list[EmailMessage] = field(default_factory=list)
     envelopes: list[Envelope] = field(default_factory=list)
@@ -133,6 +134,7 @@ async def start_sink() -> AsyncIterator[SinkFactory]:
             made = SMTP(
                 sink,
                 hostname="sink.example",
+                data_size_limit=sink.largest,
                 enable_SMTPUTF8=True,
                 loop=loop,
                 tls_context=None if implicit else tls,

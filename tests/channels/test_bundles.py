@@ -26,7 +26,7 @@ from signoff.core.approvals.approval import Approval, Shown, State
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import LedgerUnavailable
 from signoff.core.policies.levels import Level
-from signoff.core.policies.policy import Policy
+from signoff.core.policies.policy import Fallback, Policy
 from signoff.testing import VirtualClock
 
 PAGE = InboxSettings(url="https://approvals.example.com")
@@ -202,6 +202,33 @@ async def test_a_refused_bundle_is_refused_for_each(crowd: Channels) -> None:
             ("mara", "no such user"),
             ("cleo", ""),
         ]
+
+
+async def test_a_bundle_arrives_after_an_outage_if_nobody_else_could_be_asked(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """Mail is away for three hours; the requests that still wait are then in one message."""
+    crowd.policies = (Policy(name="patient", ask=("mara",), within="2d"),)
+    crowd.fallback = Fallback(ask=("mara",), within="2d")
+    answering(crowd, lambda _: Retry(0, "the mail server is away"))
+    approvals = await opened(crowd, 5)
+    for _ in range(36):
+        await crowd.router.drain()
+        await delivery(crowd).drain()
+        clock.advance(timedelta(minutes=5))
+    assert len(await crowd.ledger.unreachable()) == 5
+    for one in approvals:
+        assert (await crowd.whats(one)).count(What.UNDELIVERED) == 1
+    await crowd.decider.withdraw(approvals[0].id, by="riley", reason="no")
+
+    crowd.channel = Post(bundles=True)
+    clock.advance(timedelta(minutes=13))
+    await delivery(crowd).drain()
+    assert sent(crowd) == [(Kind.BUNDLE, 4)]
+    assert await crowd.ledger.unreachable() == []
+    assert {one.asked[0].problem for one in (await now(crowd, approvals))[1:]} == {""}
+    clock.advance(timedelta(minutes=13))
+    assert await delivery(crowd).drain() == 0
 
 
 async def test_retried_bundle_keeps_its_id_and_only_pending_entries(

@@ -18,12 +18,12 @@ from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.pipeline import outbox
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.core.approvals import moves
-from signoff.core.approvals.approval import State
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import LedgerError
 from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import Level
-from signoff.core.policies.policy import OnTimeout, Policy
+from signoff.core.policies.policy import Fallback, OnTimeout, Policy
 from signoff.testing import FakeChannel, VirtualClock
 
 BOTH = (Policy(name="both", ask=("mara", "cleo"), within="4h"),)
@@ -93,6 +93,71 @@ async def test_card_is_given_up_after_the_last_attempt(
     (asked,) = (await channels.ledger.approval(approval.id)).asked
     assert "the mail server is away (given up after 13 attempts)" in asked.problem
     assert (await channels.ledger.backlog())["route"] == 1
+
+
+@pytest.mark.parametrize("ask", [("mara",), ("mara", "cleo")])
+async def test_a_card_arrives_after_an_outage_if_nobody_else_could_be_asked(
+    still_channels: Channels, clock: VirtualClock, ask: tuple[str, ...]
+) -> None:
+    """Mail is away for three hours. Nobody can be asked meanwhile, and then everybody is."""
+    channels = still_channels
+    approval = await _outage(channels, ask)
+    assert [one.id for one in await channels.ledger.unreachable()] == [approval.id]
+    whats = await channels.whats(approval)
+    assert whats.count(What.UNDELIVERED) == len(ask)
+
+    channels.channel = FakeChannel()
+    clock.advance(timedelta(minutes=13))
+    await channels.delivery.drain()
+    asked = (await channels.ledger.approval(approval.id)).asked
+    assert {one.person: bool(one.receipt) for one in asked} == dict.fromkeys(ask, True)
+    assert {one.problem for one in asked} == {""}
+    assert await channels.ledger.unreachable() == []
+    assert len(channels.channel.delivered) == len(ask)
+    clock.advance(timedelta(minutes=13))
+    assert await channels.delivery.drain() == 0
+
+
+async def test_a_card_that_arrives_after_the_end_is_closed(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
+    """The request ends while a card that was given up is on its way; its reader is told."""
+    channels = still_channels
+    approval = await _outage(channels, ("mara",))
+    channels.channel = channel = _Withdrawn(channels, approval.id)
+    clock.advance(timedelta(minutes=13))
+    await channels.delivery.drain()
+    await channels.router.drain()
+    await channels.delivery.drain()
+    assert [one.kind for one in channel.delivered] == [Kind.CARD, Kind.OUTCOME]
+
+
+async def _outage(channels: Channels, ask: tuple[str, ...]) -> Approval:
+    """Ask people, also as the default, while the channel is away for three hours."""
+    channels.policies = (Policy(name="patient", ask=ask, within="2d"),)
+    channels.fallback = Fallback(ask=ask, within="2d")
+    channels.channel = FakeChannel(respond=lambda _: Retry(0, "the mail server is away"))
+    approval = await channels.open()
+    for _ in range(36):
+        await channels.router.drain()
+        await channels.delivery.drain()
+        channels.clock.advance(timedelta(minutes=5))
+    return approval
+
+
+class _Withdrawn(FakeChannel):
+    """Withdraws the request while its card is delivered."""
+
+    def __init__(self, channels: Channels, approval: str) -> None:
+        super().__init__()
+        self._channels, self._approval = channels, approval
+
+    async def deliver(self, messages: Sequence[Message]) -> list[Result]:
+        """Withdraw, route that, and deliver."""
+        if any(one.kind is Kind.CARD for one in messages):
+            await self._channels.decider.withdraw(self._approval, by="riley", reason="no")
+            await self._channels.router.drain()
+        return list(await super().deliver(messages))
 
 
 def test_the_pauses_grow_and_add_up_to_about_an_hour() -> None:

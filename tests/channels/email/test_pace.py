@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 from structlog.testing import LogCapture
 
 from builders import MARA, NOON, asked_approval, people
@@ -111,6 +114,23 @@ async def test_a_late_login_request_does_not_refuse_the_recipient(
         assert "login" in result.problem
 
 
+async def test_a_refused_password_is_not_tried_by_every_mail(
+    start_sink: SinkFactory, ledger: Ledger, server_tls: ssl.SSLContext, certificate: Path
+) -> None:
+    """Providers lock an account after some attempts, so no process logs in for a minute."""
+    sink = await start_sink(tls=server_tls, auth=True)
+    login = {"username": "signoff", "password": SecretStr("wrong"), "host": "localhost"}
+    tls = {"security": "starttls", "ca_file": certificate}
+    for result in await channel(ledger, sink, **login, **tls).deliver(messages(2)):
+        assert isinstance(result, Retry)
+        assert result.counted
+    for _ in range(3):
+        (waits,) = await channel(ledger, sink, **login, **tls).deliver(messages(1))
+        assert isinstance(waits, Retry)
+        assert not waits.counted
+    assert sink.connections == 1
+
+
 async def test_waiting_for_ones_turn_is_never_given_up(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
@@ -133,14 +153,15 @@ async def test_waiting_for_ones_turn_is_never_given_up(
 async def test_an_outage_is_logged_as_an_error_and_a_refusal_is_not(
     still_channels: Channels, clock: VirtualClock, log_output: LogCapture
 ) -> None:
-    """Mail that is given up after an outage is logged as an error; a refusal is not."""
+    """Mail that is given up after an outage is logged as an error, once; a refusal is not."""
     channels = still_channels
     channels.policies = (Policy(name="patient", ask=("mara",), within="2d"),)
     for result in (Retry(0, "the server is away"), Refused("no such user")):
         channels.channel = FakeChannel(respond=always(result))
         await channels.open()
         await channels.router.drain()
-        while await channels.delivery.drain():
+        for _ in range(2 * MOST_ATTEMPTS):
+            await channels.delivery.drain()
             clock.advance(timedelta(minutes=13))
     found = [one for one in log_output.entries if one["event"].startswith("delivery.")]
     errors = [one for one in found if one["log_level"] == "error"]

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import ssl
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,8 @@ async def test_a_silent_server_costs_one_timeout_per_batch() -> None:
         ("DATA", "451 4.3.0 Disk full", MailDeferred),
         ("MAIL", "451 4.3.0 Later", MailDeferred),
         ("MAIL", "550 5.7.1 Not your address", MailDeferred),
+        ("MAIL", "552 5.2.2 The sender's mailbox is full", MailDeferred),
+        ("DATA", "552 5.3.4 Too large", MailRefused),
     ],
 )
 async def test_reply_codes_distinguish_temporary_and_permanent_failures(
@@ -188,6 +191,17 @@ async def test_reply_codes_distinguish_temporary_and_permanent_failures(
     (error,) = await sender(sink).send([mail()])
     assert type(error) is expected
     assert answer[:3] in str(error)
+
+
+async def test_a_mail_that_is_too_large_for_the_server_does_not_stop_the_others(
+    start_sink: SinkFactory,
+) -> None:
+    """The server refuses it as soon as its size is announced; that is no error of the settings."""
+    sink = await start_sink(largest=1000)
+    large = replace(mail(), data=DATA + b"x" * 900 + b"\r\n" + b"y" * 900 + b"\r\n")
+    errors = await sender(sink).send([mail(), large, mail()])
+    assert [type(error) for error in errors] == [type(None), MailRefused, type(None)]
+    assert "552" in str(errors[1])
 
 
 async def test_mails_after_a_421_use_a_new_connection(start_sink: SinkFactory) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from structlog.testing import LogCapture
 
 from builders import MARA, make_approval, present
 from channels.slack.office import CLEO_AT, MARA_AT, Office
@@ -58,9 +59,12 @@ async def test_an_outage_is_tried_again(office: Office, failure: str | int) -> N
     assert len(office.workspace.cards("D0MARA")) == 1
 
 
-async def test_post_without_an_answer_is_found_and_not_repeated(office: Office) -> None:
-    """A post without an answer is found again by its metadata, and not repeated."""
-    office.workspace.failures["chat.postMessage"] = ["lost"]
+@pytest.mark.parametrize("failure", ["lost", "cut"])
+async def test_post_without_an_answer_is_found_and_not_repeated(
+    office: Office, failure: str
+) -> None:
+    """A post without a whole answer is found again by its metadata, and not repeated."""
+    office.workspace.failures["chat.postMessage"] = [failure]
     approval = await office.open()
     await again(office)
     assert len(office.workspace.cards("D0MARA")) == 1
@@ -112,6 +116,40 @@ async def test_card_refused_by_slack_is_sent_by_mail(office: Office, code: str) 
     ways = [(one.person, one.channel) for one in (await office.ledger.approval(approval.id)).asked]
     assert ways == [("mara", "slack"), ("mara", "email")]
     assert code in (await asked(office, approval.id)).problem
+
+
+async def test_card_given_up_in_slack_is_not_tried_beside_the_mail(office: Office) -> None:
+    """After an hour without Slack the person is asked by mail, and gets no second card."""
+    office.workspace.failures["chat.postMessage"] = ["dropped"] * 1_000
+    approval = await office.open()
+    for _ in range(36):
+        office.clock.advance(timedelta(minutes=5))
+        await office.route()
+        await office.deliver()
+    ways = [(one.person, one.channel) for one in (await office.ledger.approval(approval.id)).asked]
+    assert ways == [("mara", "slack"), ("mara", "email")]
+    assert not await office.ledger.store.client.zcard("{signoff}:outbox:deliver.slack")
+
+
+@pytest.mark.parametrize("code", ["token_revoked", "missing_scope"])
+async def test_cards_are_closed_when_the_app_works_again(
+    office: Office, code: str, log_output: LogCapture
+) -> None:
+    """A new card goes out by mail at once; what only Slack can do is tried again, with an alarm."""
+    approval = await office.open()
+    click = office.click("approve")
+    office.workspace.failures["chat.update"] = [code] * 3
+    await office.handler.handle(click)
+    for _ in range(3):
+        await office.deliver()
+        assert len([one for one in office.card()["blocks"] if one["type"] == "actions"]) == 1
+        office.clock.advance(timedelta(minutes=1))
+    await office.deliver()
+    assert not [one for one in office.card()["blocks"] if one["type"] == "actions"]
+    assert (await asked(office, approval.id)).copy_state == "updated"
+    alarms = [one for one in log_output.entries if one["event"] == "slack.unusable"]
+    assert len(alarms) == 3
+    assert all(one["log_level"] == "error" and "install" in one["error"] for one in alarms)
 
 
 async def test_deleted_card_does_not_affect_the_decision(office: Office) -> None:

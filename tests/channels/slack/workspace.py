@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from aiohttp import WSMsgType, web
 from aiohttp.test_utils import TestServer
@@ -30,14 +30,21 @@ APP = "xapp-test"
 SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
 
 
+_BROKEN: Final[dict[str | int | None, tuple[str, str]]] = {
+    "html": ("<html>Sorry</html>", "text/html"),
+    "cut": ('{"ok": tru', "application/json"),
+}
+"""Answers that are not what Slack documents, with their types."""
+
+
 @dataclass
 class Workspace:
     """A workspace with its members, and a list of calls.
 
     `failures` has, by method, answers before the real one: a Slack error code, a status,
     ``"html"`` (a proxy's page; nothing is done), ``"lost"`` (it is done, and the connection
-    dropped), ``"dropped"`` (nothing is done), ``"held"`` (it is done, and answered after `gate`
-    opens).
+    dropped), ``"dropped"`` (nothing is done), ``"cut"`` (it is done, and the JSON of the answer is
+    cut off), ``"held"`` (it is done, and answered after `gate` opens).
     """
 
     members: dict[str, Json] = field(default_factory=dict)
@@ -118,8 +125,11 @@ class Workspace:
             assert request.transport is not None
             request.transport.close()
             return web.Response()
-        if failure == "html":
-            return web.Response(text="<html>Sorry</html>", content_type="text/html")
+        if failure in _BROKEN:
+            if failure == "cut":
+                self._done(method, arguments)
+            text, content_type = _BROKEN[failure]
+            return web.Response(text=text, content_type=content_type)
         if failure == "held":
             answer = self._done(method, arguments)
             self._tell()

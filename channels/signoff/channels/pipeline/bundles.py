@@ -30,7 +30,7 @@ from signoff.broker.work import (
     SendCard,
     SendReminder,
 )
-from signoff.channels.pipeline.outbox import legible, read_each, work_of
+from signoff.channels.pipeline.outbox import MOST_ATTEMPTS, legible, read_each, work_of
 from signoff.channels.pipeline.port import (
     Channel,
     Delivered,
@@ -44,7 +44,7 @@ from signoff.channels.pipeline.port import (
 )
 from signoff.channels.pipeline.pushes import Subscribed, notify
 from signoff.channels.pipeline.reply_tokens import GRACE, Holder, Role, issue_token
-from signoff.channels.pipeline.results import deliver_each, refuse, tried_again
+from signoff.channels.pipeline.results import deliver_each, put_back, refuse, tried_again
 from signoff.channels.words import phrases
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
@@ -337,7 +337,7 @@ class BundleDelivery:
             if not receipt:
                 return None
             message = replace(message, thread=receipt)
-        elif work.purpose is BundleKind.ANSWER or waiting:
+        elif work.purpose is BundleKind.ANSWER or self._is_wanted(work, waiting):
             shown = waiting
             message = replace(message, token=work.token, reply_to=work.reply_to)
         else:
@@ -393,6 +393,19 @@ class BundleDelivery:
             return False
         return asked.is_for(approval.approvers, approval.level_key)
 
+    def _is_wanted(self, work: BundleWork, waiting: Sequence[Approval]) -> bool:
+        """Return whether a bundle is worth an attempt for an approval; see `is_wanted`."""
+        cards = [(one, _asked(work, one)) for one in waiting]
+        return any(asked and deliveries.is_wanted(one, asked) for one, asked in cards)
+
+    async def _was_given_up(self, item: Item, work: BundleWork) -> bool:
+        """Return whether the bundle was given up before for every approval that waits."""
+        if item.attempts <= MOST_ATTEMPTS or not isinstance(work, SendBundle):
+            return False
+        found = [(one, await self._read(one.approval)) for one in work.listed]
+        waiting = [one for listed, one in found if one and self._waits(work, listed, one)]
+        return all((card := _asked(work, one)) and card.problem for one in waiting)
+
     def _entry(self, approval: Approval, *, waits: bool) -> Entry:
         shape = card(approval, self._roster.directory)
         ended = approval.state is not State.PENDING
@@ -410,14 +423,21 @@ class BundleDelivery:
         """Record the result of a bundle for all of its approvals, in one commit."""
         work = _of(item)
         about = {"item": item.id, "channel": work.channel, "person": work.person}
+        cards = isinstance(work, SendBundle) and work.purpose is BundleKind.CARDS
+        change = Change().ack(item)
         if isinstance(result, Retry):
+            if cards and result.counted and await self._was_given_up(item, work):
+                await self._commit(put_back(item, result, **about))
+                return
             again = tried_again(item, result, **about)
             if isinstance(again, Change):
                 await self._commit(again)
                 return
+            if cards:
+                # As with a single card, the channel may work again in time.
+                change = put_back(item, result, **about)
             result = again
-        cards = isinstance(work, SendBundle) and work.purpose is BundleKind.CARDS
-        done, change = result, Change().ack(item)
+        done = result
         if isinstance(done, Refused):
             log.warning("bundle.refused", **about, reason=done.reason)
         else:

@@ -73,7 +73,7 @@ from signoff.channels.pipeline.quiet_hours import (
     is_needless_reminder,
     pause,
 )
-from signoff.channels.pipeline.results import deliver_each, refuse, tried_again
+from signoff.channels.pipeline.results import deliver_each, put_back, refuse, tried_again
 from signoff.channels.words import phrases
 from signoff.channels.words.messages import Words, is_shown_to
 from signoff.core.approvals import deliveries
@@ -344,7 +344,8 @@ class Delivery:
             return None
         match work:
             case SendCard():
-                return Words("") if _asks_still(work, approval, asked) else None
+                is_wanted = deliveries.is_wanted(approval, asked)
+                return Words("") if is_wanted and _asks_still(work, approval, asked) else None
             case UpdateCard():
                 shown = self._rewrites and asked.receipt and _asks_still(work, approval, asked)
                 return Words("") if shown else None
@@ -476,8 +477,16 @@ class Delivery:
         self, item: Item, approval: Approval, result: Result, sent: Message, now: datetime
     ) -> Change:
         work = _delivery(item)
-        name, person = self._channel.name, work.person
-        about = {"item": item.id, "approval": approval.id, "channel": name, "person": person}
+        about = self._about(item, work)
+        asked = self._asked(work, approval) if isinstance(work, SendCard | UpdateCard) else None
+        if (
+            isinstance(work, SendCard)
+            and sent.kind is Kind.CARD
+            # The result of an earlier level's card is not that of the present card.
+            and asked is not None
+            and asked.level_key == work.level_key
+        ):
+            return self._record_card(item, work, approval, asked, result, now=now)
         if isinstance(result, Retry):
             again = tried_again(item, result, **about)
             if isinstance(again, Change):
@@ -486,25 +495,10 @@ class Delivery:
         change = Change().ack(item)
         if isinstance(work, SendCard) and sent.kind is not Kind.CARD:
             return self._record_closed(change, work, approval, result, now)
-        asked = self._asked(work, approval) if isinstance(work, SendCard | UpdateCard) else None
-        # The result of an earlier level's card is not that of the present card.
-        is_card = (
-            isinstance(work, SendCard) and asked is not None and asked.level_key == work.level_key
-        )
+        name, person = self._channel.name, work.person
         if isinstance(result, Delivered):
             log.info("delivery.delivered", **about)
-            if is_card:
-                after_it, events = deliveries.delivered(
-                    approval,
-                    person,
-                    name,
-                    result.receipt,
-                    now=now,
-                    copy_state=result.copy,
-                    shown=result.shown,
-                )
-                change.put(after_it, was=approval).note(events)
-            elif isinstance(work, UpdateCard):
+            if isinstance(work, UpdateCard):
                 if asked is not None and result.shown not in {Shown.UNKNOWN, asked.shown}:
                     change.put(
                         deliveries.rewritten(approval, person, name, shown=result.shown),
@@ -517,10 +511,54 @@ class Delivery:
                 change.put(deliveries.rewritten(approval, person, name, result.copy), was=approval)
             return change
         log.warning("delivery.refused", **about, reason=result.reason)
-        if is_card:
-            refuse(change, approval, person, channel=name, reason=result.reason, now=now)
-        elif isinstance(work, SendStatus):
+        if isinstance(work, SendStatus):
             _not_informed(change, approval, work, result.reason, now=now)
+        return change
+
+    def _about(self, item: Item, work: DeliveryWork) -> dict[str, str]:
+        """Return the fields of a delivery for the log."""
+        names = {"channel": self._channel.name, "person": work.person}
+        return {"item": item.id, "approval": work.approval, **names}
+
+    def _record_card(
+        self,
+        item: Item,
+        work: SendCard,
+        approval: Approval,
+        asked: Asked,
+        result: Result,
+        *,
+        now: datetime,
+    ) -> Change:
+        """Record the result of the present card of a person or place."""
+        name, about = self._channel.name, self._about(item, work)
+        change = Change().ack(item)
+        if isinstance(result, Retry):
+            if asked.problem and result.counted:
+                return put_back(item, result, **about)
+            again = tried_again(item, result, **about)
+            if isinstance(again, Change):
+                return again
+            # Others are asked now. If there are none, the channel may work again in time.
+            change, result = put_back(item, result, **about), again
+        if isinstance(result, Refused):
+            log.warning("delivery.refused", **about, reason=result.reason)
+            refuse(change, approval, work.person, channel=name, reason=result.reason, now=now)
+            return change
+        log.info("delivery.delivered", **about)
+        after, events = deliveries.delivered(
+            approval,
+            work.person,
+            name,
+            result.receipt,
+            now=now,
+            copy_state=result.copy,
+            shown=result.shown,
+        )
+        change.put(after, was=approval).note(events)
+        if asked.problem and not _asks_still(work, approval, asked):
+            # Its closing did not wait for a card that was given up.
+            change.send(_closing_of(work, approval))
         return change
 
     def _record_closed(

@@ -59,13 +59,17 @@ def tried_again(item: Item, result: Retry, /, **about: str) -> Change | Refused:
         body = _body(item, result, attempts=item.attempts - 1)
         return Change().retry(item, after=result.after, counted=False, body=body)
     if item.attempts < MOST_ATTEMPTS:
-        after = max(result.after, backoff(item.attempts))
-        log.warning("delivery.retry", **about, problem=result.problem, after=round(after))
-        body = _body(item, result, attempts=item.attempts)
-        return Change().retry(item, after=after, body=body)
+        return put_back(item, result, **about)
     # The channel itself failed, not the recipient: an operator has to fix it.
     log.error("delivery.given_up", **about, attempts=item.attempts, problem=result.problem)
     return Refused(f"{result.problem} (given up after {item.attempts} attempts)")
+
+
+def put_back(item: Item, result: Retry, /, **about: str) -> Change:
+    """Return the change that puts an item back after an attempt that counts; see `tried_again`."""
+    after = max(result.after, backoff(item.attempts))
+    log.warning("delivery.retry", **about, problem=result.problem, after=round(after))
+    return Change().retry(item, after=after, body=_body(item, result, attempts=item.attempts))
 
 
 def _body(item: Item, result: Retry, *, attempts: int) -> dict[str, Any] | None:

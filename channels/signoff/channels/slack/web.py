@@ -44,14 +44,23 @@ _TO_DO: Final = {
     "invalid_auth": "set bot_token to the app's Bot User OAuth Token",
     "not_authed": "set bot_token to the app's Bot User OAuth Token",
     "account_inactive": "install the app again: its bot user was deactivated",
+    "token_expired": "install the app again and set the new bot_token",
     "channel_not_found": "check the channel's id and invite the app to it",
     "not_in_channel": "invite the app: /invite @Signoff in the channel",
     "is_archived": "the channel is archived: name another one in the policy",
     "users_not_found": "set the person's Slack id under [[people]]",
     "no_such_subteam": "correct the group's id in the policy, or enable it in Slack",
     "user_not_found": "correct the person's Slack id under [[people]]",
+    "user_disabled": "the account is deactivated: correct the person's Slack id under [[people]]",
     "missing_scope": "give the app the scopes of `signoff slack manifest` and install it again",
 }
+UNUSABLE: Final = frozenset(
+    {"token_revoked", "token_expired", "invalid_auth", "not_authed", "account_inactive"}
+    | {"missing_scope", "no_permission", "access_denied", "team_access_not_granted"}
+    | {"org_login_required", "ekm_access_denied", "enterprise_is_restricted"}
+)
+"""The errors about the app or its token, and not about a message or its recipient."""
+
 _FOREIGN: Final = (
     *(SlackClientError, aiohttp.ClientError, TimeoutError, OSError, ValueError),
     AttributeError,
@@ -64,6 +73,7 @@ _UNSURE: Final = frozenset({"internal_error", "fatal_error"})
 """Errors after which the call may have had an effect: https://docs.slack.dev/reference/methods."""
 
 _LIMITED: Final = frozenset({"ratelimited", "rate_limited"})
+_CLIENT_ERROR: Final = 400
 _TOO_MANY: Final = 429
 _SERVER_ERROR: Final = 500
 
@@ -320,10 +330,12 @@ def _translated(method: str, error: Exception) -> SlackError:
             unsure=status >= _SERVER_ERROR or code in _UNSURE,
             limited=limited,
         )
-    if not code and "json" not in str(headers.get("Content-Type", "")).lower():
-        # A page from a proxy, or from Slack during maintenance.
+    is_json = "json" in str(headers.get("Content-Type", "")).lower()
+    if not code and (status < _CLIENT_ERROR or not is_json):
+        # A page from a proxy, or from Slack during maintenance; or an answer that was cut off.
+        what = "invalid JSON" if is_json else "no JSON"
         return SlackDeferred(
-            f"Slack answered {method} with status {status} and no JSON.", unsure=True
+            f"Slack answered {method} with status {status} and {what}.", unsure=True
         )
     advice = _TO_DO.get(code, "")
     more = f"; {advice}" if advice else ""

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from signoff.core.approvals.approval import Approval, Moved, Shown, State
+from signoff.core.approvals.approval import Approval, Asked, Moved, Shown, State
 from signoff.core.approvals.events import Event, What
 from signoff.core.policies.levels import Order
 from signoff.core.policies.policy import OnOutOfOffice
@@ -69,6 +69,14 @@ def unreached(approval: Approval) -> tuple[str, ...]:
         if refused or person in approval.absent:
             found.append(person)
     return tuple(found)
+
+
+def is_wanted(approval: Approval, asked: Asked) -> bool:
+    """Say whether a card that has not been delivered is still tried.
+
+    One that was given up after an outage is, as long as its recipient has no other card.
+    """
+    return not asked.problem or asked.key in unreached(approval)
 
 
 def can_be_met(approval: Approval) -> bool:

@@ -72,6 +72,7 @@ SignoffError
 │   ├── NotInQuarantine         no mail in quarantine has this id
 │   ├── MailDeferred            try again later
 │   │   ├── MailThrottled       the server accepts no more mail for now
+│   │   ├── MailLoginRefused    the server refuses our login
 │   │   └── MailUncertain       the connection broke while it was sent
 │   ├── MailRefused             the mail cannot be delivered
 │   └── MailboxError            the mailbox for answers cannot be read
@@ -537,6 +538,10 @@ class MailDeferred(MailError):
 
 class MailThrottled(MailDeferred):
     """The server accepts no more mail for now, or this mail has to wait for others."""
+
+
+class MailLoginRefused(MailDeferred):
+    """The mail server refuses our login. Each attempt may count towards locking the account."""
 
 
 class MailUncertain(MailDeferred):

@@ -10,7 +10,7 @@ import pytest
 
 from builders import present
 from channels.email.imap.conftest import MAIL, Box, Log, Reading
-from dovecot import Dovecot, dovecot
+from dovecot import READ_ONLY, Dovecot, dovecot
 from signoff.broker.ledger.audit import entries
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
@@ -161,6 +161,66 @@ async def test_a_crash_before_the_cursor_moves_duplicates_nothing(
     async with reading():
         await log.wait("mail.known")
     assert len(await stored(ledger)) == 1
+
+
+async def test_a_mailbox_restored_from_a_backup_is_read(
+    box: Box, reading: Reading, ledger: Ledger, log: Log
+) -> None:
+    """Its next UIDs were given before, to messages that are gone: new mail is read nevertheless."""
+    await box.deliver()
+    with box.server.restored(box.name):
+        for _ in range(3):
+            await box.deliver()
+        async with reading():
+            await log.read_up_to(4)
+    await box.deliver()
+    async with reading():
+        await log.wait("mail.stored", 5)
+        await log.wait("imap.waiting", 2)
+    assert log.all("imap.numbers_again")[0]["read_up_to"] == 4
+    assert set(box.flags()) == {1, 2}
+    assert len(await stored(ledger)) == 5
+
+
+async def test_a_read_only_mailbox_is_read(server: Dovecot, ledger: Ledger, log: Log) -> None:
+    """Its messages are stored like those of others, without a keyword."""
+    box = Box(server, READ_ONLY)
+    reader = MailboxReader(box.settings(), ledger)
+    await box.deliver()
+    await reader.start()
+    await log.read_up_to(1)
+    await box.deliver()
+    await log.read_up_to(2)
+    await reader.stop()
+    assert len(await stored(ledger)) == 2
+    assert log.all("imap.reading")[0]["keyword"] is False
+    assert log.all("imap.failed") == []
+
+
+async def test_a_message_that_the_server_cannot_read_holds_up_no_other(
+    box: Box, ledger: Ledger, log: Log
+) -> None:
+    """Dovecot disconnects each time; the message is stored as soon as the server can read it."""
+    for _ in range(3):
+        await box.deliver()
+    files = box.server.mailbox(box.name) / "new"
+    first = min(files.iterdir(), key=lambda one: one.stat().st_mtime_ns)
+    first.chmod(0)
+    with box.look() as client:
+        client.noop()
+    reader = MailboxReader(box.settings(), ledger, pause=0.01)
+    await reader.start()
+    await log.wait("mail.stored", 2)
+    assert {one["uid"] for one in log.all("mail.stored")} == {2, 3}
+    await box.deliver()
+    await log.wait("mail.stored", 3)
+    (moved,) = (box.server.mailbox(box.name) / "cur").glob(f"{first.name}*")
+    moved.chmod(0o600)
+    await log.read_up_to(4)
+    await reader.stop()
+    assert len(await stored(ledger)) == 4
+    assert log.all("imap.passed_over") == []
+    assert set(map(frozenset, box.flags().values())) == {frozenset({"$Signoff"})}
 
 
 async def test_an_oversized_mail_is_recorded_and_skipped(

@@ -37,10 +37,12 @@ class Folder:
     Attributes:
         uidvalidity: UIDs stay valid while this is the same (RFC 3501, section 2.3.1.1).
         keywords: Whether the server can store our keyword permanently.
+        uidnext: Greater than every UID that was given so far; 0 if the server does not say.
     """
 
     uidvalidity: int
     keywords: bool
+    uidnext: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Message:
 
 
 class MessageRefused(MailboxUnavailable):
-    """The server does not return this one message."""
+    """The server refuses a command about messages, while others may still work."""
 
 
 class LoginRefused(MailboxRefused):
@@ -120,11 +122,16 @@ class Connection:
         """Open the folder."""
         name = self._settings.folder
         with self._translated(f"does not open the folder {name!r}"):
-            answer = self._client.select_folder(name)
+            try:
+                answer = self._client.select_folder(name)
+            except imaplib.IMAP4.readonly:
+                # imaplib lets no folder be read that is read-only and was not asked for as such.
+                answer = self._client.select_folder(name, readonly=True)
             flags = {flag.lower() for flag in answer.get(b"PERMANENTFLAGS", ())}
             uidvalidity = int(answer[b"UIDVALIDITY"])
+            uidnext = int(answer.get(b"UIDNEXT", 0))
         keywords = b"\\*" in flags or KEYWORD.lower().encode() in flags
-        return Folder(uidvalidity, keywords and b"READ-ONLY" not in answer)
+        return Folder(uidvalidity, keywords and b"READ-ONLY" not in answer, uidnext)
 
     def search(self, after: int, since: date) -> list[int]:
         """Return the UIDs greater than `after` of messages since a day, in ascending order."""
@@ -138,8 +145,12 @@ class Connection:
         return sorted(uid for uid in found if after < uid <= _LARGEST_UID)
 
     def metadata(self, uids: Sequence[int]) -> list[Message]:
-        """Return the size and keyword of messages, without those that are already gone."""
-        with self._translated("does not report the size of a message"):
+        """Return the size and keyword of messages, without those that are already gone.
+
+        Raises:
+            MessageRefused: The server refuses it, perhaps because of one of them.
+        """
+        with self._translated("does not report the size of a message", refused=MessageRefused):
             found = self._client.fetch(uids, ["RFC822.SIZE", "FLAGS"])
             own = KEYWORD.lower().encode()
             return [
@@ -162,7 +173,7 @@ class Connection:
         """
         # Only a part is fetched, because some servers only estimate sizes.
         item = f"BODY.PEEK[]<0.{self._largest + 1}>"
-        with self._translated("does not return a message", refused=MessageRefused):
+        with self._translated(f"does not return message {uid}", refused=MessageRefused):
             found = self._client.fetch([uid], [item])
         if uid not in found:
             return None
@@ -172,8 +183,12 @@ class Connection:
         return body
 
     def mark(self, uids: Sequence[int]) -> None:
-        """Set our keyword on messages."""
-        with self._translated(f"does not accept the keyword {KEYWORD}"):
+        """Set our keyword on messages.
+
+        Raises:
+            MessageRefused: The server refuses it, also for the time being, such as over quota.
+        """
+        with self._translated(f"does not accept the keyword {KEYWORD}", refused=MessageRefused):
             self._client.add_flags(uids, [KEYWORD], silent=True)
 
     @property
@@ -293,17 +308,22 @@ class Connection:
             text = redact(one_line(str(error) or type(error).__name__))
             for secret in filter(None, secrets):
                 text = text.replace(secret, "[hidden]")
-            raise (MailboxUnavailable if _passes(error) else refused)(
+            # A message that the server does not return today may be the only one.
+            passes = refused is not MessageRefused and _is_passing(error)
+            raise (MailboxUnavailable if passes or _is_lost(error) else refused)(
                 f"{self._where} {what}: {text[:_LONGEST_ANSWER].rstrip('.')}."
             ) from error
 
 
-def _passes(error: Exception) -> bool:
-    """Return whether an unchanged retry may succeed, because nothing was refused."""
+def _is_lost(error: Exception) -> bool:
+    """Return whether the connection was lost, and nothing was refused."""
     cause = error.__cause__ or error.__context__
     aborted = isinstance(error, imaplib.IMAP4.abort) or isinstance(cause, imaplib.IMAP4.abort)
-    if aborted or not isinstance(error, imaplib.IMAP4.error):
-        return True
+    return aborted or not isinstance(error, imaplib.IMAP4.error)
+
+
+def _is_passing(error: Exception) -> bool:
+    """Return whether a refusal says that an unchanged retry may succeed."""
     return any(sign in str(error).upper() for sign in _PASSING)
 
 

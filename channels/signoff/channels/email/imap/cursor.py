@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final
 
+import structlog
+
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.lease import Kept
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.inbound.stored import REMEMBERED
 from signoff.core.approvals.events import Event
+
+log = structlog.get_logger(__name__)
 
 LOOK_BACK: Final = REMEMBERED - timedelta(days=2)
 """The greatest age of a message that is read at first, or after the UIDs changed.
@@ -49,8 +53,19 @@ def lease_key(mailbox: str) -> str:
     return f"lease:{cursor_key(mailbox)}"
 
 
-async def read_cursor(ledger: Ledger, mailbox: str, uidvalidity: int) -> Cursor:
+async def read_cursor(
+    ledger: Ledger, mailbox: str, uidvalidity: int, *, uidnext: int = 0
+) -> Cursor:
     """Return the cursor of a mailbox, or a new one if there is none for this numbering.
+
+    A server that was restored from a backup gives new messages UIDs that were given before, which
+    RFC 3501 forbids. The cursor would pass them over.
+
+    Args:
+        ledger: The ledger.
+        mailbox: The id of the mailbox.
+        uidvalidity: Its numbering.
+        uidnext: The UID of its next message; 0 if it is unknown.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -58,7 +73,10 @@ async def read_cursor(ledger: Ledger, mailbox: str, uidvalidity: int) -> Cursor:
     found = await ledger.raw(cursor_key(mailbox))
     version, kept = (found[0], json.loads(found[1])) if found else (0, {})
     if kept.get("uidvalidity") == uidvalidity:
-        return Cursor(version, uidvalidity, int(kept["uid"]), date.fromisoformat(kept["since"]))
+        uid = int(kept["uid"])
+        if not 0 < uidnext <= uid:
+            return Cursor(version, uidvalidity, uid, date.fromisoformat(kept["since"]))
+        log.warning("imap.numbers_again", mailbox=mailbox, read_up_to=uid, next=uidnext)
     since = (await ledger.now() - LOOK_BACK).date()
     return Cursor(version, uidvalidity, 0, since)
 

@@ -26,8 +26,11 @@ from signoff.core.base.errors import LeaseLost, LedgerError, MailboxError, Mailb
 log = structlog.get_logger(__name__)
 
 _BATCH: Final = 50
-_MOST_TRIES: Final = 4
-"""The most attempts to fetch a message that the server does not return."""
+_MOST_TRIES: Final = 10
+"""After how many attempts, about ten minutes, a message is passed over if others can be fetched."""
+
+_NEVER: Final = (0, "")
+"""The attempts that failed for a message, and why: none."""
 
 _SHORTEST, _LONGEST, _LONGEST_REFUSED = 1.0, 300.0, 900.0
 _STEADY: Final = 60.0
@@ -80,7 +83,9 @@ class MailboxReader:
         self._task: asyncio.Task[None] | None = None
         self._problem = "it was not started"
         self._failures = 0
-        self._refused: dict[tuple[int, int], int] = {}
+        self._failed: dict[int, tuple[int, str]] = {}
+        self._one_by_one = False
+        self._fetched_others = False
 
     @property
     def problem(self) -> str:
@@ -151,61 +156,100 @@ class MailboxReader:
             mailbox, name = session.mailbox, self._imap.mailbox
             folder = await session.call(mailbox.select)
             idle = self._imap.idle if "IDLE" in await session.call(mailbox.capabilities) else 0
-            cursor = await read_cursor(self._ledger, name, folder.uidvalidity)
+            cursor = await read_cursor(
+                self._ledger, name, folder.uidvalidity, uidnext=folder.uidnext
+            )
             by, keyword = ("idle" if idle else "polling"), folder.keywords
             log.info("imap.reading", mailbox=name, by=by, keyword=keyword, after=cursor.uid)
             self._problem = ""
             while True:
                 uids = await session.call(mailbox.search, cursor.uid, cursor.since)
-                for start in range(0, len(uids), _BATCH):
-                    batch = uids[start : start + _BATCH]
-                    cursor = await self._take_in(session, hold, cursor, batch, keyword=keyword)
+                cursor = await self._take_all(session, hold, cursor, uids, keyword=keyword)
                 if mailbox.has_new_mail:
                     continue
                 log.debug("imap.waiting", mailbox=name, after=cursor.uid)
-                if idle:
-                    await session.call_for(idle, mailbox.wait, idle)
-                else:
+                if not idle:
                     await asyncio.sleep(self._imap.poll)
+                    continue
+                try:
+                    await session.call_for(idle, mailbox.wait, idle)
+                except MailboxRefused as error:
+                    # Some servers announce IDLE and refuse it; the connection still works.
+                    log.warning("imap.polls", mailbox=name, error=str(error))
+                    idle = 0
 
-    async def _take_in(
+    async def _take_all(
         self, session: Session, hold: Kept, cursor: Cursor, uids: Sequence[int], *, keyword: bool
     ) -> Cursor:
-        """Store messages, mark them, and advance the cursor, in this order, to lose none."""
+        """Store messages, and advance the cursor behind them, in this order, to lose none.
+
+        Messages that could not be fetched before are tried last, and hold up no other one.
+
+        Args:
+            session: The connection.
+            hold: The lease.
+            cursor: The position so far.
+            uids: The UIDs of all messages behind it, in ascending order.
+            keyword: Whether messages can be marked.
+        """
+        self._failed = {uid: self._failed[uid] for uid in uids if uid in self._failed}
+        order = sorted(uids, key=lambda uid: self._failed.get(uid, _NEVER)[0])
+        size = 1 if self._one_by_one else _BATCH
+        for start in range(0, len(order), size):
+            batch, left = order[start : start + size], order[start + size :]
+            noted, seen = await self._take_in(session, cursor.uidvalidity, batch)
+            reached = min(left, default=uids[-1] + 1) - 1
+            cursor = await move_cursor(hold, self._imap.mailbox, cursor, reached, noted)
+            if keyword and seen:
+                await self._mark(session, seen)
+        self._one_by_one = False
+        return cursor
+
+    async def _take_in(
+        self, session: Session, numbering: int, uids: Sequence[int]
+    ) -> tuple[list[Event], list[int]]:
+        """Store messages.
+
+        Returns:
+            Events about messages that are left in the mailbox; and the UIDs to mark.
+        """
+        tries, problem = self._failed.pop(uids[0], _NEVER)
+        if tries >= _MOST_TRIES and self._fetched_others:
+            return [await self._passed_over(numbering, uids[0], problem)], []
         noted: list[Event] = []
         seen: list[int] = []
-        for message in await session.call(session.mailbox.metadata, uids):
-            if message.stored:
-                continue
-            problem = await self._one(session, cursor, message)
-            if problem:
-                log.warning("imap.passed_over", uid=message.uid, problem=problem)
-                noted.append(await self._passed_over(cursor, message, problem))
-            seen.append(message.uid)
-        if keyword and seen:
-            try:
-                await session.call(session.mailbox.mark, seen)
-            except MailboxRefused as error:
-                # The mark is only for people; the cursor has the position.
-                log.warning("imap.not_marked", uids=seen, error=str(error))
-        return await move_cursor(hold, self._imap.mailbox, cursor, uids[-1], noted)
+        try:
+            for message in await session.call(session.mailbox.metadata, uids):
+                if message.stored:
+                    continue
+                if problem := await self._one(session, message):
+                    noted.append(await self._passed_over(numbering, message.uid, problem))
+                seen.append(message.uid)
+        except MailboxError as error:
+            # Of several messages, it may be any that the server cannot return.
+            if self._one_by_one:
+                self._failed[uids[0]] = tries + 1, str(error)
+            # A server may return no message at all for hours, because of a limit.
+            self._fetched_others = self._fetched_others and tries > 0
+            self._one_by_one = True
+            raise
+        return noted, seen
 
-    async def _one(self, session: Session, cursor: Cursor, message: Message) -> str:
+    async def _mark(self, session: Session, uids: Sequence[int]) -> None:
+        """Mark messages as stored. The mark is only for people; the cursor has the position."""
+        try:
+            await session.call(session.mailbox.mark, uids)
+        except MessageRefused as error:
+            log.warning("imap.not_marked", uids=uids, error=str(error))
+
+    async def _one(self, session: Session, message: Message) -> str:
         """Store a message; return the problem if it cannot be stored."""
         if message.size > self._largest:
             return f"it has {message.size} bytes, and no more than {self._largest} are read"
-        try:
-            raw = await session.call(session.mailbox.fetch, message.uid)
-        except MessageRefused as error:
-            # The problem may be temporary, but one message must not block the others permanently.
-            place = (cursor.uidvalidity, message.uid)
-            self._refused[place] = self._refused.get(place, 0) + 1
-            if self._refused[place] < _MOST_TRIES:
-                raise
-            del self._refused[place]
-            return str(error)
+        raw = await session.call(session.mailbox.fetch, message.uid)
         if raw is None:
             return ""
+        self._fetched_others = True
         if len(raw) > self._largest:
             return f"it has more than the {self._largest} bytes that are read"
         # A mailbox does not keep the envelope; the header has to replace it.
@@ -213,17 +257,14 @@ class MailboxReader:
         log.info("mail.stored" if new else "mail.known", uid=message.uid, size=len(raw))
         return ""
 
-    async def _passed_over(self, cursor: Cursor, message: Message, problem: str) -> Event:
+    async def _passed_over(self, numbering: int, uid: int, problem: str) -> Event:
+        log.warning("imap.passed_over", uid=uid, problem=problem)
         return Event(
             what=What.IGNORED_MAIL,
             at=await self._ledger.now(),
             by="email",
             why=f"it was left in the mailbox: {problem}",
-            more={
-                "mailbox": self._imap.mailbox,
-                "uidvalidity": cursor.uidvalidity,
-                "uid": message.uid,
-            },
+            more={"mailbox": self._imap.mailbox, "uidvalidity": numbering, "uid": uid},
         )
 
 

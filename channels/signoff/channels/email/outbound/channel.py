@@ -36,6 +36,7 @@ from signoff.core.approvals.approval import Approval, Shown
 from signoff.core.base.errors import (
     LedgerUnavailable,
     MailError,
+    MailLoginRefused,
     MailRefused,
     MailThrottled,
     MailUncertain,
@@ -132,7 +133,7 @@ class EmailChannel:
             async with pace.connection() as free:
                 most = await pace.grant(len(mails)) if free else 0
                 outcomes = await self._sender.send(mails[:most]) if most else []
-                if any(isinstance(one, MailThrottled) for one in outcomes):
+                if any(isinstance(one, MailThrottled | MailLoginRefused) for one in outcomes):
                     await pace.rest()
         except LedgerUnavailable as error:
             return [MailThrottled(f"The pace cannot be looked up: {error}")] * len(mails)

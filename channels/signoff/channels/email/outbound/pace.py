@@ -52,7 +52,7 @@ class Pace:
         return min(max(most - before, 0), wanted)
 
     async def rest(self) -> None:
-        """Pause all mail for a minute, because the server asked for less."""
+        """Pause all mail for a minute, because the server asked for less or refused the login."""
         # If the pause cannot be recorded, mail that was sent must still count as sent.
         with suppress(LedgerUnavailable):
             await self._count(_REST, by=1, span=int(REST * 1000))

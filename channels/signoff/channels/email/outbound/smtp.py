@@ -20,6 +20,7 @@ from signoff.core.base.errors import (
     MailboxError,
     MailDeferred,
     MailError,
+    MailLoginRefused,
     MailRefused,
     MailThrottled,
     MailUncertain,
@@ -35,6 +36,10 @@ _POLICY: Final = "4.7."
 """The code for clients that send too fast (RFC 3463, section 3.8)."""
 _QUOTA: Final = "5.4.5"
 """Gmail's temporary error for an exhausted daily quota."""
+_TOO_LARGE: Final = 552
+"""The code for a mail that is too large (RFC 1870, section 6.1), also for one that has no room."""
+_FULL: Final = "5.2.2"
+"""The code for a full mailbox, which at the sender is ours (RFC 3463, section 3.3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +181,10 @@ class SmtpSender:
             words = str(error).replace("[email.imap.oauth]", "[email.smtp.oauth]")
             return Fault(MailDeferred(words), "[email.smtp.oauth]", True)
         text = f"The mail server {settings.where} cannot be used: {fault.error}"
+        refused = isinstance(fault.error, MailLoginRefused) and self._tokens is None
+        kind = MailLoginRefused if refused else MailDeferred
         # At this point, no error of the server is about a recipient.
-        return Fault(MailDeferred(text), fault.setting or "[email.smtp] host, port, security", True)
+        return Fault(kind(text), fault.setting or "[email.smtp] host, port, security", True)
 
     @staticmethod
     async def _close(client: aiosmtplib.SMTP) -> None:
@@ -239,7 +246,8 @@ def _recipients(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
 
 def _sender(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
     fault = _by_code(error)
-    if isinstance(fault.error, MailDeferred):
+    too_large = int(error.code) == _TOO_LARGE and not _error_text(error).startswith(_FULL)
+    if isinstance(fault.error, MailDeferred) or too_large:
         return fault
     # The recipient is not the problem, and must not count as unreachable.
     text = f"{fault.error}; is {redact(error.sender)} an address this account may send from?"
@@ -248,7 +256,7 @@ def _sender(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
 
 def _login(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
     text = f"it does not accept the login: {error.code} {_error_text(error)}"
-    return Fault(MailDeferred(text), setting="[email.smtp] username, password", lost=True)
+    return Fault(MailLoginRefused(text), setting="[email.smtp] username, password", lost=True)
 
 
 def _unsupported(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's

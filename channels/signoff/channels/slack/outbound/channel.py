@@ -17,7 +17,7 @@ from signoff.channels.slack.outbound.conversations import Conversations
 from signoff.channels.slack.outbound.pace import HISTORY, POST, UPDATE, WHISPER, Call, Pace
 from signoff.channels.slack.outbound.rows import extent
 from signoff.channels.slack.references import Receipt, read_receipt
-from signoff.channels.slack.web import SlackWeb
+from signoff.channels.slack.web import UNUSABLE, SlackWeb
 from signoff.core.approvals.parts import Shown
 from signoff.core.base.errors import LedgerError, LedgerUnavailable, SlackDeferred, SlackRefused
 
@@ -39,6 +39,9 @@ _DEFAULT_PAUSE: Final = 1.0
 """Seconds to wait if Slack limits us and does not say for how long."""
 
 _LEDGER_RETRY: Final = 5.0
+_SENT_BY_MAIL: Final = frozenset({Kind.CARD, Kind.STATUS, Kind.BUNDLE})
+"""The messages that go out by mail as soon as Slack refuses them."""
+
 _GONE: Final = frozenset(
     {"message_not_found", "cant_update_message", "edit_window_closed", "is_inactive"}
     | {"channel_not_found", "is_archived", "thread_not_found"}
@@ -117,7 +120,7 @@ class SlackChannel:
         except SlackDeferred as error:
             return _retry_later(error, message)
         except SlackRefused as error:
-            return Refused(str(error))
+            return _refused(error, message)
         except LedgerError as error:
             return Retry(_LEDGER_RETRY, str(error), counted=False, unsure=message.unsure)
         except Exception as error:
@@ -276,6 +279,15 @@ class SlackChannel:
         if self._pace is not None and (wait := (await self._pace.take([wish]))[0]):
             problem = f"It waits for its turn: {method}."
             raise SlackDeferred(problem, after=wait, limited=True)
+
+
+def _refused(error: SlackRefused, message: Message) -> Result:
+    """Return the result of a message that Slack has refused."""
+    if error.code in UNUSABLE:
+        log.error("slack.unusable", error=str(error))
+        if message.kind not in _SENT_BY_MAIL:
+            return Retry(0, str(error), unsure=message.unsure)
+    return Refused(str(error))
 
 
 def _retry_later(error: SlackDeferred, message: Message) -> Retry:
