@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -681,6 +682,14 @@ def test_examples_that_need_no_records_succeed(
     for line in EXAMPLES[words]:
         done = invoke(*shlex.split(line.partition(" > ")[0])[1:])
         assert done.exit_code == 0, line
+
+
+def test_arguments_are_named_by_one_word_in_capitals() -> None:
+    """The help adds the brackets and dots of its own, so a name with its own would have two."""
+    for words, command in leaves(typer.main.get_command(app)).items():
+        for one in command.params:
+            if one.param_type_name == "argument":
+                assert re.fullmatch("[A-Z]+", one.metavar or ""), (words, one.name)
 
 
 def test_help_groups_commands_and_shows_no_value_for_flags(invoke: Invoke) -> None:

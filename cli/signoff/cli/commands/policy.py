@@ -44,7 +44,7 @@ Zone = Annotated[
 def history(
     ctx: typer.Context,
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="Only this policy; `default` is [default].")
+        str, typer.Argument(metavar="NAME", help="Only this policy; `default` is [default].")
     ] = "",
     *,
     as_json: Json = False,
@@ -171,9 +171,7 @@ def run_cases(
     ctx: typer.Context,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[FILE]...", help="Files with cases. The default is signoff.test.toml."
-        ),
+        typer.Argument(metavar="FILE", help="Files with cases. The default is signoff.test.toml."),
     ] = None,
     *,
     junit: Annotated[

@@ -95,7 +95,7 @@ def show(ctx: typer.Context, number: Number, *, as_json: Json = False) -> None:
 def reply(
     ctx: typer.Context,
     number: Number,
-    text: Annotated[str, typer.Argument(help="The text above the quotation.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text above the quotation.")],
     *,
     sender: Annotated[
         str,
