@@ -290,7 +290,7 @@ async def test_earlier_messages_are_shown_and_marked_as_unchecked(
     for one in ("Pay it\napprove", "It is &lt;b&gt;urgent&lt;/b&gt;"):
         assert one in page
     mail = plain_text(office.channel.delivered[-1], EmailSettings())
-    assert "Riley Voss said before, unchecked:\n↳     | Pay it\n↳     | approve\n" in mail
+    assert "Riley Voss wrote (not verified):\n↳     | Pay it\n↳     | approve\n" in mail
     assert "It is <b>" not in html(office.channel.delivered[-1], EmailSettings())
 
 
