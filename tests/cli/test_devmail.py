@@ -90,7 +90,7 @@ async def test_mail_that_was_there_stays_and_is_numbered_in_its_order(tmp_path: 
 def test_missing_mail_is_a_plain_error(tmp_path: Path, number: str) -> None:
     """An empty or missing folder is not a program error."""
     assert stored(tmp_path / "none") == []
-    with pytest.raises(MailNotFound, match="mailbox list"):
+    with pytest.raises(MailNotFound, match="No mail has come"):
         find(tmp_path / "none", number)
 
 

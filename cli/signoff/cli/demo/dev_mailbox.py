@@ -148,6 +148,8 @@ def find(folder: Path, number: str) -> EmailMessage:
     for key, message in mails:
         if key == number:
             return message
+    if not mails:
+        raise MailNotFound(f"No mail has come to {folder} yet.")
     raise MailNotFound(
         f"There is no mail {number!r} in {folder}. `signoff mailbox list` shows all of them."
     )
