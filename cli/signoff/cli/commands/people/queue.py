@@ -206,7 +206,7 @@ def _details(found: list[Approval], directory: Directory, now: datetime) -> Tabl
             one.id,
             shows.asked_for(one, directory),
             _name(directory, one.origin.user),
-            shows.first_names(people),
+            shows.first_names(people) or shows.nobody(one),
             coarse(now - one.opened_at),
             "" if one.deadline is None else coarse(one.deadline - now),
             ""
