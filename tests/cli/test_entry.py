@@ -158,10 +158,10 @@ def test_ctrl_c_during_an_import_ends_the_command_without_a_traceback(
         ("", 0o77),
         ("runs list", 0o77),
         ("worker", 0o77),
-        ("init", 0o22),
+        ("init", 0o77),
         ("policy test", 0o22),
         ("mcp gate", 0o22),
-        ("--config signoff.toml init", 0o22),
+        ("--config signoff.toml policy test", 0o22),
     ],
 )
 def test_only_commands_without_secrets_keep_the_umask(command: str, umask: int) -> None:

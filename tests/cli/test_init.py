@@ -30,15 +30,6 @@ def test_init_writes_valid_settings_and_passing_cases(invoke: Invoke, tmp_path: 
     assert "3 passed" in invoke("policy", "test").stdout
 
 
-def test_init_writes_files_that_services_can_read(tmp_path: Path) -> None:
-    """Containers and services run as other users, so the files have the caller's umask."""
-    command = [sys.executable, "-m", "signoff.cli", "init", "--yes"]
-    subprocess.run(command, cwd=tmp_path, umask=0o022, check=True, stdout=subprocess.DEVNULL)
-    for name in ("signoff.toml", "signoff.test.toml", "agents", "agents/finance/agent.py"):
-        path = tmp_path / name
-        assert path.stat().st_mode & 0o777 == (0o755 if path.is_dir() else 0o644), name
-
-
 @pytest.mark.parametrize(
     ("name", "email", "person"),
     [

@@ -69,9 +69,9 @@ COMMANDS: Final = {
 """The module and name of each command or group, in the order of the help."""
 
 
-_OPEN: Final = frozenset({"init", "mcp", "policy"})
-"""Commands that keep the umask of their caller: the settings and reports that they write are not
-secret, and containers and services run as other users; `mcp gate` starts the caller's server."""
+_OPEN: Final = frozenset({"mcp", "policy"})
+"""Commands that keep the umask of their caller: `mcp gate` starts the caller's server, and the
+reports of `policy test` are for other programs."""
 
 
 def _version(wanted: bool) -> None:
