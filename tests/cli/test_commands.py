@@ -744,6 +744,7 @@ def test_words_of_another_program_may_be_empty(invoke: Invoke, settings_file: Pa
     ("line", "said"),
     [
         ("approvals list --limit 0", "for '--limit': it should be at least 1"),
+        ("runs list --config x", "No such option: --config: it stands before the command"),
         ("runs list --limit many", "for '--limit': it should be a whole number"),
         ("approvals list --state done", "for '--state': 'done' is not one of 'pending'"),
         ("approvals extend ap_x --as mara --by soon --reason r", "for --by: 'soon' is not a dur"),
