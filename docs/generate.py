@@ -340,7 +340,7 @@ def _command_section(words: tuple[str, ...], command: Command) -> str:
         for one in command.params:
             if isinstance(one, TyperArgument):
                 name = (one.metavar or one.name or "").upper()
-                usage += f" {name}" if one.required else f" [{name}]"
+                usage += (f" {name}" if one.required else f" [{name}]") + "..." * (one.nargs != 1)
         text = inspect.cleandoc(command.help or "").partition("\f")[0].strip()
         lines += [*text.splitlines(), "", f"    {usage}", ""]
         if examples := EXAMPLES.get(" ".join(words)):

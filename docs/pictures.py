@@ -223,11 +223,10 @@ def mail_pictures() -> dict[str, tuple[str, int, int]]:
     """Return the pictures of mails in the same way."""
     approval, settings = samples(NOW)["confirmation"], EmailSettings()
     sent = message(approval, PEOPLE, channel="email", now=NOW)
-    shown, ended = html(sent, settings), html(_outcome(approval, sent), settings)
+    shown = html(sent, settings)
     return {
         "mail-card": (shown, 680, 560),
         "mail-card-dark": (shown.replace("(prefers-color-scheme: dark)", "all"), 680, 560),
-        "mail-outcome": (ended, 680, 418),
     }
 
 

@@ -5,6 +5,7 @@ import functools
 import importlib.util
 import re
 import shlex
+import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -95,6 +96,17 @@ def test_each_command_that_is_mentioned_exists_with_its_options(page: str) -> No
         subcommands = [one for one in known if one[:-1] == path]
         if path and subcommands and words and not placeholder:
             assert only_options, f"{page}: {line}"
+
+
+def test_wheels_on_the_pages_have_the_present_version() -> None:
+    """A page that installs a wheel by its file name would install nothing after a release."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    named = [
+        version
+        for _, code in every_block("sh")
+        for version in re.findall(r"signoff-(\S+?)-py3-none-any\.whl", code)
+    ]
+    assert set(named) == {project["version"]}
 
 
 def settings_blocks() -> list[tuple[str, str]]:

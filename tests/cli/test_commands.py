@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -683,6 +684,14 @@ def test_examples_that_need_no_records_succeed(
         assert done.exit_code == 0, line
 
 
+def test_arguments_are_named_by_one_word_in_capitals() -> None:
+    """The help adds the brackets and dots of its own, so a name with its own would have two."""
+    for words, command in leaves(typer.main.get_command(app)).items():
+        for one in command.params:
+            if one.param_type_name == "argument":
+                assert re.fullmatch("[A-Z]+", one.metavar or ""), (words, one.name)
+
+
 def test_help_groups_commands_and_shows_no_value_for_flags(invoke: Invoke) -> None:
     """Each command is in a group; flags have no value; examples come last."""
     shown = invoke("--help").stdout
@@ -735,6 +744,7 @@ def test_words_of_another_program_may_be_empty(invoke: Invoke, settings_file: Pa
     ("line", "said"),
     [
         ("approvals list --limit 0", "for '--limit': it should be at least 1"),
+        ("runs list --config x", "No such option: --config: it stands before the command"),
         ("runs list --limit many", "for '--limit': it should be a whole number"),
         ("approvals list --state done", "for '--state': 'done' is not one of 'pending'"),
         ("approvals extend ap_x --as mara --by soon --reason r", "for --by: 'soon' is not a dur"),

@@ -86,11 +86,28 @@ async def test_mail_that_was_there_stays_and_is_numbered_in_its_order(tmp_path: 
     assert find(tmp_path / "mail", "last")["Subject"] == "second"
 
 
+async def test_the_last_mail_to_answer_is_not_one_whose_replies_are_not_read(
+    tmp_path: Path,
+) -> None:
+    """A message about an earlier request may come after the card."""
+    card, notice = parse(CARD.as_bytes()), parse(CARD.as_bytes())
+    card.replace_header("Subject", "the card")
+    notice.replace_header("Subject", "it has run")
+    del notice["Reply-To"]
+    folder = tmp_path / "mail"
+    async with DevMailbox(folder) as mailbox:
+        for message in (card, notice):
+            await deliver(mailbox, message)
+    assert find(folder, "last")["Subject"] == "it has run"
+    assert find(folder, "last", answerable=True)["Subject"] == "the card"
+    assert find(folder, "2", answerable=True)["Subject"] == "it has run"
+
+
 @pytest.mark.parametrize("number", ["1", "last", "x"])
 def test_missing_mail_is_a_plain_error(tmp_path: Path, number: str) -> None:
     """An empty or missing folder is not a program error."""
     assert stored(tmp_path / "none") == []
-    with pytest.raises(MailNotFound, match="mailbox list"):
+    with pytest.raises(MailNotFound, match="No mail has come"):
         find(tmp_path / "none", number)
 
 

@@ -150,3 +150,29 @@ def test_ctrl_c_during_an_import_ends_the_command_without_a_traceback(
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    ("command", "umask"),
+    [
+        ("", 0o77),
+        ("runs list", 0o77),
+        ("worker", 0o77),
+        ("init", 0o77),
+        ("policy test", 0o22),
+        ("mcp gate", 0o22),
+        ("--config signoff.toml policy test", 0o22),
+    ],
+)
+def test_only_commands_without_secrets_keep_the_umask(command: str, umask: int) -> None:
+    """`signoff mcp gate` starts the caller's server, whose files are the caller's too."""
+    code = (
+        "import os, sys; from signoff.cli.tree import run\n"
+        f"sys.argv = ['signoff', *{command.split()!r}, '--help']\n"
+        "try:\n    run()\n"
+        "except SystemExit:\n    sys.exit(os.umask(0))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], umask=0o022, check=False, stdout=subprocess.DEVNULL
+    )
+    assert done.returncode == umask

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -101,3 +103,23 @@ def test_unsupported_gate_option_is_refused(
     result = invoke("--config", str(settings_file), "mcp", "gate", *given)
     assert result.exit_code == 2
     assert words in result.stderr
+
+
+@pytest.mark.parametrize("name", ["<stdin>", "<stdout>"])
+def test_a_stream_that_is_no_pipe_is_refused(
+    settings_file: Path, tmp_path: Path, name: str
+) -> None:
+    """The gate cannot wait for a file, and nobody would answer there."""
+    with (tmp_path / "stream").open("w+") as file:
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "signoff.cli", "--config", str(settings_file)),
+                *("mcp", "gate", "--name", "crm", "--", "true"),
+            ],
+            stdin=file if name == "<stdin>" else subprocess.PIPE,
+            stdout=file if name == "<stdout>" else subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, f"signoff: {name} is not a pipe" in done.stderr) == (2, True)

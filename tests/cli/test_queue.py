@@ -43,6 +43,26 @@ def queued(settings_file: Path, on_ledger: OnLedger) -> Approval:
     return found
 
 
+async def _stranded(ledger: Ledger) -> Approval:
+    """Open an approval and find nobody to ask, as the router does."""
+    _, (was,) = await paused(ledger)
+    assert was.terms is not None
+    terms = was.terms.model_copy(update={"ask": ()})
+    change = Change().put(was.model_copy(update={"asked": (), "terms": terms}), was=was)
+    await ledger.commit(change)
+    return await ledger.approval(was.id)
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_a_request_that_nobody_can_be_asked_about_waits_on_nobody(
+    invoke: Invoke, on_ledger: OnLedger
+) -> None:
+    """An empty cell would look as if it were being routed."""
+    on_ledger(_stranded)
+    for words in (("approvals", "list"), ("queue", "show", "all")):
+        assert " nobody " in invoke(*words).output
+
+
 def test_a_queue_is_listed_and_shown(invoke: Invoke, queued: Approval) -> None:
     """The total, the numbers by queue and by person, claims and open questions."""
     assert invoke("approvals", "claim", queued.id, "--as", "mara").exit_code == 0

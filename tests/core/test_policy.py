@@ -192,7 +192,13 @@ def test_zero_and_negative_time_is_written_as_zero() -> None:
 @pytest.mark.parametrize(
     ("when", "problem"),
     [
-        ("args.amount >", "not a CEL expression"),
+        ("args.amount >", "not a CEL expression: it is not complete$"),
+        ("(args.amount > 5", "it is not complete$"),
+        ("args.paid ? args.amount", "it is not complete$"),
+        ('tool = "x"', "unexpected '=' in line 1, column 6$"),
+        ("args.amount > 5\n  and tool == 'x'", "unexpected 'and' in line 2, column 3$"),
+        ("tool == 'x')", r"unexpected '\)' in line 1, column 12$"),
+        ("args.map(1, 2)", "argument must be a simple name in line 1, column 10$"),
         ("amount > 5", "amount"),
         ("tool", "not true or false"),
         ('tool + "x"', "not true or false"),

@@ -184,7 +184,10 @@ def _require_values(words: Sequence[str]) -> None:
 
 
 def _say_plainly(error: BaseException) -> None:
-    """Replace pydantic's message about the value of an option."""
+    """Replace pydantic's message about the value of an option, and say where --config stands."""
+    if getattr(error, "option_name", "") == "--config":
+        message = f"{getattr(error, 'message', '')}: it stands before the command"
+        setattr(error, "message", message)  # noqa: B010 -- typer's classes have it
     if "pydantic" not in sys.modules:
         return
     from pydantic import ValidationError  # noqa: PLC0415 -- only if an option has an error

@@ -69,6 +69,11 @@ COMMANDS: Final = {
 """The module and name of each command or group, in the order of the help."""
 
 
+_OPEN: Final = frozenset({"mcp", "policy"})
+"""Commands that keep the umask of their caller: `mcp gate` starts the caller's server, and the
+reports of `policy test` are for other programs."""
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version  # noqa: PLC0415 -- slow
@@ -154,6 +159,8 @@ def _alone(group: typer.Typer, name: str) -> typer.Typer:
 
 def run() -> None:
     """Run the command that the arguments name, and exit."""
-    # Only this user may read sessions, artifacts and mails, wherever they are kept.
-    os.umask(PRIVATE_UMASK)
-    assemble(*commands_of(sys.argv[1:]))()
+    names, inner = commands_of(sys.argv[1:])
+    if not _OPEN.issuperset(names):
+        # Only this user may read sessions, artifacts and mails, wherever they are kept.
+        os.umask(PRIVATE_UMASK)
+    assemble(names, inner)()

@@ -268,10 +268,15 @@ def test_a_notice_shows_an_answer_that_works() -> None:
 
 
 def test_an_outcome_mail_has_no_buttons() -> None:
-    """Such a mail has no buttons and says that replies are not read."""
+    """Such a mail has no buttons, says that replies are not read, and does not ask for one."""
     message = make_notice(kind=Kind.OUTCOME, token="", example="", good=True)
-    assert Links(html(message, SETTINGS)).links == []
-    assert "Replies to this mail are not read." in plain_text(message, SETTINGS)
+    page, text = html(message, SETTINGS), plain_text(message, SETTINGS)
+    assert Links(page).links == []
+    assert "Replies to this mail are not read." in text
+    assert CUT_MARKER not in page + text
+    answered = make_notice()
+    assert CUT_MARKER in html(answered, SETTINGS)
+    assert plain_text(answered, SETTINGS).startswith(CUT_MARKER)
 
 
 WORDS = [

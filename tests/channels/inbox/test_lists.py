@@ -24,7 +24,7 @@ from signoff.core.base.durations import Span
 from signoff.core.base.errors import LedgerUnavailable
 from signoff.core.directory.people import Directory, Role
 from signoff.core.directory.queues import Queue
-from signoff.core.policies.policy import OnTimeout, Policy
+from signoff.core.policies.policy import OnTimeout, Policy, Terms
 
 BOSS = CLEO.model_copy(update={"roles": (Role.OPERATOR,)})
 FINANCE = Policy(name="finance", ask=("queue:finance",), within="4h")
@@ -374,6 +374,14 @@ def test_a_row_shows_its_day_and_urgency_in_the_reader_time_zone(
     approval = ask(make_approval(), MARA).model_copy(update={"deadline": due})
     row = line(approval, MARA, Directory([MARA, RILEY]), NOON)
     assert (row.day, row.urgency) == (day, urgency)
+
+
+def test_a_row_says_if_nobody_can_be_asked() -> None:
+    """Otherwise the requester would wait for an answer that cannot come."""
+    terms = Terms(policy="default", ask=(), within=timedelta(hours=4))
+    approval, _ = make_approval().ask(terms, (), now=NOON)
+    row = line(approval, RILEY, Directory([MARA, RILEY]), NOON)
+    assert row.waits_on == "Nobody can be asked"
 
 
 def test_adjacent_rows_of_a_day_form_a_group() -> None:

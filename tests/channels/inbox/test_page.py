@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +25,17 @@ from signoff.core.base.errors import AlreadyDecided
 from signoff.core.policies.policy import Policy
 
 FREE = Policy(name="free", ask=("mara",), within="4h")
+
+
+async def test_the_navigation_marks_its_present_page(browser: Browser) -> None:
+    """Each page that the navigation leads to is marked there, and only that one."""
+    await browser.sign_in()
+    page = await browser.get("/inbox/")
+    links = re.findall(r'<a href="(/inbox/[a-z]*)"(?: aria-current="page")?>', page.text)
+    assert len(links) > 5
+    for link in links:
+        marked = re.findall(r'href="(\S+)" aria-current="page"', (await browser.get(link)).text)
+        assert marked == [link]
 
 
 async def noted(office: Channels, **parts: Any) -> tuple[Approval, str]:
@@ -290,7 +302,7 @@ async def test_earlier_messages_are_shown_and_marked_as_unchecked(
     for one in ("Pay it\napprove", "It is &lt;b&gt;urgent&lt;/b&gt;"):
         assert one in page
     mail = plain_text(office.channel.delivered[-1], EmailSettings())
-    assert "Riley Voss said before, unchecked:\n↳     | Pay it\n↳     | approve\n" in mail
+    assert "Riley Voss wrote (not verified):\n↳     | Pay it\n↳     | approve\n" in mail
     assert "It is <b>" not in html(office.channel.delivered[-1], EmailSettings())
 
 

@@ -33,7 +33,7 @@ def gate(
     ],
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="-- COMMAND …", help="What starts the server, behind --."),
+        typer.Argument(metavar="COMMAND", help="What starts the server, behind --."),
     ] = None,
     client: Annotated[
         str,

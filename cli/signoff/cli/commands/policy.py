@@ -43,7 +43,7 @@ Zone = Annotated[
 def history(
     ctx: typer.Context,
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="Only this policy; `default` is [default].")
+        str, typer.Argument(metavar="NAME", help="Only this policy; `default` is [default].")
     ] = "",
     *,
     as_json: Json = False,
@@ -163,9 +163,7 @@ def run_cases(
     ctx: typer.Context,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[FILE]...", help="Files with cases. The default is signoff.test.toml."
-        ),
+        typer.Argument(metavar="FILE", help="Files with cases. The default is signoff.test.toml."),
     ] = None,
     *,
     junit: Annotated[

@@ -48,7 +48,7 @@ def run(
             metavar="APP", help="The name of the agent's folder.", autocompletion=_app_names
         ),
     ],
-    message: Annotated[str, typer.Argument(help="The message.")],
+    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="The message.")],
     *,
     user: Annotated[
         str,

@@ -68,7 +68,10 @@ def up(
 def health(
     ctx: typer.Context,
     kind: Annotated[
-        str, typer.Argument(help="worker, channels or gateway.", autocompletion=lambda: [*KINDS])
+        str,
+        typer.Argument(
+            metavar="KIND", help="worker, channels or gateway.", autocompletion=lambda: [*KINDS]
+        ),
     ],
     *,
     as_json: Json = False,

@@ -109,8 +109,8 @@ async def _with_decisions(
         if "url" in settings.redis.model_fields_set:
             raise
         raise LedgerUnavailable(
-            f"{error} [redis] url is not set, and `signoff up`, which starts a Redis, does not run "
-            f"in {settings.home}: start it there."
+            f"`signoff up`, which starts a Redis, does not run in {settings.home}: start it there, "
+            f"or set [redis] url. {error}"
         ) from error
     finally:
         await ledger.close()

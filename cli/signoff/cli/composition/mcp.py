@@ -6,11 +6,12 @@ import asyncio
 import os
 import re
 import signal
+import stat
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 import structlog
 import uvicorn
@@ -114,6 +115,12 @@ async def _calls(settings: Settings, wait: float) -> AsyncIterator[tuple[Parts, 
         await parts.ledger.close()
 
 
+def _is_pipe(stream: TextIO) -> bool:
+    """Return whether asyncio can wait for a standard stream: not for a file or /dev/null."""
+    mode = os.fstat(stream.fileno()).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stream.isatty()
+
+
 async def pipe(
     settings: Settings,
     caller: Caller,
@@ -125,9 +132,15 @@ async def pipe(
     """Start a server and pass messages between it and the standard streams; return its exit code.
 
     Raises:
-        ConfigError: The server cannot be started.
+        ConfigError: The server cannot be started, or a stream is no pipe.
         LedgerUnavailable: Redis cannot be reached.
     """
+    for stream in (sys.stdin, sys.stdout):
+        if not _is_pipe(stream):
+            raise ConfigError(
+                f"{stream.name} is not a pipe: an MCP client has to start this command, and writes "
+                "to it."
+            )
     loop = asyncio.get_running_loop()
     read = asyncio.StreamReader(limit=LONGEST_LINE)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(read), sys.stdin)

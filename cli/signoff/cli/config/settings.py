@@ -304,10 +304,10 @@ def find_file(path: Path | None = None) -> Path | None:
             raise ConfigErrors([Fault("", f"it is {what}", remedy, str(usual.absolute()))])
         return usual.resolve()
     if not named.is_file():
-        by = "--config" if path else CONFIG_VARIABLE
-        what = "it is not a file, but is" if named.exists() else "there is no such file,"
+        by = "" if path else f", but {CONFIG_VARIABLE} names it"
+        what = "it is not a file" if named.exists() else "there is no such file"
         remedy = "Name a file that exists; `signoff config schema` describes its content."
-        raise ConfigErrors([Fault("", f"{what} named by {by}", remedy, str(named))])
+        raise ConfigErrors([Fault("", f"{what}{by}", remedy, str(named))])
     return named.resolve()
 
 

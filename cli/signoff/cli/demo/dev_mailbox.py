@@ -136,18 +136,27 @@ def stored(folder: Path) -> list[tuple[str, EmailMessage]]:
     return [(str(number), message) for number, message in enumerate(mails, start=1)]
 
 
-def find(folder: Path, number: str) -> EmailMessage:
-    """Return one mail of a Maildir by its number in `stored`; ``last`` is the latest.
+def find(folder: Path, number: str, *, answerable: bool = False) -> EmailMessage:
+    """Return one mail of a Maildir by its number in `stored`.
+
+    Args:
+        folder: The Maildir.
+        number: The number; ``last`` is the latest mail.
+        answerable: Whether ``last`` passes over mails without a Reply-To, whose replies are not
+            read. A message about an earlier request may come after a card.
 
     Raises:
         MailNotFound: There is no such mail.
     """
     mails = stored(folder)
     if number == "last" and mails:
-        return mails[-1][1]
+        answered = (mail for _, mail in reversed(mails) if mail["Reply-To"])
+        return next(answered, mails[-1][1]) if answerable else mails[-1][1]
     for key, message in mails:
         if key == number:
             return message
+    if not mails:
+        raise MailNotFound(f"No mail has come to {folder} yet.")
     raise MailNotFound(
         f"There is no mail {number!r} in {folder}. `signoff mailbox list` shows all of them."
     )

@@ -362,7 +362,7 @@ async def _smtp(settings: Settings, ledger: Ledger) -> Finding:
         return Finding("smtp", "broken", str(error))
     if problem is None:
         return Finding("smtp", "good", f"{where} answers{_LOGIN if smtp.username else ''}")
-    text = f"{problem} Approvals wait until mail goes out."
+    text = f"{str(problem).rstrip('.')}. Approvals wait until mail goes out."
     if "smtp" not in email.model_fields_set:
         text = f"[email.smtp] is not set. {text} (`signoff up` has a mailbox of its own.)"
         return Finding("smtp", "warning", text)

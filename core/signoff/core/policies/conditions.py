@@ -49,6 +49,13 @@ _TYPES = frozenset(
 )
 """Names that CEL defines, as in ``type(args.amount) == int``."""
 
+_FAULT = re.compile(
+    r"<input>:(?P<line>\d+):(?P<column>\d+): (?:Syntax error: )?(?P<what>.+?)(?: expecting |$)",
+    re.MULTILINE,
+)
+_TOKEN = re.compile(r"(?:input|at:?) '(.*)'$")
+"""A fault of an expression in the words of its parser, and the token at fault."""
+
 _BOUND = re.compile(r"\(\s*([A-Za-z_][A-Za-z0-9_]*)\s*,")
 _QUOTED = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'")
 _NAME_OR_NUMBER = r"(?:args|now|limit)(?:\.[A-Za-z_]\w*)+|\b[0-9][0-9.]*"
@@ -96,8 +103,21 @@ def _compiled(source: str) -> Program:
     try:
         return cel.compile(source)
     except ValueError as error:
-        first = str(error).splitlines()[0]
-        raise ConditionError(f"{source!r} is not a CEL expression: {first}") from error
+        raise ConditionError(
+            f"{source!r} is not a CEL expression: {_why_not_cel(str(error))}"
+        ) from error
+
+
+def _why_not_cel(error: str) -> str:
+    """Return the first fault that the parser names, without the tokens that it expects there."""
+    fault = _FAULT.search(error)
+    if fault is None:
+        return error.partition("\n")[0]
+    what, token = fault["what"], _TOKEN.search(fault["what"])
+    if what.startswith("Incomplete") or (token and token[1] == "<EOF>"):
+        return "it is not complete"
+    what = f"unexpected {token[1].strip()!r}" if token else what
+    return f"{what} in line {fault['line']}, column {fault['column']}"
 
 
 def limits_in(source: str) -> tuple[str, ...]:
@@ -143,7 +163,7 @@ def check(source: str, names: Sequence[str] = NAMES, *, gives: type = bool) -> N
     except (RuntimeError, NameError) as error:
         if "ndefined variable" in str(error) or "ndeclared reference" in str(error):
             raise ConditionError(
-                f"{source!r}: {error}. The names are {', '.join(names)}."
+                f"{source!r}: {str(error).rstrip('.')}. The names are {', '.join(names)}."
             ) from error
         return
     except (TypeError, ValueError, ArithmeticError, IndexError):

@@ -108,11 +108,7 @@ def render_link(message: LinkMail, settings: EmailSettings, key: bytes = b"") ->
     mail = _start_mail(message, settings)
     mail["Subject"] = "Sign in to Signoff"
     mail["Message-ID"] = message_id(message.id, "link", settings.domain, key=key)
-    context = {
-        "message": message,
-        "until": moment(message.until, message.zone),
-        "cut_marker": CUT_MARKER,
-    }
+    context = {"message": message, "until": moment(message.until, message.zone)}
     text, page = (
         _TEMPLATES.get_template(f"link.{kind}.j2").render(context) for kind in ("txt", "html")
     )

@@ -83,6 +83,7 @@ class AwayPages(Pages):
         return visit.page(
             "away",
             status=status,
+            here="/away",
             absence=_line(absence, directory) if absence is not None else None,
             later=[_line(one, directory) for one in later],
             today=present.day(now).isoformat(),

@@ -13,6 +13,7 @@ from signoff.broker.backlog import names_for, names_of
 from signoff.channels.inbox.settings import page_of
 from signoff.channels.words.messages import moment
 from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.deliveries import is_stranded
 from signoff.core.base.durations import roughly
 from signoff.core.cards.card import Card, card, one_line, unbroken
 from signoff.core.directory.people import Directory, Person
@@ -89,7 +90,7 @@ class Line:
         urgency: The style of the deadline: ``late``, ``soon``, ``today`` or "".
         day: The heading of the day on which it is due.
         ended: When it ended; None for a pending approval.
-        waits_on: The people whose answers are awaited.
+        waits_on: The people whose answers are awaited, or that there are none.
         level: The name and the progress of the level.
         chips: The highlighted words.
         batchable: Whether the person may approve it together with others.
@@ -124,6 +125,9 @@ def line(approval: Approval, person: Person, directory: Directory, now: datetime
     awaited = approval.ballot.awaited if pending else ()
     others = names((one for one in awaited if one != person.id), directory)
     mine = person.id in awaited
+    waits_on = f"{'Also asked:' if mine else 'Waiting for'} {others}" if others else ""
+    if not awaited and is_stranded(approval):
+        waits_on = "Nobody can be asked"
     due = approval.deadline if pending else None
     return Line(
         id=approval.id,
@@ -136,7 +140,7 @@ def line(approval: Approval, person: Person, directory: Directory, now: datetime
         urgency=_urgency(due, now),
         day=_day(due, now, zone) if pending else "",
         ended=When.of(decision.at, now, zone) if decision is not None else None,
-        waits_on=f"{'Also asked:' if mine else 'Waiting for'} {others}" if others else "",
+        waits_on=waits_on,
         level=" · ".join(filter(None, parts)),
         chips=tuple(_chips(approval, shape, person, directory, now)),
         batchable=batchable,

@@ -242,7 +242,7 @@ def _progress(card: Card) -> Iterator[Block]:
 def _explanation(card: Card) -> Iterator[Block]:
     """Yield the remarks before the call, the latest comments, and the claim."""
     for said_by, text in card.remarks:
-        about = plain(f"{said_by} said before, unchecked:", NAME)
+        about = plain(f"{said_by} wrote (not verified):", NAME)
         yield ContextBlock(elements=[about, plain(text, SECTION)])
     for one in card.comments[-_MOST_COMMENTS:]:
         who, at = plain(one.who, NAME), markup(date(one.at))

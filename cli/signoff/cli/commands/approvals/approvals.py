@@ -193,7 +193,7 @@ def show(ctx: typer.Context, approval_id: ApprovalId, *, as_json: Json = False) 
 @app.command()
 def approve(
     ctx: typer.Context,
-    approval_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="One or more ids.")],
+    approval_ids: Annotated[list[str], typer.Argument(metavar="ID", help="One or more ids.")],
     *,
     person: As,
     reason: Reason = "",

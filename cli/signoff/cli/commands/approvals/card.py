@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def card(
     ctx: typer.Context,
     approval_id: Annotated[
-        str, typer.Argument(metavar="[ID]", help="The id of an approval: ap_ and 16 letters.")
+        str, typer.Argument(metavar="ID", help="The id of an approval: ap_ and 16 letters.")
     ] = "",
     *,
     form: Annotated[

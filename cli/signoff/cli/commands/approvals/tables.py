@@ -8,6 +8,7 @@ from typing import Any
 
 from signoff.cli.printing import TIME, Output, Table, Text
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
+from signoff.core.approvals.deliveries import is_stranded
 from signoff.core.approvals.events import Event
 from signoff.core.approvals.masking import masked
 from signoff.core.approvals.parts import Decision, Kind
@@ -64,6 +65,11 @@ def first_names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:_MOST_NAMES])} and {left:,} more"
 
 
+def nobody(approval: Approval) -> str:
+    """Return what stands in the place of the approvers where none can be asked."""
+    return "nobody" if is_stranded(approval) else ""
+
+
 def state_text(state: str) -> Text:
     """Return a state in its colour."""
     return Text(state.replace("_", " "), style=_COLOURS.get(state, ""))
@@ -100,7 +106,7 @@ def approvals_table(
             state_text(one.state.value).append(frozen, "bold yellow"),
             asked_for(one, directory),
             _name(directory, one.origin.user),
-            awaited_by(here, directory) if here.state is State.PENDING else "",
+            awaited_by(here, directory) or nobody(here) if here.state is State.PENDING else "",
             coarse(now - one.opened_at),
             "" if due is None else coarse(due),
         )

@@ -31,7 +31,7 @@ app.add_typer(quarantine.app, name="quarantine")
 def explain(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE…", help="Saved mails; - is standard input."),
+        typer.Argument(metavar="FILE", help="Saved mails; - is standard input."),
     ],
     *,
     text: Annotated[

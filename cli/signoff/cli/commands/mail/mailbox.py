@@ -95,7 +95,7 @@ def show(ctx: typer.Context, number: Number, *, as_json: Json = False) -> None:
 def reply(
     ctx: typer.Context,
     number: Number,
-    text: Annotated[str, typer.Argument(help="The text above the quotation.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text above the quotation.")],
     *,
     sender: Annotated[
         str,
@@ -104,8 +104,12 @@ def reply(
         ),
     ] = "",
 ) -> None:
-    """Reply to a mail like a mail program, by SMTP to [email.inbound]."""
+    """Reply to a mail like a mail program, by SMTP to [email.inbound].
+
+    'last' is the last mail whose replies are read.
+    """
     from signoff.cli.demo import dev_mailbox  # noqa: PLC0415
+    from signoff.core.cards.card import shown  # noqa: PLC0415
 
     settings = settings_of(ctx)
     inbound = settings.email.inbound
@@ -113,11 +117,11 @@ def reply(
         raise ConfigError(
             "the development mailbox replies by SMTP only", key="email.inbound.protocol"
         )
-    mail = dev_mailbox.find(folder_of(settings), number)
+    mail = dev_mailbox.find(folder_of(settings), number, answerable=True)
     who = sender or next(iter(dev_mailbox.recipients_of(mail)), "")
     host = "127.0.0.1" if inbound.host in {"0.0.0.0", "::", ""} else inbound.host  # noqa: S104 -- compared
     sent = asyncio.run(dev_mailbox.reply(mail, text, who, host=host, port=inbound.port))
-    say(f"Sent from {sent['From']} to {host}:{inbound.port}.")
+    say(f"Sent from {sent['From']} to {host}:{inbound.port}: {shown(str(sent['Subject']))}")
 
 
 async def _serve(folder: Path, host: str, port: int) -> None:

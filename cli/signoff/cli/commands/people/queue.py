@@ -208,7 +208,7 @@ def _details(found: list[Approval], directory: Directory, now: datetime) -> Tabl
             one.id,
             tables.asked_for(one, directory),
             _name(directory, one.origin.user),
-            tables.first_names(people),
+            tables.first_names(people) or tables.nobody(one),
             coarse(now - one.opened_at),
             "" if one.deadline is None else coarse(one.deadline - now),
             ""
