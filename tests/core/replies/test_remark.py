@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from signoff.core.replies.reading import read_reply
 from signoff.core.replies.remark import contradiction
+from signoff.core.replies.reply import Approve
 
 HERE = Path(__file__).parent / "remarks"
 HARMLESS = (HERE / "harmless.txt").read_text("utf-8").splitlines()
@@ -27,10 +29,19 @@ def test_condition_a_limit_or_a_no_is_found(reason: str) -> None:
     assert contradiction(reason)
 
 
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("above", ["thanks", "Danke", "see ticket 42", "ok", "grazie"])
-def test_harmless_line_above_hides_nothing(above: str) -> None:
+def test_harmless_line_above_hides_nothing(above: str, every: int) -> None:
     """A courtesy or a reference on a line of its own does not make the rest harmless."""
-    assert [one for one in CONTRADICTING if not contradiction(f"{above}\n{one}")] == []
+    reasons = CONTRADICTING[::every]
+    assert [one for one in reasons if not contradiction(f"{above}\n{one}")] == []
+
+
+@pytest.mark.parametrize("every", [25, pytest.param(1, marks=pytest.mark.soak)])
+def test_remark_in_a_reply_is_read_like_a_reason(every: int) -> None:
+    """A remark below a yes says the same as a reason beside a button, so it is asked back too."""
+    texts = (f"approve\nnote: {reason}" for reason in CONTRADICTING[::every])
+    assert [text for text in texts if isinstance(read_reply(text), Approve)] == []
 
 
 def test_most_reasons_that_were_not_seen_before_are_read_as_meant() -> None:
