@@ -428,3 +428,22 @@ def test_a_yes_that_names_what_the_tool_ends_approves(tool: str, text: str) -> N
 def test_a_deletion_of_something_else_is_asked_back(text: str) -> None:
     """The deed with other words beside it, or without a yes, approves nothing."""
     assert reading("delete_account", text) != "yes"
+
+
+@pytest.mark.parametrize(
+    ("tool", "app", "text", "kind"),
+    [
+        ("grant_access", "billing", "Zahlung genehmigt", "neither"),
+        ("grant_access", "finance_payments", "pay it", "neither"),
+        ("pay_invoice", "mail_agent", "mail ok", "neither"),
+        ("create_user", "deploy_bot", "deployment ok", "neither"),
+        ("pay_invoice", "cleanup_agent", "deletion ok", "neither"),
+        ("send_request", "leave_agent", "approve the leave", "yes"),
+        ("create_entry", "expenses", "approve the expense", "yes"),
+    ],
+)
+def test_the_name_of_the_agent_counts_only_if_the_tool_has_no_subject(
+    tool: str, app: str, text: str, kind: str
+) -> None:
+    """A yes to a payment is no yes to a tool that grants access, whatever its agent is called."""
+    assert kind_of(text, ReplyContext(called=(tool, app))) == kind

@@ -71,6 +71,8 @@ _BETWEEN: Final = MARKS | {NEWLINE}
 _DENIALS: Final = (Role.NO, Role.NO_ALONE, Role.TAKE_BACK, Role.UNSURE, Role.CONDITION)
 _ENDINGS: Final = frozenset(f"{TOPIC}{one}" for one in ("deletion", "cancellation", "archiving"))
 """The topics of tools that end something."""
+_GENERAL: Final = frozenset(("message", "change"))
+"""The topics of tools whose subject only the name of the agent may tell: "send_request"."""
 
 _LABELS: Final = frozenset("-–—―─━‐‑|•·")
 """Marks between a name and the words of this person. A colon is another one."""
@@ -163,6 +165,8 @@ class Reader:
         self._tool = _words_of(tuple(context.called[:1]))
         words = [one for name in context.called[:1] for one in _split(name)]
         self._verb, self._noun = words[:1], words[-1:]
+        # "Pay it" is no answer about a tool that grants access, whatever the agent is called.
+        self._topical = self._tool if any(map(_has_a_topic, words)) else self._called
         self._names = {"".join(phrase_tokens(name)) for name in context.called}
         # The first one says what the tool does: the "cancel" of ``cancel_deletion``.
         self._ending = next((one for one in words if _is_ending(one)), "")
@@ -390,7 +394,7 @@ class Reader:
         """Say whether the names of the request on the card belong to a topic."""
         name = topic.removeprefix(TOPIC)
         known = stems().get(name, ())
-        words = (self._ending,) if f"{TOPIC}{name}" in _ENDINGS else self._called
+        words = (self._ending,) if f"{TOPIC}{name}" in _ENDINGS else self._topical
         return not self._called or any(word.startswith(known) for word in words)
 
     def names(self, at: int, known: tuple[Names, ...] | None = None) -> Iterator[int]:
@@ -1058,6 +1062,11 @@ def _split(name: str) -> tuple[str, ...]:
 def _words_in(text: str) -> frozenset[str]:
     """Return the words of a text; "holdPayment" is a word and has two."""
     return frozenset((*phrase_tokens(text), *_split(text))) - MARKS
+
+
+def _has_a_topic(word: str) -> bool:
+    """Say whether a word of a tool's name says what it is about: "pay", but not "send" or "set"."""
+    return any(word.startswith(known) for name, known in stems().items() if name not in _GENERAL)
 
 
 def _is_ending(word: str) -> bool:
