@@ -365,3 +365,85 @@ def test_the_name_of_a_tool_ends_something_in_any_script(tool: str, text: str) -
 def test_a_plain_yes_to_a_tool_in_any_script_approves(tool: str, text: str) -> None:
     """A yes that names nothing means the request, whatever the tool does."""
     assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("delete_account", "approve the cancellation"), ("drop_table", "Stornierung ok")),
+        *(("archive_project", "yes delete it"), ("archive_project", "Löschung genehmigt")),
+        *(("cancel_order", "approve the deletion"), ("cancel_order", "ja, löschen")),
+        *(("create_user", "deployment ok"), ("restart_server", "approve the release")),
+        *(("create_user", "Deployment genehmigt"), ("rename_branch", "déploiement ok")),
+        *(("deploy_release", "approve the restart"), ("create_user", "배포 승인")),
+        *(("archive_project", "批准删除"), ("cancel_order", "네, 삭제하세요")),
+    ],
+)
+def test_a_yes_to_a_similar_deed_is_asked_back(tool: str, text: str) -> None:
+    """To delete, to cancel and to archive are different deeds; so are to deploy and to create."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    "text", ["yes delete it", "ok, delete", "approve the deletion", "Löschung ok", "oui supprime"]
+)
+@pytest.mark.parametrize(
+    "tool",
+    [
+        *("cancel_deletion", "stopDeletion", "prevent_deletion", "undo_delete"),
+        *("keep_deleted_files", "restore_deleted_account", "list_deleted_users"),
+    ],
+)
+def test_a_yes_to_the_deletion_that_a_tool_prevents_is_asked_back(tool: str, text: str) -> None:
+    """A tool that cancels a deletion, or has to do with what was deleted, deletes nothing."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("delete_account", "ja, lösche es"), ("delete_account", "oui, supprimez-le")),
+        *(("delete_account", "sí, bórralo"), ("delete_account", "sì, elimina")),
+        *(("delete_account", "sim, pode apagar"), ("delete_account", "ja verwijder maar")),
+        *(("delete_account", "はい、削除してください"), ("delete_account", "네 삭제해주세요")),
+        *(("delete_account", "可以，删除吧"), ("bulk_delete_users", "yes delete it")),
+        *(("cancel_order", "approve the cancellation"), ("cancel_order", "Stornierung ok")),
+        *(("cancel_order", "j'approuve l'annulation"), ("deploy_release", "release approved")),
+        *(("request_deletion", "deletion approved"), ("restart_server", "approve the restart")),
+    ],
+)
+def test_a_yes_that_names_what_the_tool_ends_approves(tool: str, text: str) -> None:
+    """In each language, a yes may name the deed of the tool itself."""
+    assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("oui supprime pas", "oui, supprime la deuxième", "sí, borra el segundo"),
+        *("ja lösche nicht", "はい、削除してください。ただし明日", "네 삭제해주세요 말고"),
+        *("ok, borra los backups", "sim, apaga a segunda", "不删除吧", "delete it", "删除吧"),
+    ],
+)
+def test_a_deletion_of_something_else_is_asked_back(text: str) -> None:
+    """The deed with other words beside it, or without a yes, approves nothing."""
+    assert reading("delete_account", text) != "yes"
+
+
+@pytest.mark.parametrize(
+    ("tool", "app", "text", "kind"),
+    [
+        ("grant_access", "billing", "Zahlung genehmigt", "neither"),
+        ("grant_access", "finance_payments", "pay it", "neither"),
+        ("pay_invoice", "mail_agent", "mail ok", "neither"),
+        ("create_user", "deploy_bot", "deployment ok", "neither"),
+        ("pay_invoice", "cleanup_agent", "deletion ok", "neither"),
+        ("send_request", "leave_agent", "approve the leave", "yes"),
+        ("create_entry", "expenses", "approve the expense", "yes"),
+    ],
+)
+def test_the_name_of_the_agent_counts_only_if_the_tool_has_no_subject(
+    tool: str, app: str, text: str, kind: str
+) -> None:
+    """A yes to a payment is no yes to a tool that grants access, whatever its agent is called."""
+    assert kind_of(text, ReplyContext(called=(tool, app))) == kind

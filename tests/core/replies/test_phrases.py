@@ -84,6 +84,26 @@ def test_short_answers_are_understood(code: str) -> None:
     ] == []
 
 
+TOOLS = tomllib.loads((TABLES / "tools.toml").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("tool", [one for one in TOOLS if one != "author"])
+def test_answers_about_each_kind_of_tool_are_read_as_meant(tool: str) -> None:
+    """Replies that were written without the lexicon: no wrong yes, and plain answers decide."""
+    author = Names(TOOLS["author"])
+    context = ReplyContext(
+        called=(tool, "agent"), author=author, people=(Names(("Tom Weber", "Anna Berg")), author)
+    )
+    read = {
+        kind: {text: kind_of(text, context) for text in texts}
+        for kind, texts in TOOLS[tool].items()
+    }
+    assert [text for text, found in read.pop("not_yes").items() if found == "yes"] == []
+    assert [
+        (text, found) for kind, of in read.items() for text, found in of.items() if found != kind
+    ] == []
+
+
 SIGNED_BY_ANOTHER = [
     "Tom: approved",
     "Approved.\n\nBest regards,\nTom Weber",

@@ -163,8 +163,6 @@ class LexiconFile(_Table):
     praises: tuple[str, ...] = ()
     misleading: tuple[str, ...] = ()
     firm: tuple[str, ...] = ()
-    bounds: tuple[str, ...] = Field(min_length=1)
-    changes: tuple[str, ...] = Field(min_length=1)
     orders: tuple[str, ...] = ()
     stops: tuple[str, ...] = ()
     endings: tuple[str, ...] = ()
@@ -237,16 +235,6 @@ class Language:
     def firm(self) -> frozenset[tuple[str, ...]]:
         """Words, as tokens, with which a yes can only mean the request: "approved"."""
         return frozenset(map(phrase_tokens, self.file.firm))
-
-    @cached_property
-    def bounds(self) -> frozenset[tuple[str, ...]]:
-        """Words, as tokens, that begin a condition or a limit of a yes: "only", "up to"."""
-        return frozenset(map(phrase_tokens, self.file.bounds))
-
-    @cached_property
-    def changes(self) -> frozenset[tuple[str, ...]]:
-        """Words, as tokens, that ask for a change: "make it", "instead"."""
-        return frozenset(map(phrase_tokens, self.file.changes))
 
     @cached_property
     def accents(self) -> dict[str, frozenset[int]]:

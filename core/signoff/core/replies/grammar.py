@@ -69,7 +69,11 @@ _LONGEST_NUMBER: Final = 4
 _LONGEST_HONOURED: Final = 6
 _BETWEEN: Final = MARKS | {NEWLINE}
 _DENIALS: Final = (Role.NO, Role.NO_ALONE, Role.TAKE_BACK, Role.UNSURE, Role.CONDITION)
-_DELETION: Final = f"{TOPIC}deletion"
+_ENDINGS: Final = frozenset(f"{TOPIC}{one}" for one in ("deletion", "cancellation", "archiving"))
+"""The topics of tools that end something."""
+_GENERAL: Final = frozenset(("message", "change"))
+"""The topics of tools whose subject only the name of the agent may tell: "send_request"."""
+
 _LABELS: Final = frozenset("-–—―─━‐‑|•·")
 """Marks between a name and the words of this person. A colon is another one."""
 _TEAMS: Final = ("IT", "US")
@@ -161,9 +165,15 @@ class Reader:
         self._tool = _words_of(tuple(context.called[:1]))
         words = [one for name in context.called[:1] for one in _split(name)]
         self._verb, self._noun = words[:1], words[-1:]
+        # "Pay it" is no answer about a tool that grants access, whatever the agent is called.
+        self._topical = self._tool if any(map(_has_a_topic, words)) else self._called
         self._names = {"".join(phrase_tokens(name)) for name in context.called}
-        ends = _endings_in(" ".join(context.called[:1]))
-        self._ends_something = bool(ends) and ends.isdisjoint(_endings_in(self.text.text))
+        # The first one says what the tool does: the "cancel" of ``cancel_deletion``.
+        self._ending = next((one for one in words if _is_ending(one)), "")
+        ends, said = _endings_in(" ".join(context.called[:1])), _endings_in(self.text.text)
+        if len(ends) > 1 and self._ending in ends:
+            ends = frozenset((self._ending,))
+        self._ends_something = bool(ends) and ends.isdisjoint(said)
         self._found: dict[int, list[Match]] = {}
         self._slots: dict[tuple[str, int], tuple[int, ...]] = {}
         self._openings: tuple[int, ...] | None = None
@@ -252,7 +262,7 @@ class Reader:
         word = self.text.tokens[at].text
         if word in self._names or word in self._verb:
             return True
-        if word.startswith(stems()[_DELETION.removeprefix(TOPIC)]):
+        if any(word.startswith(stems()[one.removeprefix(TOPIC)]) for one in _ENDINGS):
             return False
         return word in self._noun or any(map(word.startswith, stems().values()))
 
@@ -267,7 +277,7 @@ class Reader:
         if not found.role.startswith(TOPIC):
             words = {token.text for token in self.text.tokens[at : found.end]}
             return not self._ends_something or self._called.isdisjoint(words)
-        clear = not self._ends_something or found.role == _DELETION
+        clear = not self._ends_something or found.role in _ENDINGS
         return clear and self._is_about(found.role)
 
     def names_another_deed(self, yes: Piece) -> bool:
@@ -278,7 +288,7 @@ class Reader:
         if not self._called:
             return False
         slots = [range(slot.start, slot.end) for slot in yes.slots]
-        if any(self._names_the_deletion(slot) for slot in slots):
+        if any(self._names_the_ending(slot) for slot in slots):
             return False
         return any(self._is_another_deed(topics, word) for word, topics in self._deeds_in(yes))
 
@@ -336,9 +346,9 @@ class Reader:
         known = GOING in topics or self._called.issuperset(word)
         return not known and not any(map(self._is_about, topics))
 
-    def _names_the_deletion(self, slot: range) -> bool:
+    def _names_the_ending(self, slot: range) -> bool:
         return any(
-            found.role == _DELETION and found.end == slot.stop
+            found.role in _ENDINGS and found.end == slot.stop
             for one in self.languages
             for found in one.nouns.at(self.text.tokens, slot.start, _no_slots)
         )
@@ -382,8 +392,10 @@ class Reader:
 
     def _is_about(self, topic: str) -> bool:
         """Say whether the names of the request on the card belong to a topic."""
-        known = stems().get(topic.removeprefix(TOPIC), ())
-        return not self._called or any(word.startswith(known) for word in self._called)
+        name = topic.removeprefix(TOPIC)
+        known = stems().get(name, ())
+        words = (self._ending,) if f"{TOPIC}{name}" in _ENDINGS else self._topical
+        return not self._called or any(word.startswith(known) for word in words)
 
     def names(self, at: int, known: tuple[Names, ...] | None = None) -> Iterator[int]:
         """Yield where a person's name that begins at a token may end."""
@@ -1050,6 +1062,17 @@ def _split(name: str) -> tuple[str, ...]:
 def _words_in(text: str) -> frozenset[str]:
     """Return the words of a text; "holdPayment" is a word and has two."""
     return frozenset((*phrase_tokens(text), *_split(text))) - MARKS
+
+
+def _has_a_topic(word: str) -> bool:
+    """Say whether a word of a tool's name says what it is about: "pay", but not "send" or "set"."""
+    return any(word.startswith(known) for name, known in stems().items() if name not in _GENERAL)
+
+
+def _is_ending(word: str) -> bool:
+    """Say whether a word of a tool's name ends something: "delete", but not "deleted"."""
+    known = tuple(stem for topic in _ENDINGS for stem in stems()[topic.removeprefix(TOPIC)])
+    return (word in endings() or word.startswith(known)) and not word.endswith("ed")
 
 
 @lru_cache(maxsize=256)

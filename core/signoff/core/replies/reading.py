@@ -17,7 +17,6 @@ from pydantic import JsonValue
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.text import LONGEST_REASON, brief, clean_text, fold, plain_line
 from signoff.core.lexicon.languages import (
-    Language,
     Role,
     brush_offs,
     ifs,
@@ -43,6 +42,7 @@ from signoff.core.replies.grammar import (
     readers_of,
 )
 from signoff.core.replies.refusals import refusing_field
+from signoff.core.replies.remark import contradiction
 from signoff.core.replies.reply import Approve, Grant, Part, Reject, Reply, Unclear
 from signoff.core.replies.text import ReplyContext, Text
 
@@ -53,8 +53,6 @@ _OFFERED: Final = "approve"
 _MOST_QUOTED: Final = 3
 _LONGEST_FOR_ME: Final = 2
 """How many words "for me" and "by us" have."""
-_NEAR: Final = 3
-"""How far behind a word such as "only" its number may be: "only USD 500"."""
 _CLEARLY_A_YES: Final = 12
 """How many tokens may be left over if a text with words before its yes still counts as a yes."""
 
@@ -183,7 +181,7 @@ def _decision(readers: Iterable[Reader]) -> tuple[Reply | None, _Near | None]:
 
 def _approval(reader: Reader, parse: Parse) -> Reply:
     notes = _notes(reader, parse.pieces)
-    if bound := next((one for one in notes if _bounds(one, reader.languages)), None):
+    if bound := next(filter(contradiction, notes), None):
         return Unclear(
             problem=f"I read your remark “{brief(bound)}” as a condition, a limit or a change, "
             "and a remark decides nothing. Reply `approve` alone, or `reject` and below it what "
@@ -611,38 +609,6 @@ def _parts(reader: Reader, pieces: Iterable[Piece]) -> tuple[Part, ...]:
 
 def _notes(reader: Reader, pieces: Iterable[Piece]) -> list[str]:
     return [reader.text.words(one.start, one.end) for one in pieces if one.role == Role.NOTE]
-
-
-def _bounds(note: str, spoken: Iterable[Language]) -> bool:
-    """Say whether a remark may be meant as a condition or a limit: "ok for me, but only up to 500".
-
-    A clause begins with the words for it, or a number follows them. In scripts without spaces, they
-    are anywhere in it. Words that ask for a change are anywhere in it too.
-
-    Args:
-        note: The remark.
-        spoken: The languages of the reply. The remark may be in another language.
-    """
-    tokens = [one.text for one in Text(note).tokens]
-    readers = readers_of(Text(note), ReplyContext())
-    known = [*spoken, *(one for reader in readers for one in reader.languages)]
-    if any(
-        tuple(tokens[at : at + len(words)]) == words
-        for words in {words for one in known for words in one.changes}
-        for at in range(len(tokens))
-    ):
-        return True
-    return takes_back(note) or any(
-        tuple(tokens[at : (end := at + len(words))]) == words
-        and (
-            is_spaceless(words[0])
-            or at == 0
-            or tokens[at - 1] in MARKS | {NEWLINE}
-            or any(one.isdecimal() for one in tokens[end : end + _NEAR])
-        )
-        for words in {words for one in known for words in one.bounds}
-        for at in range(len(tokens))
-    )
 
 
 def _kept(text: str) -> str:

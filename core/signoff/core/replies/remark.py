@@ -12,9 +12,8 @@ from functools import lru_cache, partial
 from typing import Final
 
 from signoff.core.lexicon.languages import CODES, Role, language, remark_phrases
-from signoff.core.lexicon.patterns import Match
-from signoff.core.lexicon.tokens import MARKS, NEWLINE, Token
-from signoff.core.replies.grammar import Reader
+from signoff.core.lexicon.tokens import MARKS, NEWLINE, Token, is_spaceless
+from signoff.core.replies.grammar import Piece, Reader
 from signoff.core.replies.text import ReplyContext, Text
 
 _ENDS: Final = MARKS | {NEWLINE} | set("?¿;/()[]？")
@@ -24,7 +23,9 @@ _CURRENCIES: Final = frozenset(
         *("cny", "dollar", "dollars", "dolares", "dollari", "percent", "prozent", "円", "元", "원"),
     )
 )
+_QUESTION_MARKS: Final = "?？"
 _YES: Final = frozenset({"sí", "sì"})
+_KNOWN: Final = (Role.YES, Role.THANKS, Role.COURTESY, Role.REPORT, Role.GREETING, Role.CLOSING)
 _MOST_OF_AN_AMOUNT: Final = 8
 
 
@@ -38,18 +39,12 @@ def contradiction(reason: str) -> str:
     if not text.tokens:
         return ""
     tokens = _told_apart(text)
-    likely = [(reader, _matches(reader, tokens)) for reader in _likely(text)]
-    harmless = [
-        (at, one.end)
-        for _, found in likely
-        for at, some in enumerate(found)
-        for one in some
-        if one.role == "harmless"
-    ]
-    for reader, found in likely:
-        at = next(_doubts(reader, tokens, found, harmless), None)
+    likely = [_Found(reader, tokens) for reader in _likely(text)]
+    harmless = [span for one in likely for span in one.harmless()]
+    for one in likely:
+        at = next(one.doubts(harmless), None)
         if at is not None:
-            return reader.text.words(*_clause(reader.text, at))
+            return text.words(*_clause(text, at))
     return ""
 
 
@@ -79,39 +74,93 @@ def _vocabulary(code: str) -> frozenset[str]:
     return language(code).words | remark_phrases(code).words()
 
 
-def _matches(reader: Reader, tokens: tuple[Token, ...]) -> list[list[Match]]:
-    """Return the phrases that begin at each token."""
-    phrases, ends = remark_phrases(reader.languages[-1].code), partial(_ends, reader)
-    return [phrases.at(tokens, at, ends) for at in range(len(tokens))]
+class _Found:
+    """The phrases that a reader finds in a reason.
+
+    Args:
+        reader: The reader of one language.
+        tokens: The tokens, from `_told_apart`.
+    """
+
+    def __init__(self, reader: Reader, tokens: tuple[Token, ...]) -> None:
+        self._reader = reader
+        self._text = reader.text
+        phrases, ends = remark_phrases(reader.languages[-1].code), partial(_ends, reader)
+        self._found = [phrases.at(tokens, at, ends) for at in range(len(tokens))]
+        self._openings = self._clauses()
+
+    def harmless(self) -> Iterator[tuple[int, int]]:
+        """Yield the words that mean nothing: everyday phrases, and what may be beside a yes.
+
+        A single word of the latter means something else before others: "prima chiedi ad Anna".
+        """
+        reader = self._reader
+        for at, some in enumerate(self._found):
+            yield from ((at, one.end) for one in some if one.role == "harmless")
+            spaceless = is_spaceless(self._text.tokens[at].text[0])
+            known = reader.longest(at, *_KNOWN) if spaceless or at in self._openings else None
+            if known is None:
+                continue
+            if reader.is_with_something(Piece(Role.YES, at, known.end, known.slots)):
+                continue
+            if spaceless or known.end > at + 1 or _is_end(self._text, known.end):
+                yield at, known.end
+
+    def doubts(self, harmless: Iterable[tuple[int, int]]) -> Iterator[int]:
+        """Yield the tokens at which words begin that contradict a yes."""
+        for at in range(len(self._found)):
+            if _asks(self._text, at) or any(
+                not _is_covered(at, end, harmless) for end in self._contradictions(at)
+            ):
+                yield at
+
+    def _contradictions(self, at: int) -> Iterator[int]:
+        """Yield where words end that contradict a yes and begin at a token."""
+        opens = at in self._openings
+        for one in self._found[at]:
+            if (
+                one.role == "any"
+                or (one.role == "opens" and opens)
+                or (one.role == "ends" and _is_end(self._text, one.end))
+                or (one.role == "now" and not self._tells_the_past(at))
+            ):
+                yield one.end
+        if opens:
+            yield from _denials(self._reader, at)
+
+    def _tells_the_past(self, at: int) -> bool:
+        """Say whether the clause around a token reports something: "we sent the wrong size"."""
+        start = end = at
+        while start > 0 and not _is_end(self._text, start - 1):
+            start -= 1
+        while not _is_end(self._text, end):
+            end += 1
+        return any(one.role == "past" for some in self._found[start:end] for one in some)
+
+    def _clauses(self) -> frozenset[int]:
+        """Return where clauses begin: after a mark, and after words such as "ok, but please"."""
+        text, tokens = self._text, self._text.tokens
+        begins: set[int] = set()
+        for at, token in enumerate(tokens):
+            if token.text in _ENDS:
+                continue
+            if at == 0 or (tokens[at - 1].text in _ENDS and text.is_boundary(at - 1)):
+                begins.add(at)
+            if at not in begins:
+                continue
+            begins |= {one.end for one in self._found[at] if one.role == "leads"}
+            said = self._reader.longest(at, Role.YES, Role.THANKS, Role.COURTESY, Role.GREETING)
+            if said is not None:
+                begins.add(said.end)
+        return frozenset(begins)
 
 
-def _doubts(
-    reader: Reader,
-    tokens: tuple[Token, ...],
-    found: list[list[Match]],
-    harmless: Iterable[tuple[int, int]],
-) -> Iterator[int]:
-    """Yield the tokens at which words begin that contradict a yes."""
-    text = reader.text
-    code = reader.languages[-1].code
-    openings = _openings(reader, found)
-    bounds = reader.languages[-1].bounds if code in {"ja", "ko", "zh"} else ()
-    for at, some in enumerate(found):
-        ends_here = [one.end for one in some if one.role == "any"]
-        ends_here += [one.end for one in some if one.role == "opens" and at in openings]
-        ends_here += [one.end for one in some if one.role == "ends" and _is_end(text, one.end)]
-        ends_here += [
-            at + len(word)
-            for word in bounds
-            if tuple(one.text for one in tokens[at : at + len(word)]) == word
-        ]
-        yes = reader.longest(at, Role.YES) if at in openings else None
-        if at in openings:
-            ends_here += _denials(reader, at)
-        # "No objections" is a yes, although "no" is not.
-        ends_here = [end for end in ends_here if yes is None or end > yes.end]
-        if any(not _is_covered(at, end, harmless) for end in ends_here):
-            yield at
+def _asks(text: Text, at: int) -> bool:
+    """Say whether a question ends at a token; the "?" of an address is glued to its next word."""
+    if text.tokens[at].text not in _QUESTION_MARKS:
+        return False
+    glued = at + 1 < len(text) and text.tokens[at].end == text.tokens[at + 1].start
+    return not glued or not text.tokens[at + 1].text.isalnum()
 
 
 def _denials(reader: Reader, at: int) -> Iterator[int]:
@@ -123,24 +172,6 @@ def _denials(reader: Reader, at: int) -> Iterator[int]:
         alone = reader.longest(at, role)
         if alone is not None and _is_end(reader.text, alone.end):
             yield alone.end
-
-
-def _openings(reader: Reader, found: list[list[Match]]) -> frozenset[int]:
-    """Return where clauses begin: after a mark, and after words such as "ok, but please"."""
-    tokens, text = reader.text.tokens, reader.text
-    begins: set[int] = set()
-    for at, token in enumerate(tokens):
-        if token.text in _ENDS:
-            continue
-        if at == 0 or (tokens[at - 1].text in _ENDS and text.is_boundary(at - 1)):
-            begins.add(at)
-        if at not in begins:
-            continue
-        begins |= {one.end for one in found[at] if one.role == "leads"}
-        said = reader.longest(at, Role.YES, Role.THANKS, Role.COURTESY, Role.GREETING)
-        if said is not None:
-            begins.add(said.end)
-    return frozenset(begins)
 
 
 def _ends(reader: Reader, slot: str, at: int) -> Iterable[int]:
