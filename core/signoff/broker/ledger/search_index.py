@@ -21,7 +21,6 @@ import asyncio
 import json
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache
 from typing import Final, NamedTuple, Self
@@ -92,8 +91,7 @@ class Segment(NamedTuple):
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The head of the index: its segments, and how far it goes.
 
     Attributes:
@@ -104,7 +102,7 @@ class Head:
 
     segments: tuple[Segment, ...] = ()
     done: Place | None = None
-    text: str = field(default="", compare=False)
+    text: str = ""
 
     @classmethod
     async def read(cls, ledger: Ledger) -> Self:
@@ -232,7 +230,7 @@ class SearchIndex:
             return Head()
         if left or len(head.segments) == 1:
             return head
-        after = replace(head, segments=head.segments[1:])
+        after = head._replace(segments=head.segments[1:])
         # Without rows, only the head changes.
         if await self._ledger.store.script("search_append", head.text, after.stored(), 0, ""):
             start = f"search:{oldest.name}:"
