@@ -107,12 +107,10 @@ class Table:
 
     def lines(self) -> list[str]:
         """Return the lines of the table without styles, each with the width of the table."""
-        from rich.cells import cell_len  # noqa: PLC0415 -- a small part of rich
-
         texts = [self._columns] if self.show_header else []
         texts += [tuple(cell.plain for cell in row) for row in self.rows]
         rows = [[text.split("\n") for text in row] for row in texts]
-        sizes = [[[cell_len(line) for line in cell] for cell in row] for row in rows]
+        sizes = [[[_width(line) for line in cell] for cell in row] for row in rows]
         widths = [max(max(cell) for cell in column) for column in zip(*sizes, strict=True)]
         # As rich does: an empty last column, which has no gap behind it, takes one space.
         widths[-1:] = [max(one, 1) for one in widths[-1:]]
@@ -160,8 +158,6 @@ def _plain(objects: Sequence[Text | Table], sep: str) -> list[str] | None:
 
     It is simple if nothing has to be wrapped, and all characters are printed as they are.
     """
-    from rich.cells import cell_len  # noqa: PLC0415 -- as above
-
     from signoff.core.base.shown_text import visible  # noqa: PLC0415 -- help must not wait for it
 
     texts = [one.plain for one in objects if isinstance(one, Text)]
@@ -173,5 +169,14 @@ def _plain(objects: Sequence[Text | Table], sep: str) -> list[str] | None:
         return None
     text = "".join(lines)
     ordinary = text.isprintable() and visible(text) == text
-    fits = all(len(line) <= _PIPE_WIDTH and cell_len(line) <= _PIPE_WIDTH for line in lines)
+    fits = all(len(line) <= _PIPE_WIDTH and _width(line) <= _PIPE_WIDTH for line in lines)
     return lines if lines and ordinary and fits else None
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # noqa: PLC0415 -- a small part of rich
+
+    return cell_len(text)

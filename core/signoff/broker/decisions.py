@@ -7,7 +7,6 @@ who acts, how their identity is proven and what they want. It gets one outcome t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
@@ -54,8 +53,7 @@ OF_ONE: Final = (ApprovalError, RunNotFound, Conflict, RecordUnreadable)
 """Errors about one approval, which do not stop the other decisions of a batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(NamedTuple):
     """A move that was made.
 
     Attributes:
@@ -81,8 +79,7 @@ class Taken:
         return self.grant
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(NamedTuple):
     """A move that was refused. The refusal is in the audit, and nothing else has changed.
 
     Attributes:
@@ -119,8 +116,7 @@ def always(error: ApprovalError) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Extras:
+class Extras(NamedTuple):
     """Options of a move.
 
     Attributes:

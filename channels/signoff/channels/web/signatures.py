@@ -7,9 +7,8 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 WINDOW: Final = timedelta(minutes=5)
 """The most that the time of sending may differ from the ledger's clock, in both directions."""
@@ -21,8 +20,7 @@ _MOST_SIGNATURES: Final = 10
 _LONGEST_ID: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Signed:
+class Signed(NamedTuple):
     """A signed message.
 
     Attributes:

@@ -36,7 +36,7 @@ def check(ctx: typer.Context, *, as_json: Json = False) -> None:
         faults, source = list(error.faults), ""
     failed = any(fault.severity == "error" for fault in faults)
     if as_json:
-        write_json({"ok": not failed, "faults": [asdict(fault) for fault in faults]})
+        write_json({"ok": not failed, "faults": [fault._asdict() for fault in faults]})
     else:
         _write(faults)
         if not failed:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from urllib.parse import urlsplit
 
 from signoff.broker.server.hosts import NO_URL, split_url
@@ -58,8 +57,7 @@ def check(settings: Settings, kind: str = "") -> list[Fault]:
         if all(gets(kind, one) for one in needed):
             found += rule(settings)
     faults = [
-        replace(
-            fault,
+        fault._replace(
             key=key_text(loc),
             source=source_of(settings, loc),
             place=place_text(loc, settings),
@@ -510,7 +508,7 @@ def _url(loc: Loc, url: str, schemes: tuple[str, ...]) -> Iterator[Found]:
         try:
             open_pool(url, prefix="")  # connects nothing
         except ConfigError as error:
-            yield loc, replace(_of_redis(error), remedy="")
+            yield loc, _of_redis(error)._replace(remedy="")
 
 
 def _of_redis(error: ConfigError) -> Fault:

@@ -8,9 +8,8 @@ import tomllib
 import types
 import typing
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -37,8 +36,7 @@ _NAMED: Final = {
 """Tables that may be repeated: the noun for one of them, and the key with its name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """A fault of the settings.
 
     Attributes:
@@ -225,7 +223,7 @@ def _either(one: Fault, other: Fault) -> Fault:
     """Join the faults of a value that allows several types: ``it should be at least 1, or …``."""
     first, value, shown = one.message.partition(", not ")
     second = other.message.partition(", not ")[0].removeprefix("it should be ")
-    return one if second in first else replace(one, message=f"{first}, or {second}{value}{shown}")
+    return one if second in first else one._replace(message=f"{first}, or {second}{value}{shown}")
 
 
 def _table(loc: Loc) -> str:

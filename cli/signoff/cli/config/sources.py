@@ -2,11 +2,10 @@
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import Field, JsonValue, ValidationError
 
@@ -73,8 +72,7 @@ class ComputedPolicies(Value):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Sourced:
+class Sourced(NamedTuple):
     """People from outside the settings file.
 
     Attributes:

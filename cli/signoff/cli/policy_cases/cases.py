@@ -1,7 +1,6 @@
 """Test cases of users for their policies: a call, a time, and the expected result."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Annotated, Any
@@ -176,8 +175,7 @@ def read_cases(file: Path, rules: Rulebook) -> tuple[Cases, list[int]]:
     content = parse_toml(text, file)
     cases = _parsed(content, text, file)
     faults = [
-        replace(
-            fault,
+        fault._replace(
             key=key_text(loc),
             source=f"{file}:{line_of(text, loc) or 1}",
             place=place_text(loc, content),
@@ -204,8 +202,7 @@ def _parsed(content: dict[str, Any], text: str, file: Path) -> Cases:
         return Cases.model_validate(content)
     except ValidationError as error:
         raise ConfigErrors(
-            replace(
-                fault,
+            fault._replace(
                 source=f"{file}:{line_of(text, loc) or 1}",
                 place=place_text(loc, content),
             )

@@ -8,7 +8,6 @@ import math
 import random
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
@@ -87,8 +86,7 @@ class SilentBell:
         """Do nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """The result of a claim: the leased items, and how many more wait."""
 
     items: tuple[Item, ...]

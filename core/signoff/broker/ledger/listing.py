@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from signoff.broker.ledger.change import requests_key
@@ -64,8 +63,7 @@ class Place(NamedTuple):
         return cls(int(form[1]), form[2])
 
 
-@dataclass(frozen=True, slots=True)
-class Part(Generic[One]):
+class Part(NamedTuple, Generic[One]):
     """A page of a list.
 
     Attributes:

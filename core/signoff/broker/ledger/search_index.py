@@ -21,10 +21,9 @@ import asyncio
 import json
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 from zlib import crc32
 
 from pydantic import ValidationError
@@ -76,8 +75,7 @@ _WIDTH: Final = 20
 _HEAD: Final = "search:index"
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """A segment of the index.
 
     Attributes:
@@ -93,8 +91,7 @@ class Segment:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The head of the index: its segments, and how far it goes.
 
     Attributes:
@@ -105,7 +102,7 @@ class Head:
 
     segments: tuple[Segment, ...] = ()
     done: Place | None = None
-    text: str = field(default="", compare=False)
+    text: str = ""
 
     @classmethod
     async def read(cls, ledger: Ledger) -> Self:
@@ -123,7 +120,7 @@ class Head:
 
     def stored(self) -> str:
         """Return the text to store."""
-        return json.dumps({"segments": [asdict(one) for one in self.segments], "done": self.done})
+        return json.dumps({"segments": [one._asdict() for one in self.segments], "done": self.done})
 
 
 class SearchIndex:
@@ -189,7 +186,7 @@ class SearchIndex:
         *before, last = head.segments or (fresh,)
         if last.rows == self._segment:
             before, last = [*before, last], Segment(last.name + 1, 0, batch[0][0], 0)
-        last = replace(last, rows=last.rows + len(ids), last=batch[-1][0])
+        last = last._replace(rows=last.rows + len(ids), last=batch[-1][0])
         after = Head((*before, last), Place(*batch[-1]))
         return bool(
             await self._ledger.store.script(
@@ -233,7 +230,7 @@ class SearchIndex:
             return Head()
         if left or len(head.segments) == 1:
             return head
-        after = replace(head, segments=head.segments[1:])
+        after = head._replace(segments=head.segments[1:])
         # Without rows, only the head changes.
         if await self._ledger.store.script("search_append", head.text, after.stored(), 0, ""):
             start = f"search:{oldest.name}:"

@@ -10,9 +10,8 @@ A label has at most `MOST` values, because some come from outside; further ones 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What
@@ -38,8 +37,7 @@ class MetricKind(StrEnum):
     HISTOGRAM = "histogram"
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(NamedTuple):
     """A metric.
 
     Attributes:

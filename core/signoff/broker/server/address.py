@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 from urllib.parse import quote
 
 from signoff.broker.server.cluster import AskedNodes, Cluster, ClusterPool, is_cluster
@@ -59,8 +58,7 @@ def fails_over(url: str) -> bool:
     return url.startswith(SCHEME) or is_cluster(url)
 
 
-@dataclass(frozen=True, slots=True)
-class Sentinels:
+class Sentinels(NamedTuple):
     """A parsed ``sentinel://`` URL.
 
     The form is ``sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/DATABASE?master=NAME``, with the user

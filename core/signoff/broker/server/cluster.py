@@ -6,8 +6,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from signoff.broker.server.hosts import (
     PATIENCE,
@@ -40,8 +39,7 @@ def is_cluster(url: str) -> bool:
     return url.startswith((CLUSTER, CLUSTER_TLS))
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(NamedTuple):
     """A parsed ``redis+cluster://`` or ``rediss+cluster://`` URL.
 
     The form is ``redis+cluster://USER:PASSWORD@HOST:PORT,HOST:PORT``, with one user and password

@@ -1,7 +1,7 @@
 """Voting: the votes, the number of approvals that a level needs, and the awaited approvers."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pydantic import JsonValue, model_validator
 
@@ -53,8 +53,7 @@ class Vote(Value):
         return {**own, "decision": {name: one for name, one in data.items() if name not in own}}
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
+class Panel(NamedTuple):
     """A group that has to approve.
 
     Attributes:
@@ -74,8 +73,7 @@ class Panel:
         return _need(self.quorum, len(self.people) if self.places is None else self.places)
 
 
-@dataclass(frozen=True, slots=True)
-class Ballot:
+class Ballot(NamedTuple):
     """The state of the vote at a level. A person counts once, even with several seats.
 
     Attributes:

@@ -67,30 +67,36 @@ class _Kind(IntEnum):
 class _Graph:
     """The nodes of all patterns: the words and slots, and what may follow each of them.
 
-    Nodes and lists of nodes are numbers. As objects, those of all languages take 8 MiB more.
+    Nodes and lists of nodes are numbers. As objects, those of all languages take 10 MiB more.
+
+    Attributes:
+        names: The words, the names of the slots, and the roles; nodes have their numbers.
     """
 
     def __init__(self) -> None:
-        self._names: list[str] = []
+        self.names: list[str] = []
+        # A language has about 15,000 nodes. With more than 65,536, `array` raises OverflowError.
+        self._named = array("H")
         self._kinds = bytearray()
         self._after = array("I")
-        self._lists = array("I")
+        self._lists = array("H")
         self._starts = array("I", [0])
 
-    def add(self, name: str, kind: _Kind, after: int) -> int:
+    def add(self, name: int, kind: _Kind, after: int) -> int:
         """Return a new node.
 
         Args:
-            name: The word, the name of the slot, or the role of the pattern that ends here.
+            name: The number of the word, of the name of the slot, or of the role of the pattern
+                that ends here.
             kind: What it stands for.
             after: The list of nodes that may follow.
         """
-        self._names.append(name)
+        self._named.append(name)
         self._kinds.append(kind)
         self._after.append(after)
-        return len(self._names) - 1
+        return len(self._named) - 1
 
-    def add_list(self, nodes: Iterable[int]) -> int:
+    def add_list(self, nodes: array[int]) -> int:
         """Return a new list of nodes."""
         self._lists.extend(nodes)
         self._starts.append(len(self._lists))
@@ -99,21 +105,32 @@ class _Graph:
     def listed(self, one: int) -> array[int]:
         """Return the nodes of a list."""
         if one & _SINGLE:
-            return array("I", [one ^ _SINGLE])
+            return array("H", [one ^ _SINGLE])
         return self._lists[self._starts[one] : self._starts[one + 1]]
+
+    def words(self) -> frozenset[str]:
+        """Return the words of all nodes."""
+        pairs = zip(self._named, self._kinds, strict=True)
+        return frozenset(self.names[name] for name, kind in pairs if kind == _Kind.WORD)
 
     def state(self, nodes: Iterable[int]) -> _State:
         """Return the state of a text that has reached these nodes."""
         kinds: tuple[dict[str, array[int]], ...] = ({}, {}, {})
         for node in nodes:
-            kinds[self._kinds[node]].setdefault(self._names[node], array("I")).append(node)
+            name = self.names[self._named[node]]
+            kinds[self._kinds[node]].setdefault(name, array("H")).append(node)
         words, slots, ends = kinds
-        return _State(self, words, slots, tuple(ends))
+        return _State(self, _packed(words), _packed(slots), tuple(ends))
 
-    def state_after(self, nodes: Iterable[int]) -> _State:
+    def state_after(self, nodes: bytes) -> _State:
         """Return the state of a text after one of these nodes."""
-        lists = dict.fromkeys(self._after[node] for node in nodes)
+        lists = dict.fromkeys(self._after[node] for node in array("H", nodes))
         return self.state(dict.fromkeys(node for one in lists for node in self.listed(one)))
+
+
+def _packed(found: Mapping[str, array[int]]) -> dict[str, bytes]:
+    """Return lists of nodes as bytes, which take half of their memory."""
+    return {name: nodes.tobytes() for name, nodes in found.items()}
 
 
 class _State:
@@ -124,8 +141,8 @@ class _State:
     def __init__(
         self,
         graph: _Graph,
-        words: dict[str, array[int]],
-        slots: dict[str, array[int]],
+        words: dict[str, bytes],
+        slots: dict[str, bytes],
         roles: tuple[str, ...],
     ) -> None:
         self._graph = graph
@@ -180,10 +197,9 @@ class Phrases:
         *,
         umlauts: bool = False,
     ) -> None:
-        self._vocabulary: dict[str, str] = {}
-        graph = _Graph()
-        reader = _Reader(graph, parts or {}, self._vocabulary, umlauts=umlauts)
-        nodes = array("I")
+        self._graph = graph = _Graph()
+        reader = _Reader(graph, parts or {}, umlauts=umlauts)
+        nodes = array("H")
         for role, lines in patterns.items():
             for line in lines:
                 nodes += reader.compiled(line, role)
@@ -196,7 +212,7 @@ class Phrases:
 
     def words(self) -> frozenset[str]:
         """Return every word of every pattern."""
-        return frozenset(self._vocabulary)
+        return self._graph.words()
 
     def at(self, tokens: Sequence[Token], start: int, ends: Ends) -> list[Match]:
         """Return the phrases that begin at a token, each role and end once.
@@ -239,13 +255,11 @@ class _Reader:
     Patterns with the same ending share its nodes, which are most of all nodes.
     """
 
-    def __init__(
-        self, graph: _Graph, parts: Mapping[str, str], vocabulary: dict[str, str], *, umlauts: bool
-    ) -> None:
+    def __init__(self, graph: _Graph, parts: Mapping[str, str], *, umlauts: bool) -> None:
         self._graph = graph
-        self._vocabulary = vocabulary
         self._parts = parts
         self._umlauts = umlauts
+        self._numbers: dict[str, int] = {}
         self._read: dict[str, _Choice] = {}
         self._nodes: dict[tuple[str, _Kind, int], int] = {}
         self._lists: dict[tuple[int, ...], int] = {}
@@ -258,7 +272,7 @@ class _Reader:
             ValueError: It cannot be read.
         """
         self._line = line
-        end = self._node(role, _Kind.END, self._listed(array("I")))
+        end = self._node(role, _Kind.END, self._listed(array("H")))
         nodes = self._graph.listed(self._compile(self._tree(line, 0), end))
         if end ^ _SINGLE in nodes:
             raise ValueError(f"The pattern {line!r} matches nothing at all.")
@@ -273,7 +287,7 @@ class _Reader:
         """Return the list of the first nodes of a part before others."""
         if isinstance(part, _Word):
             return self._node(part.word, _Kind.SLOT if part.slot else _Kind.WORD, after)
-        entries = array("I")
+        entries = array("H")
         for option in part.options:
             nodes = after
             for one in reversed(option):
@@ -287,8 +301,15 @@ class _Reader:
         """Return the list with only this node."""
         key = (name, kind, after)
         if key not in self._nodes:
-            self._nodes[key] = self._graph.add(name, kind, after)
+            self._nodes[key] = self._graph.add(self._number(name), kind, after)
         return self._nodes[key] | _SINGLE
+
+    def _number(self, name: str) -> int:
+        """Return the number of a name."""
+        if name not in self._numbers:
+            self._numbers[name] = len(self._graph.names)
+            self._graph.names.append(name)
+        return self._numbers[name]
 
     def _listed(self, nodes: array[int]) -> int:
         """Return the unique list of these nodes."""
@@ -334,14 +355,10 @@ class _Reader:
             at = end + 1
 
     def _words(self, text: str) -> Iterator[_Part]:
-        plain = self._known(phrase_tokens(text))
-        spelt = self._known(phrase_tokens(in_ascii(text))) if self._umlauts else plain
+        plain = phrase_tokens(text)
+        spelt = phrase_tokens(in_ascii(text)) if self._umlauts else plain
         for word, other in zip(plain, spelt, strict=True):
             yield _Word(word) if word == other else _Choice(((_Word(word),), (_Word(other),)))
-
-    def _known(self, words: Iterable[str]) -> list[str]:
-        """Return words, each of which is in memory once."""
-        return [self._vocabulary.setdefault(word, word) for word in words]
 
     def _end_of(self, text: str, at: int, mark: str) -> int:
         end = text.find(mark, at)

@@ -116,7 +116,8 @@ def _goes_on(text: str, at: int) -> bool:
 def _fold(mark: str) -> str:
     folded = unaccented(compatible(mark).casefold())
     if len(_FOLDED) < 20_000:
-        _FOLDED[mark] = folded
+        # Most characters stay as they are, and need no second object.
+        _FOLDED[mark] = mark if folded == mark else folded
     return folded
 
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
@@ -51,8 +50,7 @@ _WORDS: Final = frozenset({"true", "false", "null", "in", "size", "has", "int", 
 """Names that are not facts; a missing one only makes a loop look more expensive."""
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(NamedTuple):
     """The size of facts in values; a long text counts as several.
 
     Attributes:
@@ -67,8 +65,7 @@ class Size:
     element: int
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(NamedTuple):
     """A loop with the loops around it.
 
     Attributes:

@@ -1,10 +1,9 @@
 """The levels of a policy: the approvers, in order, and how many of them must approve."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import (
     AfterValidator,
@@ -312,8 +311,7 @@ OVER: Final = -2
 """The level of approvers who were asked under other terms, whose levels have other numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(NamedTuple):
     """The beginning of a level.
 
     Attributes:
@@ -342,12 +340,12 @@ class Start:
 
     def without(self, people: Collection[str]) -> Self:
         """Return the same level without the seats of some people."""
-        return replace(self, seats=tuple(one for one in self.seats if one.person not in people))
+        return self._replace(seats=tuple(one for one in self.seats if one.person not in people))
 
     def in_round(self, round_: int) -> Self:
         """Return the same level in another round."""
         seats = tuple(one.model_copy(update={"round": round_}) for one in self.seats)
-        return replace(self, round=round_, seats=seats)
+        return self._replace(round=round_, seats=seats)
 
 
 def level_key_of(level: int, round_: int) -> str:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 from pydantic import JsonValue
 
@@ -41,8 +40,7 @@ _PATH: Final = re.compile(r"args((?:\.[A-Za-z_][A-Za-z0-9_-]*)+)")
 _DAY: Final = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ]\d{2}:\d{2}.*)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Placeholder:
+class Placeholder(NamedTuple):
     """A placeholder: a fact of the call and its format.
 
     Attributes:

@@ -1,7 +1,7 @@
 """Chooses the policy for a call, and the approvers of the level at which it starts."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final
@@ -350,7 +350,7 @@ def start_first(
         if (index, nth) != (0, 0):
             seats = tuple(seat.model_copy(update=here) for seat in seats)
         told = informed((*terms.inform, *terms.informs(index)), everybody, facts=facts, now=now)
-        start = replace(_start(level, (index, nth), seats, people, now=now), informed=told)
+        start = _start(level, (index, nth), seats, people, now=now)._replace(informed=told)
         missing = list(_too_few(level, found.seats, terms.at_least))
         is_helped = begun and (nth > 0 or (index > 0 and terms.same_phase(index - 1, index)))
         if not missing or (level.earlier is Earlier.STAY and is_helped):
@@ -358,7 +358,7 @@ def start_first(
             return start
         # This level cannot approve, so it is only asked if no later level can approve either.
         notes += missing
-        short = short or replace(start, short="; ".join(missing))
+        short = short or start._replace(short="; ".join(missing))
     return short
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from signoff.core.approvals.parts import Asked
 from signoff.core.directory.people import Person
@@ -15,8 +14,7 @@ EMAIL: Final = "email"
 SLACK: Final = "slack"
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(NamedTuple):
     """Where people who do not decide can be reached.
 
     Attributes:

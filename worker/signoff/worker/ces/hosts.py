@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     import httpx
@@ -25,8 +24,7 @@ _PARTS: Final = 4
 _UNSAFE: Final = re.compile(r"[\x00-\x20\x7f\\]")
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """The target of a URL.
 
     Attributes:

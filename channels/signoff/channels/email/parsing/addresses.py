@@ -6,7 +6,7 @@ Domains are compared in their ASCII form (RFC 5890), so a look-alike letter make
 """
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 LONGEST_ADDRESS: Final = 254
 LONGEST_LOCAL: Final = 64  # RFC 5321 section 4.5.3.1.1
@@ -18,8 +18,7 @@ _TOKEN: Final = frozenset("abcdefghijklmnopqrstuvwxyz234567")
 _LENGTH_OF_TOKEN: Final = 26
 
 
-@dataclass(frozen=True, slots=True)
-class AddressList:
+class AddressList(NamedTuple):
     """The addresses of one field; not ``certain`` if the field is ambiguous."""
 
     addresses: tuple[str, ...]
