@@ -180,7 +180,7 @@ def test_usual_disclaimers_keep_the_approval(head: str, disclaimer: str) -> None
         *("for Sales", "for 1 unit", "1 unit", "für Vertrieb", "pour le Marketing", "to Finance"),
         *("up to 100000", "ab 01.01.2027", "ab 2027", "am 24.12.2026", "by 31.12.2026"),
         *("le 24/12/2026", "al 31/12/2026", "op 24-12-2026", "no 1000000", "de 100000 a 200000"),
-        *("Legal to support", "CFO to lead", "Legal to audit"),
+        *("Legal to support", "CFO to lead", "Legal to audit", "cap it at 1000"),
         *("> 100000", "~ 100000", "100000", "100.000", "100,000.00", "US 100000", "ex 100000"),
         *("01.01.2027", "2027-01-01", "24/12/2026"),
     ],

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 from signoff.core.base.text import plain_line, unaccented
@@ -274,7 +275,11 @@ def _is_limit(words: list[str]) -> bool:
     amount = amount and _is_said(first)
     # "Ab 2027" is "from 2027", although "AB" is also the legal form of a firm.
     begins = words[0].islower() and first in _COMPANIES and _is_said(first)
-    return first in _limits() or counted or amount or orders or begins
+    # "cap it at 1000" has only words of signatures, in two languages.
+    follows = words[0].islower() and any(
+        one in _small() and after.isdecimal() for one, after in pairwise((first, *more))
+    )
+    return first in _limits() or counted or amount or orders or begins or follows
 
 
 def _is_street(words: list[str]) -> bool:
