@@ -203,18 +203,16 @@ async def test_a_message_that_the_server_cannot_read_holds_up_no_other(
     """Dovecot disconnects each time; the message is stored as soon as the server can read it."""
     for _ in range(3):
         await box.deliver()
-    files = box.server.mailbox(box.name) / "new"
-    first = min(files.iterdir(), key=lambda one: one.stat().st_mtime_ns)
-    first.chmod(0)
+    one = next((box.server.mailbox(box.name) / "new").iterdir())
+    one.chmod(0)
     with box.look() as client:
         client.noop()
     reader = MailboxReader(box.settings(), ledger, pause=0.01)
     await reader.start()
     await log.wait("mail.stored", 2)
-    assert {one["uid"] for one in log.all("mail.stored")} == {2, 3}
     await box.deliver()
     await log.wait("mail.stored", 3)
-    (moved,) = (box.server.mailbox(box.name) / "cur").glob(f"{first.name}*")
+    (moved,) = (box.server.mailbox(box.name) / "cur").glob(f"{one.name}*")
     moved.chmod(0o600)
     await log.read_up_to(4)
     await reader.stop()
