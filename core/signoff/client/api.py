@@ -144,7 +144,8 @@ class Operations:
             values: The values for its template.
             reason: In the person's own words.
             as_it_is: Whether the person approves the call as it is, even if the reason reads like
-                a no, a condition or a limit. Without it, the gateway refuses such a reason.
+                a no, a question, a condition or a limit. Without it, the gateway refuses such a
+                reason.
             key: The idempotency key.
         """
         filled = None if values is None else dict(values)

@@ -48,7 +48,8 @@ class Approve(Reason):
         digest: The digest of the call that the person was shown. Only that call is approved.
         values: The values for the template, or the answer to a request for input.
         as_it_is: Whether the person approves the call as it is, even if the reason reads like a
-            no, a condition or a limit. Without it, such a reason is refused: `reason-contradicts`.
+            no, a question, a condition or a limit. Without it, such a reason is refused:
+            `reason-contradicts`.
     """
 
     digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
@@ -155,7 +156,7 @@ class Give(Reason):
         uses: The number of further calls that it covers. The default is the policy's maximum.
         limit: A CEL expression, to cover less than the policy allows: ``args.amount <= 100``.
         as_it_is: Whether the person approves the call as it is, even if the reason reads like a
-            no, a condition or a limit.
+            no, a question, a condition or a limit.
     """
 
     digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")

@@ -415,7 +415,7 @@ class TakeEdit(Move):
 
 
 def must_not_contradict(approval: Approval, reason: str) -> None:
-    """Refuse an approval whose reason reads like a no, a condition or a limit.
+    """Refuse an approval whose reason reads like a no, a question, a condition or a limit.
 
     The reason of an answer to a request for input is not judged, because its values are the answer.
 
@@ -430,9 +430,9 @@ def must_not_contradict(approval: Approval, reason: str) -> None:
     if found := contradiction(reason):
         read = brief(found)
         raise ReasonContradicts(
-            f"Your reason reads like a no, a condition or a limit: “{read}”. Signoff cannot "
-            "approve a part of a call, so nothing was decided. Approve the call as it is, or "
-            "reject it with this reason.",
+            f"Your reason reads like a no, a question, a condition or a limit: “{read}”. "
+            "Signoff cannot approve a part of a call, so nothing was decided. Approve the call as "
+            "it is, or reject it with this reason.",
             key="",
             read=read,
             example="",

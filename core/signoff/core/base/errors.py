@@ -27,7 +27,7 @@ SignoffError
 │   ├── GrantRefused            a grant cannot be given, or has ended already
 │   ├── PayloadError            the values do not fit the template, or those of other approvers
 │   │   ├── ReasonNeeded        the policy requires a reason for this answer
-│   │   └── ReasonContradicts   the reason of an approval reads like a no, a condition or a limit
+│   │   └── ReasonContradicts   the reason of an approval reads like no plain yes
 │   └── NotCanonical            the arguments have no canonical form, so no digest
 ├── RunError
 │   ├── InvalidRun              the submitted run is invalid
@@ -259,7 +259,7 @@ class ReasonNeeded(PayloadError):
 
 
 class ReasonContradicts(PayloadError):
-    """The reason beside an approval reads like a no, a condition or a limit.
+    """The reason beside an approval reads like a no, a question, a condition or a limit.
 
     Nothing is decided. The person can approve the call as it is, or reject it with the reason.
     """

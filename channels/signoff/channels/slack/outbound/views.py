@@ -83,7 +83,7 @@ _MOST_PIECES: Final = 20
 
 
 class Confirmation(NamedTuple):
-    """What a modal shows again, because the reason reads like a no, a condition or a limit.
+    """What a modal shows again, because the reason reads like no plain yes.
 
     Attributes:
         problem: Why it asks again, in words for the person.

@@ -205,7 +205,7 @@ def approve(
         bool,
         typer.Option(
             "--as-it-is",
-            help="Approve even if the reason reads like a no, a condition or a limit.",
+            help="Approve even if the reason reads like a no, a question, a condition or a limit.",
         ),
     ] = False,
     as_json: Json = False,
