@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import structlog
 from google.adk.events.event_actions import EventActions
+from google.adk.sessions.state import State
 from google.adk.tools.tool_context import ToolContext
 
 from signoff.broker.ledger.change import Change
@@ -22,9 +23,15 @@ _ACTIONS: Final = "actions"
 
 
 def keep_actions(change: Change, approval: str, actions: EventActions) -> None:
-    """Store the actions of a tool that has run on an approval, if there are any."""
+    """Store the actions of a tool that has run on an approval, if there are any.
+
+    ADK stores no temporary state, which may contain secrets, so it is not stored here either.
+    """
+    state = actions.state_delta
+    lasting = {key: one for key, one in state.items() if not key.startswith(State.TEMP_PREFIX)}
     try:
-        told = _set_fields(actions.model_dump(mode="json"))
+        kept = actions.model_copy(update={"state_delta": lasting})
+        told = _set_fields(kept.model_dump(mode="json"))
     except Exception:
         log.warning("tool.actions_not_kept", approval=approval, exc_info=True)
         return
