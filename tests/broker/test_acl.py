@@ -125,7 +125,7 @@ async def test_a_commit_that_may_not_write_all_writes_nothing(tmp_path: Path) ->
     with guarded(tmp_path / "redis") as url, redis.Redis.from_url(url) as root:
 
         def allow(*rules: str) -> None:
-            root.execute_command("ACL", "SETUSER", "one", "reset", "on", ">one", "+@all", *rules)  # type: ignore[no-untyped-call]
+            root.execute_command("ACL", "SETUSER", "one", "reset", "on", ">one", "+@all", *rules)
 
         allow("allkeys")
         ledger = Ledger(Store.open(url.replace("root:root", "one:one")))
@@ -148,7 +148,7 @@ async def test_a_commit_that_may_not_write_all_writes_nothing(tmp_path: Path) ->
         written = {key for key in {*before, *done} if before.get(key) != done.get(key)}
         assert len(written) > 10
         every = {"{signoff}:", *(key.decode() for key in {*before, *done})}
-        lacking = [("allkeys", f"-{one}") for one in sorted(commands)]
+        lacking: list[tuple[str, ...]] = [("allkeys", f"-{one}") for one in sorted(commands)]
         for key in sorted(written):
             others = (f"~{one}" for one in sorted(every - {key.decode()}))
             lacking.append(("%R~*", *others))

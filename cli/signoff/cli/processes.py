@@ -136,6 +136,7 @@ def run_channels(settings: Settings) -> int:
     private_key(settings)
     from signoff.channels import tasks  # noqa: PLC0415
     from signoff.channels.email.message_ids import MessageKey  # noqa: PLC0415
+    from signoff.channels.pipeline.removed_channels import RemovedChannels  # noqa: PLC0415
     from signoff.cli.composition.routing import router_of  # noqa: PLC0415
 
     parts = build(settings)
@@ -157,6 +158,7 @@ def run_channels(settings: Settings) -> int:
     besides: dict[str, _Work] = {
         "vacancies": vacant.run_forever,
         "leftovers": Leftovers(parts.ledger).run_forever,
+        "removed channels": RemovedChannels(parts.ledger, partial(_delivery, parts)).run_forever,
         "policies": partial(_note_policies, parts.ledger, settings, renewed),
         **_archiving(parts),
     }
