@@ -424,7 +424,7 @@ async def test_a_worker_waits_for_a_broker_that_refuses(
             await done(ledger, 1)
             client.replicaof("127.0.0.1", str(free_port()))
             async with asyncio.timeout(300):
-                while log.read_text().count("broker.unreachable") < 3:
+                while log.read_text().count("broker.unreachable") < 3:  # noqa: ASYNC110 -- in another process
                     await asyncio.sleep(0.1)
             client.replicaof("NO", "ONE")
             await ledger.commit(Change().send_raw("route", "ready", {}))

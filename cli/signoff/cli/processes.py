@@ -25,6 +25,7 @@ from signoff.broker.doorbells.waiting import wake
 from signoff.broker.effects import Cards
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.policy_history import note_policies
+from signoff.broker.server.health import redis_problems
 from signoff.broker.timers.leftovers import Leftovers
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.broker.timers.vacancies import Vacancies
@@ -38,7 +39,7 @@ from signoff.cli.composition.slack import further_channels, group_keeper, slack_
 from signoff.cli.config.settings import Settings
 from signoff.cli.doctor.brokers import require_broker
 from signoff.core.approvals.approval import Approval
-from signoff.core.base.errors import AppNotFound, LedgerError
+from signoff.core.base.errors import AppNotFound, LedgerError, LedgerUnavailable
 
 if TYPE_CHECKING:
     from signoff.channels.email.inbound.intake import Intake
@@ -160,6 +161,7 @@ def run_channels(settings: Settings) -> int:
         "leftovers": Leftovers(parts.ledger).run_forever,
         "removed channels": RemovedChannels(parts.ledger, partial(_delivery, parts)).run_forever,
         "policies": partial(_note_policies, parts.ledger, settings, renewed),
+        "redis": partial(_report_redis, parts.ledger),
         **_archiving(parts),
     }
     if keeper is not None:
@@ -429,6 +431,16 @@ def _archiving(parts: Parts) -> dict[str, _Work]:
         feeds=bool(settings.webhooks),
     )
     return {"archive": archiver.run_forever}
+
+
+async def _report_redis(ledger: Ledger) -> None:
+    """Log once what keeps Redis from working, or could lose what it acknowledges."""
+    try:
+        problems = await redis_problems(ledger)
+    except LedgerUnavailable as error:
+        problems = [str(error)]
+    for problem in problems:
+        log.error("redis.unfit", problem=problem)
 
 
 async def _note_policies(

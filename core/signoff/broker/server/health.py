@@ -52,7 +52,10 @@ async def redis_problems(ledger: Ledger) -> list[str]:
             async with ledger.store.translated_client() as client:
                 value = (await client.config_get(name)).get(name, "")
         except LedgerUnavailable:
-            break  # reported by `redis_doubts`
+            # INFO has one of them; `redis_doubts` reports the others.
+            value = info.get(name.replace("-", "_"))
+        if value is None:
+            continue
         if value not in wanted:
             problems.append(_REMEDIES[name])
         elif value == "everysec" and ledger.store.replica and _version(info) >= _WAITS_ON_DISK:
