@@ -48,6 +48,7 @@ async def redis_problems(ledger: Ledger) -> list[str]:
             "follow a failover. Set it to several nodes: redis+cluster://host1:6379,host2:6379."
         )
     for name, wanted in _WANTED.items():
+        value: str | None
         try:
             async with ledger.store.translated_client() as client:
                 value = (await client.config_get(name)).get(name, "")
