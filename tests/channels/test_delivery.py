@@ -23,7 +23,7 @@ from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.pipeline import outbox
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.core.approvals import moves
-from signoff.core.approvals.approval import State
+from signoff.core.approvals.approval import Shown, State
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import LedgerError, LedgerUnavailable
 from signoff.core.directory.people import Directory
@@ -59,20 +59,28 @@ async def test_a_delivery_that_cannot_be_committed_is_not_repeated(
         ledger = Ledger(Store.open(url, clock=clock))
 
         def fill(message: Message) -> Result:
-            client.config_set("maxmemory", 1)
-            return Delivered("receipt")
+            if message.card.approval != similar.id:
+                client.config_set("maxmemory", 1)
+            return Delivered("receipt", shown=Shown.COMPLETE)
 
         channel = FakeChannel(respond=fill)
         made = Channels(ledger, Decider(ledger, directory), directory, channel, virtual=clock)
-        approval = await made.open()
+        similar = await made.open(amount=2400)
+        await made.router.drain()
+        await made.delivery.drain()
+        channel.delivered.clear()
+        approval = await made.open(amount=2500)
         await made.router.drain()
         delivery = made.delivery
         with pytest.raises(LedgerUnavailable, match="maxmemory"):
             await delivery.drain()
         client.config_set("maxmemory", 0)
+        # The card would now say that she has approved a similar one.
+        await made.decider.approve(similar.id, MARA, channel="email")
         clock.advance(timedelta(seconds=2 * outbox.LEASE))
-        assert await delivery.drain() == 1
-        assert len(channel.delivered) == 1
+        await delivery.drain()
+        cards = [one for one in channel.delivered if one.kind is Kind.CARD]
+        assert [one.card.approval for one in cards] == [approval.id]
         (asked,) = (await ledger.approval(approval.id)).asked
         assert asked.receipt == "receipt"
         assert (await ledger.backlog())["deliver.email"] == 0

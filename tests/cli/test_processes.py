@@ -142,7 +142,7 @@ async def test_channels_report_a_redis_that_evicts_records(
             while not found:
                 await asyncio.sleep(0.05)
                 events = [json.loads(line) for line in child.tail]
-                found = [one["problem"] for one in events if one["event"] == "redis.unfit"]
+                found = [one["problem"] for one in events if one["event"] == "redis.evicts"]
         (problem,) = found
         assert "Redis evicts keys" in problem
         await supervisor.stop("channels")

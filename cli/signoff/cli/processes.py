@@ -25,7 +25,7 @@ from signoff.broker.doorbells.waiting import wake
 from signoff.broker.effects import Cards
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.policy_history import note_policies
-from signoff.broker.server.health import redis_problems
+from signoff.broker.server.health import eviction_problem
 from signoff.broker.timers.leftovers import Leftovers
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.broker.timers.vacancies import Vacancies
@@ -434,13 +434,14 @@ def _archiving(parts: Parts) -> dict[str, _Work]:
 
 
 async def _report_redis(ledger: Ledger) -> None:
-    """Log once what keeps Redis from working, or could lose what it acknowledges."""
+    """Log once if Redis may evict records. `signoff doctor` checks more, with more permissions."""
     try:
-        problems = await redis_problems(ledger)
+        problem = await eviction_problem(ledger)
     except LedgerUnavailable as error:
-        problems = [str(error)]
-    for problem in problems:
-        log.error("redis.unfit", problem=problem)
+        log.warning("redis.not_checked", error=str(error))
+        return
+    if problem:
+        log.error("redis.evicts", problem=problem)
 
 
 async def _note_policies(

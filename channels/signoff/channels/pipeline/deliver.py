@@ -588,9 +588,10 @@ class Delivery:
 
 def _is_same(sent: Message, message: Message) -> bool:
     """Return whether a message says what was sent by an earlier attempt of the same item."""
-    return message.attempt > sent.attempt and sent == replace(
-        message, at=sent.at, attempt=sent.attempt, unsure=sent.unsure
-    )
+    # The sentence about similar requests counts others, which are decided meanwhile.
+    shape = message.card.model_copy(update={"similar": sent.card.similar})
+    again = replace(message, at=sent.at, attempt=sent.attempt, unsure=sent.unsure, card=shape)
+    return message.attempt > sent.attempt and sent == again
 
 
 def _superseded_updates(items: Sequence[Item]) -> frozenset[str]:

@@ -27,6 +27,17 @@ Set `maxmemory-policy noeviction`.""",
 }
 
 
+async def eviction_problem(ledger: Ledger) -> str:
+    """Return the problem if Redis evicts records, "" if not. Any Redis user may find it out.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    async with ledger.store.translated_client() as client:
+        policy = (await client.info("memory")).get("maxmemory_policy", "noeviction")
+    return "" if policy in _WANTED["maxmemory-policy"] else _REMEDIES["maxmemory-policy"]
+
+
 async def redis_problems(ledger: Ledger) -> list[str]:
     """Return the problems of the ledger's Redis, each with its remedy; empty if there are none.
 
