@@ -82,6 +82,21 @@ async def test_an_absence_applies_in_every_process_immediately(ledger: Ledger) -
     ]
 
 
+async def test_a_change_after_a_lost_one_is_seen(ledger: Ledger) -> None:
+    """If Redis loses an absence or a freeze, the next one has the same version."""
+    here, there = People(ledger, settings()), People(ledger, settings())
+    now = await ledger.now()
+    await there.leave(MARA, days(now, 0, 3, "cleo"), by="mara", more={})
+    await Freezes(ledger).freeze(tool="refund", by="mara", why="the bank called")
+    assert await away(here, MARA, now)
+    store = ledger.store
+    await store.client.delete(store.prefix + "absences", store.prefix + "freezes")
+    await there.leave(CLEO, days(now, 0, 3), by="cleo", more={})
+    await Freezes(ledger).freeze(tool="pay", by="cleo", why="the bank called")
+    assert (await away(here, MARA, now), await away(here, CLEO, now)) == (False, True)
+    assert [one.tool for one in (await here.directory()).freezes] == ["pay"]
+
+
 async def test_a_return_counts_more_than_the_settings(ledger: Ledger) -> None:
     """A current absence of the settings ends; a later one stays."""
     now = await ledger.now()

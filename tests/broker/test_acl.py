@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from datetime import timedelta
 from fnmatch import fnmatchcase
+from importlib.resources import files
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,7 +26,7 @@ from mcp import Client, StdioServerParameters
 
 from archiving import seeded
 from browser import forms_of
-from builders import MARA
+from builders import MARA, paused, people
 from channels.aap.conftest import CALL
 from channels.push.device import PushService
 from channels.slack.office import click_on
@@ -37,6 +38,9 @@ from redis_users import PREFIX, guarded, url_of
 from served import listening
 from signoff.broker.api_tokens import create
 from signoff.broker.heartbeat import states
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 from signoff.broker.server.acl import (
     CHANNELS,
     FAMILIES,
@@ -50,7 +54,9 @@ from signoff.channels.inbox.auth.sessions import How
 from signoff.channels.inbox.settings import page_of
 from signoff.cli.config.settings import load_settings
 from signoff.core.access.scopes import Scope
+from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
+from signoff.core.base.errors import LedgerUnavailable
 
 PAGE = "http://127.0.0.1:9"
 USE = "/inbox/sign-in/link/use"
@@ -107,6 +113,59 @@ def test_a_script_opens_no_more_for_a_worker(tmp_path: Path) -> None:
                 sha = worker.script_load(f"return redis.call({call})")
                 with pytest.raises(redis.exceptions.ResponseError, match="can't access"):
                     worker.evalsha(sha, 1, PREFIX)
+
+
+async def test_a_commit_that_may_not_write_all_writes_nothing(tmp_path: Path) -> None:
+    """Redis checks each command of a script, and keeps what the script has written before."""
+    source = files("signoff.broker").joinpath("lua", "commit.lua").read_text("utf-8")
+    commands = {one.lower() for one in re.findall(r"(?:call|each)\('([A-Z]+)'", source)}
+    # These it reads before it writes, if the change has need of them.
+    commands -= {"time", "exists"}
+    assert {"set", "zadd", "hset", "xadd"} <= commands
+    with guarded(tmp_path / "redis") as url, redis.Redis.from_url(url) as root:
+
+        def allow(*rules: str) -> None:
+            root.execute_command("ACL", "SETUSER", "one", "reset", "on", ">one", "+@all", *rules)
+
+        allow("allkeys")
+        ledger = Ledger(Store.open(url.replace("root:root", "one:one")))
+        run, (approval,) = await paused(ledger)
+        await ledger.commit(Change().send_raw("deliver.email", "kept", {"n": 1}))
+        (item,) = (await ledger.claim("deliver.email")).items
+        root.set("{signoff}:lease:x", "mine")
+        after, events = approval.reject(MARA, people(), channel="email", now=approval.opened_at)
+        change = Change().put(run.answered(approval.id), was=run).put(after, was=approval)
+        change.note(events).send_raw("deliver.slack", "new", {}).ack(item).put_raw("other", "{}")
+        change.fence("lease:x", "mine", give_back=True)
+        before = _everything(root)
+        with redis.Redis.from_url(url.replace("/0", "/1")) as second:
+            for key, dump in before.items():
+                second.restore(key, 0, dump)
+            elsewhere = Ledger(Store.open(url.replace("/0", "/1")))
+            await elsewhere.commit(change.copy())
+            await elsewhere.close()
+            done = _everything(second)
+        written = {key for key in {*before, *done} if before.get(key) != done.get(key)}
+        assert len(written) > 10
+        every = {"{signoff}:", *(key.decode() for key in {*before, *done})}
+        lacking: list[tuple[str, ...]] = [("allkeys", f"-{one}") for one in sorted(commands)]
+        for key in sorted(written):
+            others = (f"~{one}" for one in sorted(every - {key.decode()}))
+            lacking.append(("%R~*", *others))
+        for rules in lacking:
+            allow(*rules)
+            with pytest.raises(LedgerUnavailable, match="signoff redis acl"):
+                await ledger.commit(change.copy())
+            assert _everything(root) == before, rules
+        allow("allkeys")
+        await ledger.commit(change)
+        assert (await ledger.approval(approval.id)).state is State.REJECTED
+        await ledger.close()
+
+
+def _everything(client: redis.Redis) -> dict[bytes, bytes]:
+    """Return the content of each key, byte for byte."""
+    return {key: client.dump(key) or b"" for key in client.scan_iter(count=10_000)}
 
 
 def _allowed(client: redis.Redis, command: str, key: str) -> bool:

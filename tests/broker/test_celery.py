@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 import redis
@@ -84,9 +84,13 @@ def run_worker(broker_url: str, redis_url: str, prefix: str) -> RunWorker:
 
 
 @contextmanager
-def working(broker_url: str, redis_url: str, prefix: str) -> Iterator[None]:
+def working(
+    broker_url: str, redis_url: str, prefix: str, output: TextIO | None = None
+) -> Iterator[None]:
     """Run a worker process, and stop it as a service manager does."""
-    process = subprocess.Popen([sys.executable, WORKER, broker_url, redis_url, prefix])
+    process = subprocess.Popen(
+        [sys.executable, WORKER, broker_url, redis_url, prefix], stdout=output, stderr=output
+    )
     try:
         yield
         process.terminate()
@@ -407,6 +411,28 @@ async def test_a_worker_survives_a_broker_crash_with_unacknowledged_doorbells(
                 await ledger.store.client.rpush(go, "on")
                 assert await done(ledger, 1) == {"hold"}
         app.close()
+
+
+async def test_a_worker_waits_for_a_broker_that_refuses(
+    ledger: Ledger, redis_url: str, prefix: str, tmp_path: Path
+) -> None:
+    """It reconnects about once a second, and works when the replica is a primary again."""
+    log = tmp_path / "log"
+    with services.plain_redis(tmp_path) as broker, redis.Redis.from_url(broker) as client:
+        app = make_celery(broker)
+        with log.open("w") as output, working(broker, redis_url, prefix, output):
+            await done(ledger, 1)
+            client.replicaof("127.0.0.1", str(free_port()))
+            async with asyncio.timeout(300):
+                while log.read_text().count("broker.unreachable") < 3:  # noqa: ASYNC110 -- in another process
+                    await asyncio.sleep(0.1)
+            client.replicaof("NO", "ONE")
+            await ledger.commit(Change().send_raw("route", "ready", {}))
+            CeleryBell(app).ring_now("route")
+            assert await done(ledger, 1) == {"ready"}
+        app.close()
+    assert "read only replica" in log.read_text()
+    assert "Frequent restarts" not in log.read_text()
 
 
 @pytest.mark.parametrize("scheme", ["redis://127.0.0.1:{}/0", "amqp://guest:guest@127.0.0.1:{}//"])

@@ -9,18 +9,23 @@ from datetime import timedelta
 
 import pytest
 
-from builders import paused, people
+from builders import MARA, paused, people, present
 from deciding import Decider
+from signoff.broker import stages
 from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Current, Ledger
-from signoff.broker.timers.due_approvals import DueApprovals
-from signoff.core.approvals.approval import State
+from signoff.broker.timers.due_approvals import HEARS, DueApprovals
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.run import RunState
-from signoff.core.base.errors import SignoffError
+from signoff.core.base.errors import NotAnApprover, SignoffError, TooLate
+from signoff.core.directory.people import Person
+from signoff.core.policies.policy import OnTimeout
 from signoff.testing import VirtualClock
 
 HOUR = timedelta(hours=1)
+DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
 
 
 async def ended(ledger: Ledger) -> Counter[str]:
@@ -71,6 +76,84 @@ async def test_a_lost_race_is_looked_at_again(still_ledger: Ledger, clock: Virtu
     assert states == [State.WITHDRAWN, State.TIMED_OUT]
     assert await ended(still_ledger) == Counter([sibling.id])
     assert (await still_ledger.run(run.id)).state is RunState.ANSWERED
+
+
+async def approved_by_silence(ledger: Ledger) -> Approval:
+    """Ask Mara and Cleo for an hour about a call that silence approves."""
+    _, (asked,) = await paused(ledger, within=HOUR, on_timeout=OnTimeout.APPROVE)
+    terms = present(asked.terms).model_copy(update={"under_ceiling": True})
+    await ledger.commit(Change().put(asked.model_copy(update={"terms": terms}), was=asked))
+    return await ledger.approval(asked.id)
+
+
+def sweep_of(ledger: Ledger) -> DueApprovals:
+    """Return timers, as a process has them."""
+    return DueApprovals(Decider(ledger, people()).roster)
+
+
+async def test_silence_approves_at_the_deadline(still_ledger: Ledger, clock: VirtualClock) -> None:
+    """Mail that comes in afterwards is late, and holds nothing up."""
+    approval = await approved_by_silence(still_ledger)
+    clock.advance(HOUR)
+    await sweep_of(still_ledger).once()
+    assert (await still_ledger.approval(approval.id)).state is State.APPROVED
+
+
+async def test_silence_waits_for_mail_that_is_not_read(
+    still_ledger: Ledger, clock: VirtualClock
+) -> None:
+    """It was acknowledged before the deadline, and may reject the call."""
+    approval, sweep = await approved_by_silence(still_ledger), sweep_of(still_ledger)
+    await still_ledger.commit(Change().send_raw(stages.INTAKE, "early", {}))
+    clock.advance(HOUR)
+    for late in ("later", "latest"):
+        await sweep.once()
+        assert (await still_ledger.approval(approval.id)).state is State.PENDING
+        await still_ledger.commit(Change().send_raw(stages.INTAKE, late, {}))
+        clock.advance(timedelta(seconds=11))
+    (early,) = (await still_ledger.claim(stages.INTAKE, limit=1)).items
+    await still_ledger.commit(Change().ack(early))
+    await sweep.once()
+    assert (await still_ledger.approval(approval.id)).state is State.APPROVED
+
+
+async def test_silence_says_nothing_while_nobody_reads_mail(
+    still_ledger: Ledger, clock: VirtualClock
+) -> None:
+    """Neither if a mail is still unread after a minute, nor if all processes were down."""
+    unread, sweep = await approved_by_silence(still_ledger), sweep_of(still_ledger)
+    await still_ledger.commit(Change().send_raw(stages.INTAKE, "early", {}))
+    clock.advance(HOUR)
+    await sweep.once()
+    assert (await still_ledger.approval(unread.id)).state is State.PENDING
+    clock.advance(HEARS + timedelta(seconds=1))
+    await sweep.once()
+    down = await approved_by_silence(still_ledger)
+    clock.advance(2 * HOUR)
+    await sweep.once()
+    for one in (unread, down):
+        after = await still_ledger.approval(one.id)
+        assert after.state is State.TIMED_OUT
+        assert "answers could not be read" in present(after.decision).reason
+
+
+async def test_a_late_no_is_not_silence(
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
+) -> None:
+    """It is refused and decides nothing, but nobody can say that nobody objected."""
+    approval, other = [await approved_by_silence(still_ledger) for _ in range(2)]
+    clock.advance(HOUR)
+    with pytest.raises(TooLate):
+        await still_decider.reject(approval.id, MARA, channel="email", reason="no")
+    with pytest.raises(TooLate):
+        await still_decider.approve(other.id, MARA, channel="email")
+    with pytest.raises(NotAnApprover):
+        await still_decider.reject(other.id, DAN, channel="email", reason="no")
+    await sweep_of(still_ledger).once()
+    after = await still_ledger.approval(approval.id)
+    assert after.state is State.TIMED_OUT
+    assert "mara has rejected it since" in present(after.decision).reason
+    assert (await still_ledger.approval(other.id)).state is State.APPROVED
 
 
 @pytest.mark.parametrize("text", ["9 x {}", "not a record"])

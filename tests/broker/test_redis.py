@@ -294,6 +294,16 @@ async def test_a_forbidden_config_command_is_a_finding(tmp_path: Path) -> None:
         await wrong.close()
 
 
+async def test_an_eviction_policy_is_found_without_the_config_command(tmp_path: Path) -> None:
+    """Redis users of single processes may only use INFO, which has it."""
+    wrong = {"maxmemory_policy": "allkeys-lru", "user": "app on >secret ~* +@all -config"}
+    with plain_redis(tmp_path, **wrong) as url:
+        ledger = Ledger(Store.open(url.replace("//", "//app:secret@")))
+        (problem,) = await health.redis_problems(ledger)
+        assert "`maxmemory-policy noeviction`" in problem
+        await ledger.close()
+
+
 async def test_a_missing_password_is_named(tmp_path: Path) -> None:
     """Redis answers with a sentence about its protocol, which says nothing to a reader."""
     with plain_redis(tmp_path, login=":secret", requirepass="secret") as url:

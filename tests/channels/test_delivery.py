@@ -4,23 +4,28 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from builders import CLEO, MARA
 from channels.conftest import Channels
+from deciding import Decider
+from services import plain_redis
 from signoff.broker import stages
 from signoff.broker.freezes import Freezes
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.pipeline import outbox
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.core.approvals import moves
-from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.approval import Approval, Shown, State
 from signoff.core.approvals.events import What
-from signoff.core.base.errors import LedgerError
+from signoff.core.base.errors import LedgerError, LedgerUnavailable
 from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Fallback, OnTimeout, Policy
@@ -41,6 +46,45 @@ async def test_a_delivered_card_is_noted_with_its_receipt(channels: Channels) ->
     assert message.card.rows[0].value == "2500"
     assert await channels.whats(approval) == [What.OPENED, What.ASKED, What.DELIVERED]
     assert set((await channels.ledger.backlog()).values()) == {0}
+
+
+async def test_a_delivery_that_cannot_be_committed_is_not_repeated(
+    tmp_path: Path, directory: Directory, clock: VirtualClock
+) -> None:
+    """A Redis that is full when the mail has been sent gets its record when it has room again."""
+    with (
+        plain_redis(tmp_path, maxmemory_policy="noeviction") as url,
+        redis.Redis.from_url(url) as client,
+    ):
+        ledger = Ledger(Store.open(url, clock=clock))
+
+        def fill(message: Message) -> Result:
+            if message.card.approval != similar.id:
+                client.config_set("maxmemory", 1)
+            return Delivered("receipt", shown=Shown.COMPLETE)
+
+        channel = FakeChannel(respond=fill)
+        made = Channels(ledger, Decider(ledger, directory), directory, channel, virtual=clock)
+        similar = await made.open(amount=2400)
+        await made.router.drain()
+        await made.delivery.drain()
+        channel.delivered.clear()
+        approval = await made.open(amount=2500)
+        await made.router.drain()
+        delivery = made.delivery
+        with pytest.raises(LedgerUnavailable, match="maxmemory"):
+            await delivery.drain()
+        client.config_set("maxmemory", 0)
+        # The card would now say that she has approved a similar one.
+        await made.decider.approve(similar.id, MARA, channel="email")
+        clock.advance(timedelta(seconds=2 * outbox.LEASE))
+        await delivery.drain()
+        cards = [one for one in channel.delivered if one.kind is Kind.CARD]
+        assert [one.card.approval for one in cards] == [approval.id]
+        (asked,) = (await ledger.approval(approval.id)).asked
+        assert asked.receipt == "receipt"
+        assert (await ledger.backlog())["deliver.email"] == 0
+        await ledger.close()
 
 
 async def test_undelivered_card_is_retried_later(

@@ -21,6 +21,7 @@ import pytest
 
 from cli.conftest import SETTINGS
 from ports import free_port
+from services import plain_redis
 from signoff.broker.doorbells.celery import make_celery
 from signoff.broker.heartbeat import alive
 from signoff.broker.ledger.follow import follow
@@ -116,6 +117,28 @@ async def test_consumer_reports_ready_and_stops_on_a_signal(
     events = [json.loads(line)["event"] for line in child.tail]
     assert events.count("ready") == 1
     assert events[-1] == "stopped"
+
+
+async def test_channels_report_a_redis_that_evicts_records(
+    file: Path, supervisor: Supervisor, tmp_path: Path
+) -> None:
+    """Nobody may run `signoff doctor` before records are gone."""
+    (tmp_path / "redis").mkdir()
+    lasting = {"appendonly": "yes", "appendfsync": "always"}
+    with plain_redis(tmp_path / "redis", maxmemory_policy="allkeys-lru", **lasting) as url:
+        environment = {"SIGNOFF_REDIS__URL": url}
+        child = await supervisor.signoff(
+            "channels", "--config", str(file), "channels", env=environment
+        )
+        found: list[str] = []
+        async with asyncio.timeout(300):
+            while not found:
+                await asyncio.sleep(0.05)
+                events = [json.loads(line) for line in child.tail]
+                found = [one["problem"] for one in events if one["event"] == "redis.evicts"]
+        (problem,) = found
+        assert "Redis evicts keys" in problem
+        await supervisor.stop("channels")
 
 
 LINGERING = """

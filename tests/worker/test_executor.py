@@ -10,13 +10,18 @@ import pytest
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models import BaseLlm
 from google.adk.models.llm_response import LlmResponse
+from structlog.testing import capture_logs
 
+from ports import free_port
 from signoff.broker import stages
+from signoff.broker.doorbells.celery import make_celery
+from signoff.broker.doorbells.loop import LoopThread
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.lease import session_key
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.runs import RunClaim, claim_runs
+from signoff.broker.ledger.store import Store
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import Handoff, State
@@ -26,6 +31,7 @@ from signoff.core.base.errors import LedgerError, LedgerUnavailable
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.executor import Executor
 from signoff.worker.port import Pause, Turn
+from signoff.worker.tasks import register
 from worker.office import AGENTS, MARA, Office
 
 # ADK announces its experimental features by warning about them.
@@ -519,6 +525,20 @@ async def test_a_claim_that_fails_stops_no_turn(
         await Executor(office.ledger, Counting()).drain(stages.run("finance"))
     states = [run.state for run in await office.ledger.recent_runs()]
     assert sorted(states) == [RunState.COMPLETED] * 8 + [RunState.QUEUED]
+
+
+@pytest.mark.parametrize("stage", [stages.run("finance"), stages.resume("finance")])
+def test_a_ledger_that_is_away_is_waited_for(stage: str) -> None:
+    """A task does not fail without Redis: the work stays in the outbox."""
+    loop, app = LoopThread(), make_celery("memory://")
+    ledger = Ledger(Store.open(f"redis://127.0.0.1:{free_port()}/0", retries=0))
+    register(app, loop, Executor(ledger, Counting()))
+    with capture_logs() as logged:
+        app.tasks[stages.task(stage)].run(stage)
+    assert [one["event"] for one in logged] == ["stage.ledger_unavailable"]
+    loop.run(ledger.close())
+    loop.stop()
+    app.close()
 
 
 @pytest.mark.parametrize(

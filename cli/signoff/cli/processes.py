@@ -25,6 +25,7 @@ from signoff.broker.doorbells.waiting import wake
 from signoff.broker.effects import Cards
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.policy_history import note_policies
+from signoff.broker.server.health import eviction_problem
 from signoff.broker.timers.leftovers import Leftovers
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.broker.timers.vacancies import Vacancies
@@ -38,7 +39,7 @@ from signoff.cli.composition.slack import further_channels, group_keeper, slack_
 from signoff.cli.config.settings import Settings
 from signoff.cli.doctor.brokers import require_broker
 from signoff.core.approvals.approval import Approval
-from signoff.core.base.errors import AppNotFound, LedgerError
+from signoff.core.base.errors import AppNotFound, LedgerError, LedgerUnavailable
 
 if TYPE_CHECKING:
     from signoff.channels.email.inbound.intake import Intake
@@ -136,6 +137,7 @@ def run_channels(settings: Settings) -> int:
     private_key(settings)
     from signoff.channels import tasks  # noqa: PLC0415
     from signoff.channels.email.message_ids import MessageKey  # noqa: PLC0415
+    from signoff.channels.pipeline.removed_channels import RemovedChannels  # noqa: PLC0415
     from signoff.cli.composition.routing import router_of  # noqa: PLC0415
 
     parts, closing = build(settings), AsyncExitStack()
@@ -158,7 +160,9 @@ def run_channels(settings: Settings) -> int:
     besides: dict[str, _Work] = {
         "vacancies": vacant.run_forever,
         "leftovers": Leftovers(parts.ledger).run_forever,
+        "removed channels": RemovedChannels(parts.ledger, partial(_delivery, parts)).run_forever,
         "policies": partial(_note_policies, parts.ledger, settings, renewed),
+        "redis": partial(_report_redis, parts.ledger),
         **_archiving(parts),
     }
     if keeper is not None:
@@ -408,6 +412,17 @@ def _archiving(parts: Parts) -> dict[str, _Work]:
         feeds=bool(settings.webhooks),
     )
     return {"archive": archiver.run_forever}
+
+
+async def _report_redis(ledger: Ledger) -> None:
+    """Log once if Redis may evict records. `signoff doctor` checks more, with more permissions."""
+    try:
+        problem = await eviction_problem(ledger)
+    except LedgerUnavailable as error:
+        log.warning("redis.not_checked", error=str(error))
+        return
+    if problem:
+        log.error("redis.evicts", problem=problem)
 
 
 async def _note_policies(

@@ -34,6 +34,7 @@ from signoff.core.base.errors import (
     PayloadError,
     RecordUnreadable,
     RunNotFound,
+    TooLate,
 )
 from signoff.core.directory.people import Directory, Person
 from signoff.core.grants.grant import Grant, grant_id
@@ -414,7 +415,7 @@ class Decisions:
             # The same message came before. Its first copy was answered.
             return refused
         change = _changes_of(extras) if extras.acknowledges(error) else Change()
-        more = {**actor.details, **wanted}
+        more = {**actor.details, **wanted, **({"late": True} if isinstance(error, TooLate) else {})}
         event = approval.note(What.REFUSED_ANSWER, now=now, by=actor.by, why=str(error), more=more)
         change.note([event])
         if extras.on_commit is not None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import structlog
 from celery import Celery
 
 from signoff.broker import stages
 from signoff.broker.doorbells.loop import LoopThread
+from signoff.core.base.errors import LedgerError
 from signoff.worker.executor import Executor
+
+log = structlog.get_logger(__name__)
 
 
 def register(app: Celery, loop: LoopThread, executor: Executor) -> None:
@@ -16,13 +20,20 @@ def register(app: Celery, loop: LoopThread, executor: Executor) -> None:
     task waits while the loop of the process works on the stage.
     """
 
+    def drain(stage: str) -> None:
+        try:
+            loop.run(executor.drain(stage))
+        except LedgerError as error:
+            # Nothing is lost: leases expire, and the reconciler rings again.
+            log.warning("stage.ledger_unavailable", stage=stage, error=str(error))
+
     @app.task(name=stages.task(stages.RUN), shared=False)
-    def run(stage: str) -> int:
-        return loop.run(executor.drain(stage))
+    def run(stage: str) -> None:
+        drain(stage)
 
     @app.task(name=stages.task(stages.RESUME), shared=False)
-    def resume(stage: str) -> int:
-        return loop.run(executor.drain(stage))
+    def resume(stage: str) -> None:
+        drain(stage)
 
 
 def stages_of(app_names: list[str]) -> list[str]:

@@ -87,6 +87,8 @@ log = structlog.get_logger(__name__)
 
 _NOT_SHOWN: Final = (Row(name="arguments", value="not shown to those who were not asked"),)
 
+_MOST_UNRECORDED: Final = 10 * BATCH
+
 PATIENCE: Final = 4
 """How often an outcome waits for its card, which may be under way, before it is dropped."""
 
@@ -131,6 +133,7 @@ class Delivery:
         )
         self._notifications = notifications or Notifications()
         self._shapes: dict[str, tuple[Approval, Directory, Card]] = {}
+        self._unrecorded: dict[str, tuple[Message, Delivered]] = {}
 
     @property
     def name(self) -> str:
@@ -154,7 +157,8 @@ class Delivery:
         """Deliver leased items, each in its own commit.
 
         If a process dies in between, some of them are delivered again: the same messages, with
-        the same ids.
+        the same ids. If only the commit fails, because Redis refuses it or is away, the process
+        remembers what it has delivered, and commits it the next time that it gets the item.
         """
         lists = [item for item in items if isinstance(work_of(item), BundleWork)]
         if lists:
@@ -194,10 +198,7 @@ class Delivery:
         for item_id in (*gathered.later, *gathered.gone):
             del messages[item_id]
         items = [item for item in items if item.id not in gathered.gone]
-        came = await self._deliver(
-            list(messages.values()), [legible(approvals[name]) for name in messages]
-        )
-        results = dict(zip(messages, came, strict=True))
+        results = await self._deliver(messages, approvals)
         notified = await self._notified(items, results, approvals)
 
         def build(item: Item, approval: Approval, now: datetime) -> Change:
@@ -207,6 +208,8 @@ class Delivery:
             return notify(change, item, notified.get(item.id, ()))
 
         await commit_each(self._ledger, items, build, _give_up)
+        for name in results:
+            self._unrecorded.pop(name, None)
 
     def _plan(self, item: Item, approval: Approval, now: datetime) -> Message | Build:
         """Return the message that an item delivers now, or what to do with the item without one."""
@@ -222,13 +225,27 @@ class Delivery:
         return message if until is None else partial(self._hold, until)
 
     async def _deliver(
-        self, messages: Sequence[Message], approvals: Sequence[Approval]
-    ) -> Sequence[Result]:
-        with tracing.spans("deliver", approvals, channel=self._channel.name):
-            results = await deliver_each(self._channel, messages)
-        if any(one.kind is Kind.UPDATE for one in messages):
+        self, messages: Mapping[str, Message], approvals: Mapping[str, Approval | Exception]
+    ) -> dict[str, Result]:
+        """Return the results of delivering messages; what is already delivered is not repeated."""
+        results: dict[str, Result] = {
+            name: known[1]
+            for name, message in messages.items()
+            if (known := self._unrecorded.pop(name, None)) and _is_same(known[0], message)
+        }
+        unsent = [name for name in messages if name not in results]
+        about = [legible(approvals[name]) for name in unsent]
+        with tracing.spans("deliver", about, channel=self._channel.name):
+            came = await deliver_each(self._channel, [messages[name] for name in unsent])
+        if any(one.kind is Kind.UPDATE for one in messages.values()):
             # For `_settled`: a thaw may have changed the card while it was written.
             await self._roster.refresh()
+        results.update(zip(unsent, came, strict=True))
+        if len(self._unrecorded) > _MOST_UNRECORDED:
+            self._unrecorded.clear()
+        for name, result in results.items():
+            if isinstance(result, Delivered):
+                self._unrecorded[name] = messages[name], result
         return results
 
     async def _recall(
@@ -598,6 +615,14 @@ class Delivery:
         elif again.card != sent.card.model_copy(update={"similar": ""}):
             # The sentence about similar requests is not compared: `_recall` adds it later.
             rewrite(change, approval, asked)
+
+
+def _is_same(sent: Message, message: Message) -> bool:
+    """Return whether a message says what was sent by an earlier attempt of the same item."""
+    # The sentence about similar requests counts others, which are decided meanwhile.
+    shape = message.card.model_copy(update={"similar": sent.card.similar})
+    again = replace(message, at=sent.at, attempt=sent.attempt, unsure=sent.unsure, card=shape)
+    return message.attempt > sent.attempt and sent == again
 
 
 def _superseded_updates(items: Sequence[Item]) -> frozenset[str]:

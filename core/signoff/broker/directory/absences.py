@@ -44,7 +44,7 @@ class People:
     def __init__(self, ledger: Ledger, directory: Directory) -> None:
         self._ledger = ledger
         self._written = directory
-        self._versions: tuple[int, ...] = ()
+        self._records: list[tuple[int, str] | None] = []
         self._generation = directory.generation
         self._absences: Absences = {}
         self._groups: Mapping[str, tuple[str, ...]] = {}
@@ -59,7 +59,7 @@ class People:
     @property
     def present(self) -> Directory:
         """The people of the current settings, with the last state read from the ledger."""
-        if self._versions and self._generation != self._written.generation:
+        if self._records and self._generation != self._written.generation:
             present = with_absences(self._written, self._absences)
             self._present = present.with_groups(self._groups).with_freezes(self._freezes)
             self._generation = self._written.generation
@@ -73,12 +73,13 @@ class People:
             RecordUnreadable: A newer version of Signoff has written one of them.
         """
         found = await self._ledger.store.read([_KEY, GROUPS, FREEZES])
-        versions = tuple(one[0] if one else 0 for one in found)
-        if versions != self._versions:
+        # Not by their versions alone: a failover or a restored copy of Redis can lose the last
+        # changes, and the next one then has the version of a lost one.
+        if found != self._records:
             absent, grouped, frozen = found
             read = _read(absent), read_groups(grouped), read_freezes(frozen)
             self._absences, self._groups, self._freezes = read
-            self._versions, self._generation = versions, _NEVER
+            self._records, self._generation = found, _NEVER
         return self.present
 
     async def leave(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -51,6 +53,7 @@ class BellConsumer(Consumer):
         for one in self.signals:
             one.setblocking(False)
         self._wakes = False
+        self._broken_at = -math.inf
 
     def on_ready(self) -> None:
         """Let signals wake the loop, which sleeps for many seconds if no bell rings.
@@ -95,11 +98,19 @@ class BellConsumer(Consumer):
         return conn
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
-        """Close a broken connection. Celery would end the worker if that fails."""
+        """Close a broken connection. Celery would end the worker if that fails.
+
+        A broker may accept each connection and refuse the next command, such as a Redis that has
+        become a replica. Celery would connect to it about ten times a second, without end.
+        """
         try:
             super().on_connection_error_after_connected(exc)
         except Exception as error:  # noqa: BLE001 -- the connection is broken anyway
             log.warning("broker.not_closed", error=repr(error))
+        if (wait := self._broken_at + _AGAIN - time.monotonic()) > 0:
+            log.warning("broker.unreachable", error=str(exc), retry_in=_AGAIN)
+            time.sleep(wait)
+        self._broken_at = time.monotonic()
 
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Callable[[Message], None]:  # noqa: ANN401 -- as above
         """Return the function that is called with each message."""

@@ -101,10 +101,13 @@ def translated() -> Iterator[None]:
             "url? `signoff doctor` checks it."
         ) from error
     except _FOREIGN as error:
-        raise LedgerUnavailable(
-            f"Redis refused a command: {_sentence(error)} `signoff doctor` checks its settings and "
-            "its memory."
-        ) from error
+        remedy = "`signoff doctor` checks its settings and its memory."
+        if _is_forbidden(error):
+            remedy = (
+                "Give each process the URL of its own Redis user, and load the ACL file that "
+                "`signoff redis acl` of this release writes."
+            )
+        raise LedgerUnavailable(f"Redis refused a command: {_sentence(error)} {remedy}") from error
     finally:
         # redis-py sends with asyncio.wait_for. In Python 3.11 this swallows a cancellation that
         # comes when the sending ends, so the cancelled task would go on.
@@ -114,6 +117,12 @@ def translated() -> Iterator[None]:
 
 def _sentence(error: Exception) -> str:
     return f"{str(error).rstrip('.') or type(error).__name__}."
+
+
+def _is_forbidden(error: Exception) -> bool:
+    # For a command in a script, Redis 7 replies with an error without a code of its own.
+    forbidden = isinstance(error, redis.exceptions.NoPermissionError)
+    return forbidden or "The user executing the script can't" in str(error)
 
 
 def to_ms(moment: datetime) -> int:

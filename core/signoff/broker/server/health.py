@@ -27,6 +27,17 @@ Set `maxmemory-policy noeviction`.""",
 }
 
 
+async def eviction_problem(ledger: Ledger) -> str:
+    """Return the problem if Redis evicts records, "" if not. Any Redis user may find it out.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    async with ledger.store.translated_client() as client:
+        policy = (await client.info("memory")).get("maxmemory_policy", "noeviction")
+    return "" if policy in _WANTED["maxmemory-policy"] else _REMEDIES["maxmemory-policy"]
+
+
 async def redis_problems(ledger: Ledger) -> list[str]:
     """Return the problems of the ledger's Redis, each with its remedy; empty if there are none.
 
@@ -48,11 +59,15 @@ async def redis_problems(ledger: Ledger) -> list[str]:
             "follow a failover. Set it to several nodes: redis+cluster://host1:6379,host2:6379."
         )
     for name, wanted in _WANTED.items():
+        value: str | None
         try:
             async with ledger.store.translated_client() as client:
                 value = (await client.config_get(name)).get(name, "")
         except LedgerUnavailable:
-            break  # reported by `redis_doubts`
+            # INFO has one of them; `redis_doubts` reports the others.
+            value = info.get(name.replace("-", "_"))
+        if value is None:
+            continue
         if value not in wanted:
             problems.append(_REMEDIES[name])
         elif value == "everysec" and ledger.store.replica and _version(info) >= _WAITS_ON_DISK:

@@ -29,13 +29,16 @@ class Due:
         self._roster = roster
         self._cards = cards
 
-    def change(self, approval: Approval, run: Run, now: datetime) -> Change | None:
+    def change(
+        self, approval: Approval, run: Run, now: datetime, *, unheard: str = ""
+    ) -> Change | None:
         """Return the change that is due now, None if there is none or another process must make it.
 
         Args:
             approval: The approval. Refresh the roster before the first of several.
             run: The run of the approval.
             now: The present, by the ledger's clock.
+            unheard: Why silence does not approve it, "" if it may.
 
         Raises:
             IllegalMove: Its run does not wait for it.
@@ -44,7 +47,11 @@ class Due:
             return None
         rotations = self._roster.rotations
         after, events = advance(
-            approval, self._roster.directory, now=now, rotations=rotations.known
+            approval,
+            self._roster.directory,
+            now=now,
+            rotations=rotations.known,
+            unheard=unheard,
         )
         receipts = self._roster.ledger.receipts
         if after.state is State.APPROVED and receipts is not None and not receipts.signs:

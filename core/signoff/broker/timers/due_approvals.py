@@ -1,20 +1,28 @@
-"""Works through the due approvals in batches."""
+"""Works through the due approvals in batches.
+
+A policy may say that silence approves. But silence means nothing while Signoff cannot hear: a mail
+that was acknowledged may not be read yet, or all processes may have been down at the deadline.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
 
+from signoff.broker import stages
 from signoff.broker.directory.roster import Roster
 from signoff.broker.effects import Cards
 from signoff.broker.ledger.change import Change
 from signoff.broker.timers.due import Due
 from signoff.broker.timers.poison import note_failures
-from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import What
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import SignoffError
 
@@ -28,6 +36,12 @@ LEASE: Final = 10.0
 
 _ROUNDS: Final = 20
 
+HEARS: Final = timedelta(minutes=1)
+"""After this long without reading mail, or without any process, silence says nothing."""
+
+_MOST_HELD: Final = 1000
+_DEAF: Final = "nobody answered in time, but answers could not be read at the deadline"
+
 
 class DueApprovals:
     """Makes the changes of all due approvals.
@@ -40,6 +54,7 @@ class DueApprovals:
         cards: Makes cards, in a process with channels; see `Due`.
         batch: How many approvals to claim at a time.
         lease: How many seconds a claim lasts.
+        hears: See `HEARS`; None if silence always approves.
     """
 
     def __init__(
@@ -49,12 +64,23 @@ class DueApprovals:
         cards: Cards | None = None,
         batch: int = BATCH,
         lease: float = LEASE,
+        hears: timedelta | None = HEARS,
     ) -> None:
+        self._hears = hears
+        self._since = self._seen = time.monotonic()
+        self._unread: dict[str, set[str]] = {}
         self._roster = roster
         self._due = Due(roster, cards)
         self._ledger = roster.ledger
         self._batch = batch
         self._lease = lease
+
+    def awake(self) -> None:
+        """Note that this process works; after a pause longer than `HEARS` it begins anew."""
+        now = time.monotonic()
+        if now - self._seen > HEARS.total_seconds():
+            self._since = now
+        self._seen = now
 
     async def once(self) -> int:
         """Work until nothing is due, and return how many approvals were claimed.
@@ -91,6 +117,12 @@ class DueApprovals:
                     raise found  # noqa: TRY301 -- `current_all` returns errors
                 approval, read, now = found
                 change = self._due.change(approval, runs.latest(read), now)
+                if change is not None and change.leaves(approval).state is State.APPROVED:
+                    unheard = await self._unheard(approval, now)
+                    if unheard is None:
+                        continue  # it is due again when its lease ends
+                    if unheard:
+                        change = self._due.change(approval, runs.latest(read), now, unheard=unheard)
             except Exception as error:
                 # An approval that cannot be moved does not block the others.
                 log.exception("timers.failed", approval=approval_id, error=str(error))
@@ -109,6 +141,30 @@ class DueApprovals:
             else:
                 disturbed.append(approval.id)
         return disturbed
+
+    async def _unheard(self, approval: Approval, now: datetime) -> str | None:
+        """Return why silence does not approve an approval, "" if it does, None to wait."""
+        for event in await self._ledger.history(approval.id):
+            late = event.what is What.REFUSED_ANSWER and event.more.get("late")
+            if late and event.more.get("verdict") == "reject" and event.by in approval.approvers:
+                return f"nobody answered in time, but {event.by} has rejected it since"
+        if self._hears is None or approval.deadline is None:
+            return ""
+        age = now - approval.deadline - self._hears
+        if age > timedelta(seconds=time.monotonic() - self._since):
+            return _DEAF
+        # What comes in from now on is late.
+        unread = {*await self._ledger.store.members(f"outbox:{stages.INTAKE}")}
+        before = self._unread.pop(approval.id, None)
+        held = unread if before is None else before & unread
+        if not held:
+            return ""
+        if before is not None and age > timedelta():
+            return _DEAF
+        if len(self._unread) >= _MOST_HELD:
+            self._unread.clear()
+        self._unread[approval.id] = held
+        return None
 
 
 class _Runs:

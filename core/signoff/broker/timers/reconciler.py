@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import timedelta
 from functools import partial
 from typing import Final
 
@@ -19,7 +20,7 @@ from signoff.broker.directory.roster import Roster
 from signoff.broker.effects import Cards
 from signoff.broker.ledger.search_index import SearchIndex
 from signoff.broker.timers.departures import Departures
-from signoff.broker.timers.due_approvals import LEASE, DueApprovals
+from signoff.broker.timers.due_approvals import HEARS, LEASE, DueApprovals
 from signoff.broker.timers.lag import lag
 from signoff.broker.timers.ticks import tick, until_tick
 from signoff.core.base.errors import LedgerError
@@ -46,6 +47,7 @@ class Reconciler:
         cards: Makes cards, in a process with channels; see `Due`.
         cycle: Seconds between checks while this process works.
         lease: Seconds after which other processes take over the claims of a process that died.
+        hears: See `DueApprovals`.
     """
 
     def __init__(
@@ -55,9 +57,10 @@ class Reconciler:
         cards: Cards | None = None,
         cycle: float = 0.5,
         lease: float = LEASE,
+        hears: timedelta | None = HEARS,
     ) -> None:
         self._ledger = roster.ledger
-        self._due = DueApprovals(roster, cards=cards, lease=lease)
+        self._due = DueApprovals(roster, cards=cards, lease=lease, hears=hears)
         self._departures = Departures(roster)
         self._searches = SearchIndex(self._ledger)
         self._cycle = cycle
@@ -90,6 +93,7 @@ class Reconciler:
             self._ledger.active.clear()
             with _logged():
                 found = await self._ledger.look()
+                self._due.awake()
                 if found.due:
                     self._is_due.set()
                 else:

@@ -1080,11 +1080,15 @@ class Approval(Value):
 
     # Ending without a person's answer.
 
-    def time_out(self, *, now: datetime) -> Moved:
+    def time_out(self, *, now: datetime, unheard: str = "") -> Moved:
         """End the last level as the policy says: reject, approve or stay open.
 
         It approves only a call under the policy's ceiling that needs no values and no second step,
         and that nobody has rejected.
+
+        Args:
+            now: The present.
+            unheard: Why silence does not approve it, "" if it may.
 
         Raises:
             IllegalMove: It is not pending, or not late yet.
@@ -1096,8 +1100,8 @@ class Approval(Value):
             why = "nobody answered in time; by its policy it stays open"
             event = self.note(What.OVERDUE, now=now, by="deadline", why=why)
             return self.model_copy(update={"deadline": None, "reminders": ()}), (event,)
-        late = Decision(at=now, channel="deadline", reason="nobody answered in time")
-        if self.has_closed(now) or not self._silence_approves():
+        late = Decision(at=now, channel="deadline", reason=unheard or "nobody answered in time")
+        if self.has_closed(now) or unheard or not self._silence_approves():
             return self._end(Move.TIME_OUT, late)
         why = "nobody answered in time; by its policy that approves what is under the ceiling"
         return self._end(Move.APPROVE, late.model_copy(update={"reason": why}))

@@ -26,12 +26,24 @@ def is_due(approval: Approval, now: datetime) -> bool:
 
 
 def advance(
-    approval: Approval, directory: Directory, *, now: datetime, rotations: Rotations = NO_ROTATIONS
+    approval: Approval,
+    directory: Directory,
+    *,
+    now: datetime,
+    rotations: Rotations = NO_ROTATIONS,
+    unheard: str = "",
 ) -> Moved:
     """Make the due changes of an approval.
 
     After a level has ended, the next level with anybody to ask starts now. The policy says what
     follows the last level. Missed reminders are not repeated: only one of them is sent.
+
+    Args:
+        approval: The approval.
+        directory: The people.
+        now: The present (UTC).
+        rotations: When the members of queues were last asked.
+        unheard: See `Approval.time_out`.
 
     Returns:
         The unchanged approval and no events if nothing is due.
@@ -48,7 +60,7 @@ def advance(
         moved = None
         if not here.has_closed(now):
             moved = move_on(here, directory, now=now, why=why, rotations=rotations)
-        after, events = moved or here.time_out(now=now)
+        after, events = moved or here.time_out(now=now, unheard=unheard)
     return after, (*ended, *events)
 
 
