@@ -110,7 +110,7 @@ class _Graph:
 
     def words(self) -> frozenset[str]:
         """Return the words of all nodes."""
-        pairs = zip(self._named, self._kinds, strict=True)
+        pairs = set(zip(self._named, self._kinds, strict=True))
         return frozenset(self.names[name] for name, kind in pairs if kind == _Kind.WORD)
 
     def state(self, nodes: Iterable[int]) -> _State:
