@@ -24,7 +24,7 @@ from signoff.broker.timers.poison import note_failures
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import Run
-from signoff.core.base.errors import SignoffError
+from signoff.core.base.errors import LedgerUnavailable, SignoffError
 
 log = structlog.get_logger(__name__)
 
@@ -123,6 +123,8 @@ class DueApprovals:
                         continue  # it is due again when its lease ends
                     if unheard:
                         change = self._due.change(approval, runs.latest(read), now, unheard=unheard)
+            except LedgerUnavailable:
+                raise
             except Exception as error:
                 # An approval that cannot be moved does not block the others.
                 log.exception("timers.failed", approval=approval_id, error=str(error))
