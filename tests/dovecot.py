@@ -200,11 +200,13 @@ class Dovecot:
         # Unlike `shutil`, this keeps the owners.
         subprocess.run(["cp", "-a", self.mailbox(name), copy], check=True)
         self.start()
-        yield
-        self.stop()
-        shutil.rmtree(self.mailbox(name))
-        copy.rename(self.mailbox(name))
-        self.start()
+        try:
+            yield
+        finally:
+            self.stop()
+            shutil.rmtree(self.mailbox(name))
+            copy.rename(self.mailbox(name))
+            self.start()
 
     def log(self) -> str:
         """Return its log."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -56,7 +55,7 @@ def test_people_who_share_a_place_are_asked_at_once_in_a_sequence() -> None:
         shared=(frozenset({"ada", "bo"}),),
     )
 
-    after = replace(ballot, votes=(vote("bo"),))
+    after = ballot._replace(votes=(vote("bo"),))
 
     assert (ballot.answering, after.answering) == (("ada", "bo"), ("bo", "cem"))
     assert (ballot.filled, after.filled) == (frozenset[str](), frozenset({"ada"}))
@@ -83,7 +82,7 @@ def test_votes_for_and_against_are_counted_apart() -> None:
     ballot = Ballot(Asking(quorum=2), ("ada", "bo"), (), (vote("ada"),))
 
     assert (ballot.yes, ballot.no, ballot.lost) == (("ada",), (), False)
-    against = replace(ballot, votes=(vote("ada"), vote("bo", Verdict.REJECT)))
+    against = ballot._replace(votes=(vote("ada"), vote("bo", Verdict.REJECT)))
     assert (against.yes, against.no, against.lost) == (("ada",), ("bo",), True)
 
 
