@@ -1,7 +1,6 @@
 """A graph with two LangChain agents side by side; the user's message has a plan for each."""
 
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from langchain.agents import create_agent
@@ -29,7 +28,7 @@ class Named(Follower):
         return found
 
 
-def node(name: str) -> Callable[[MessagesState], Awaitable[dict[str, Any]]]:
+def node(name: str) -> Any:
     """Return a node that runs an agent with its part of the plan."""
     agent = create_agent(
         Named(name=name),

@@ -4,6 +4,7 @@ from typing import Any
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.messages import ToolCall
 
 from worker.frameworks.agents.langchain_office.agent import Follower
 from worker.frameworks.script import note, pay
@@ -14,7 +15,8 @@ class Vague(HumanInTheLoopMiddleware[Any, Any]):
 
     def _create_action_and_config(self, tool_call: Any, *args: Any, **more: Any) -> Any:
         """Return what people are asked."""
-        small = {**tool_call, "args": {**tool_call["args"], "amount": 1}}
+        shown = {**tool_call["args"], "amount": 1}
+        small = ToolCall(name=tool_call["name"], args=shown, id=tool_call["id"])
         return super()._create_action_and_config(small, *args, **more)
 
 
