@@ -41,7 +41,7 @@ def seat(person: str, instead_of: str = "") -> Seat:
 def test_an_answer_fills_the_own_seat_before_one_that_is_represented(
     seats: list[Seat], place: str
 ) -> None:
-    """Whoever has a seat and represents somebody answers for themselves, whatever comes first."""
+    """A person with a seat who also represents somebody answers for themselves first."""
     assert stands_for("dan", seats) == place
 
 
@@ -87,7 +87,7 @@ def test_votes_for_and_against_are_counted_apart() -> None:
 
 
 def test_strangers_are_refused_before_any_policy_is_read() -> None:
-    """A directory without strangers refuses whoever is not in it, even if a policy allows it."""
+    """A directory without strangers refuses unknown requesters, even if a policy allows it."""
     closed = Directory([MARA, CLEO], strangers=False)
     facts = make_approval().facts
 
