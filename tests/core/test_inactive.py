@@ -91,7 +91,9 @@ def test_managers_who_have_left_and_name_each_other_end_the_search() -> None:
     """A circle of people who are not active has nobody above it, and is gone around once."""
     riley = RILEY.model_copy(update={"manager": "bo"})
     circle = [somebody("bo", "cy", active=False), somebody("cy", "bo", active=False)]
-    assert asked(Directory([riley, *circle]), "requester.manager") == []
+    directory = Directory([riley, *circle])
+    assert asked(directory, "requester.manager") == []
+    assert directory.manager_of(riley) is None
 
 
 def test_a_chain_of_managers_has_no_stage_of_theirs() -> None:
