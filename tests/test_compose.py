@@ -238,9 +238,14 @@ def test_each_mount_exists_in_the_tree_or_is_a_named_volume() -> None:
             assert target.startswith("/")
 
 
-def test_signoff_containers_run_unprivileged_and_read_only() -> None:
-    """Signoff's services run as an unprivileged user with a read-only file system."""
-    for name, service in OURS.items():
+def test_containers_run_unprivileged_and_read_only() -> None:
+    """Signoff's services, Redis and PostgreSQL have a read-only file system and no capability."""
+    stores = {name: SERVICES[name] for name in ("redis", "postgres")}
+    assert {name: one["user"] for name, one in stores.items()} == {
+        "redis": "redis",
+        "postgres": "postgres",
+    }
+    for name, service in {**OURS, **stores}.items():
         assert service["read_only"] is True, name
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
