@@ -41,17 +41,16 @@ MOVES: dict[Move, Callable[[Approval], Made]] = {
     Move.REJECT: lambda one: one.reject(MARA, people(), channel="email", now=LATER, reason="no"),
     Move.TIME_OUT: lambda one: one.time_out(now=LATE),
     Move.WITHDRAW: lambda one: one.withdraw(by="riley", reason="not needed", now=LATER),
-    Move.SUPERSEDE: lambda one: one.supersede(reason="asked anew", now=LATER),
 }
 
 
 def in_state(state: State) -> Approval:
-    """Return an approval in a state, reached by a legal move."""
+    """Return an approval in a state, reached by a legal move if there is one."""
     approval = asked_approval()
     for (source, move), to in TRANSITIONS.items():
         if source is State.PENDING and to is state:
             return MOVES[move](approval)[0]
-    return approval
+    return approval.model_copy(update={"state": state})
 
 
 def test_copied_approval_recounts_its_votes() -> None:

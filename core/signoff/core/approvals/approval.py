@@ -1153,14 +1153,6 @@ class Approval(Value):
         said = Decision(by=by, at=now, channel="withdrawn", reason=clean_text(reason))
         return self._end(Move.WITHDRAW, said)
 
-    def supersede(self, *, reason: str, now: datetime) -> Moved:
-        """End the request because another one has replaced it.
-
-        Raises:
-            IllegalMove: It has ended.
-        """
-        return self._end(Move.SUPERSEDE, Decision(at=now, channel="superseded", reason=reason))
-
     # The handoff to the agent.
 
     @property
