@@ -32,7 +32,7 @@ from signoff.channels.mcp import elicitation, records
 from signoff.channels.mcp.elicitation import Question
 from signoff.channels.mcp.messages import Answer, Call
 from signoff.channels.mcp.records import Caller, Record
-from signoff.core.approvals import programs
+from signoff.core.approvals import programs, reopening
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.parts import Program, ToolCall
@@ -264,9 +264,11 @@ class Calls:
             return False
         receipts = self._ledger.receipts
         if receipts is not None and (why := receipts.why_refused(permission, now)):
-            after, question, events = permission.void(why=why, now=now)
+            after, question, events = reopening.void(permission, why=why, now=now)
         elif permission.has_expired(now, self._valid_for):
-            after, question, events = permission.expire(now=now, valid_for=self._valid_for)
+            after, question, events = reopening.expire(
+                permission, now=now, valid_for=self._valid_for
+            )
         else:
             return False
         change = Change().put(after, was=permission).note(events)
@@ -438,7 +440,7 @@ class Calls:
             await self._ledger.commit(change)
             return
         if permission.handoff is Handoff.STARTED:
-            question, events = doubtful[0].ask_again(now=now)
+            question, events = reopening.ask_again(doubtful[0], now=now)
         else:
             question, events = elicitation.may_run_again(permission, doubtful[0], now)
         await self._ask(change.note(events), held.key, held.record, question)
