@@ -147,7 +147,7 @@ def simulate(
     )
 
 
-def foresee_rest(
+def simulate_rest(
     approval: Approval,
     directory: Directory,
     *,
