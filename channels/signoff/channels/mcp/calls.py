@@ -138,7 +138,8 @@ class Calls:
             if waits := [one for one in approvals if one.state is State.PENDING]:
                 if self._closed or loop.time() >= ends:
                     return call.failure(_still_waits(caller.tool(call), waits))
-                await tell(_waits_for(waits))
+                names = ", ".join(one.id for one in waits)
+                await tell(f"Waiting for a decision about {names}")
                 within = min(_EVERY, ends - loop.time())
                 read = partial(self._ledger.approval, waits[0].id)
                 await self.waiting.decided(waits[0].id, read, within=within)
@@ -379,8 +380,10 @@ class Calls:
             after = await self._question(change, held, questions, answer, now)
             note = f"It asks: {'; '.join(one.message for one in questions)}"
         else:
-            small = len(answer.text) <= _LARGEST
-            stored = answer if small else held.call.failure(_too_large(permission))
+            stored = answer
+            if len(answer.text) > _LARGEST:
+                said = f"{permission.call.name} has run. Its result was too large to be kept."
+                stored = held.call.failure(said)
             after = record.model_copy(update={"kind": stored.kind, "answer": stored.text})
         records.put(change, key, after, was=record)
         if permission.handoff is Handoff.STARTED:
@@ -513,10 +516,6 @@ def _more(record: Record, approvals: Sequence[Approval]) -> dict[str, str]:
     return more
 
 
-def _waits_for(approvals: Sequence[Approval]) -> str:
-    return f"Waiting for a decision about {', '.join(one.id for one in approvals)}"
-
-
 def _still_waits(tool: str, approvals: Sequence[Approval]) -> str:
     names = ", ".join(one.id for one in approvals)
     return (
@@ -549,7 +548,3 @@ def _in_doubt(approval: Approval) -> str:
 def _settled(approval: Approval) -> str:
     said = f" Its recorded result: {approval.result}" if approval.result else ""
     return f"{approval.call.name} was in doubt, and is settled: it does not run again.{said}"
-
-
-def _too_large(approval: Approval) -> str:
-    return f"{approval.call.name} has run. Its result was too large to be kept."

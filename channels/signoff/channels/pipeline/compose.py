@@ -129,12 +129,7 @@ class Composer:
     ) -> Words | None:
         """Return the text of a message besides its card, None if it is not to be delivered.
 
-        Args:
-            work: The delivery.
-            approval: The approval.
-            asked: The recipient.
-            now: The present.
-            is_lost: Whether the card may have been delivered although it has no receipt.
+        A lost card may have been delivered although it has no receipt.
         """
         if self._is_needless(work, approval, asked, now):
             return None
@@ -245,13 +240,7 @@ def asks_still(work: SendCard | UpdateCard, approval: Approval, asked: Asked) ->
 
 
 def _may_be_left(work: SendCard, approval: Approval, asked: Asked) -> bool:
-    """Return whether a card without a receipt is not to be sent any more, but may be there.
-
-    Args:
-        work: The card, of which an attempt may have succeeded.
-        approval: The approval.
-        asked: The recipient.
-    """
+    """Return whether a card without a receipt is not to be sent any more, but may be there."""
     here = work.level_key == asked.level_key and not asked.receipt
     return here and not asks_still(work, approval, asked)
 
