@@ -1128,10 +1128,6 @@ class Approval(Value):
     def allow(self, terms: Terms, *, now: datetime) -> Moved:
         """Approve it because its policy allows such calls, without asking anybody.
 
-        Args:
-            terms: The terms of the policy.
-            now: The present.
-
         Raises:
             IllegalMove: It is not pending any more, somebody is asked already, or it cannot be
                 allowed; see `why_not_allowed`.
