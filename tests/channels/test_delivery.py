@@ -423,7 +423,7 @@ async def test_a_card_that_can_never_be_shown_counts_as_undelivered(
     def card(*_: object) -> None:
         raise ZeroDivisionError("cannot be shown")
 
-    monkeypatch.setattr("signoff.channels.pipeline.deliver.card", card)
+    monkeypatch.setattr("signoff.channels.pipeline.compose.card", card)
     for _ in range(outbox.MOST_ATTEMPTS):
         await channels.delivery.drain()
         clock.advance(timedelta(minutes=13))

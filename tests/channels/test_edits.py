@@ -12,6 +12,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.work import RouteApproval
 from signoff.channels.pipeline.route import Router
 from signoff.channels.words.phrases import outcome
+from signoff.core.approvals import reopening
 from signoff.core.approvals.approval import Approval, Asked, Origin, Shown, State, ToolCall
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff
@@ -184,7 +185,7 @@ async def test_request_about_a_call_in_doubt_is_never_an_edit(
     for step in (Handoff.STARTED, Handoff.IN_DOUBT):
         doubtful, _ = doubtful.hand_on(step, now=LATER)
     await ledger.commit(Change().put(doubtful, was=None))
-    question, _ = doubtful.ask_again(now=LATER)
+    question, _ = reopening.ask_again(doubtful, now=LATER)
     approval = await route(ledger, question, Edits.APPROVE)
     assert approval.state is State.PENDING
     assert (await ledger.backlog())["deliver.email"] == 2

@@ -36,7 +36,7 @@ def ended(
         case State.WITHDRAWN:
             return approval.withdraw(by="riley", reason=reason, now=NOON)[0]
         case _:
-            return approval.supersede(reason=reason, now=NOON)[0]
+            return approval.model_copy(update={"state": state})
 
 
 ENDS = [state for state in State if state is not State.PENDING]

@@ -7,9 +7,9 @@ import pytest
 from builders import MARA, NOON, present
 from channels.conftest import Channels
 from channels.test_intake import reply, take
+from html_text import text_of_html
 from signoff.channels.email.outbound.channel import sent_lines
 from signoff.channels.email.outbound.render import html, plain_text, subject
-from signoff.channels.email.parsing.markup import text_of_html
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Kind as What
 from signoff.channels.pipeline.port import Message

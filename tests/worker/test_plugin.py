@@ -27,6 +27,7 @@ from deciding import Decider
 from promises.plant import plant
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals import reopening
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import State
 from signoff.core.approvals.masking import masked
@@ -324,7 +325,9 @@ async def test_a_call_that_is_asked_about_again_is_withdrawn_too(
     (first,) = await ledger.pending()
     now = await ledger.now()
     approved, _ = ask(first, now=now).approve(MARA, people(), channel="email", now=now)
-    expired, second, _ = approved.expire(now=now + timedelta(days=30), valid_for=timedelta(days=7))
+    expired, second, _ = reopening.expire(
+        approved, now=now + timedelta(days=30), valid_for=timedelta(days=7)
+    )
     was = await ledger.run(first.origin.run)
     run = was.answered(first.id).paused([second.id])
     await ledger.commit(Change().put(expired, was=first).put(second, was=None).put(run, was=was))

@@ -157,7 +157,7 @@ def run_channels(settings: Settings) -> int:
     keeper = group_keeper(parts)
     vacant = Vacancies(parts.decisions.roster, settings.policies, settings.default)
     renewed: asyncio.Queue[Settings] = asyncio.Queue()
-    besides: dict[str, _Work] = {
+    background: dict[str, _Work] = {
         "vacancies": vacant.run_forever,
         "leftovers": Leftovers(parts.ledger).run_forever,
         "removed channels": RemovedChannels(parts.ledger, partial(_delivery, parts)).run_forever,
@@ -166,9 +166,9 @@ def run_channels(settings: Settings) -> int:
         **_archiving(parts),
     }
     if keeper is not None:
-        besides["groups"] = keeper[0].run_forever
+        background["groups"] = keeper[0].run_forever
         closing.push_async_callback(keeper[1])
-    posting = _posting(parts, besides, closing)
+    posting = _posting(parts, background, closing)
     drains |= posting
 
     def renew(fresh: Settings) -> None:
@@ -186,7 +186,7 @@ def run_channels(settings: Settings) -> int:
         threads=CHANNEL_THREADS + len(posting),
         register=lambda loop: tasks.register(parts.celery, loop, drains),
         close=closing.aclose,
-        besides=besides,
+        background=background,
         cards=router.cards,
         renew=renew,
     )
@@ -272,10 +272,12 @@ def _intake(parts: Parts, key: MessageKey, closing: AsyncExitStack) -> Intake:
     )
 
 
-def _posting(parts: Parts, besides: dict[str, _Work], closing: AsyncExitStack) -> dict[str, Drain]:
+def _posting(
+    parts: Parts, background: dict[str, _Work], closing: AsyncExitStack
+) -> dict[str, Drain]:
     """Return the stages that post to other servers; `closing` closes their connections.
 
-    Adds to `besides` what has to run beside these stages.
+    Adds the work that these stages need in the background.
     """
     settings, drains = parts.settings, dict[str, Drain]()
     if settings.webhooks:
@@ -286,13 +288,13 @@ def _posting(parts: Parts, besides: dict[str, _Work], closing: AsyncExitStack) -
             sender = Sender(parts.ledger, one)
             drains[stages.webhook(one.name)] = sender.drain
             closing.push_async_callback(sender.close)
-        besides["webhooks"] = Feed(parts.ledger, settings.webhooks).run_forever
+        background["webhooks"] = Feed(parts.ledger, settings.webhooks).run_forever
     if (push := settings.inbox.notifies) is not None:
         from signoff.channels.push.sender import PushSender  # noqa: PLC0415 -- an extra
 
         pushes = PushSender(parts.decisions, settings.inbox, push)
         drains[stages.PUSH] = pushes.drain
-        besides["push key"] = pushes.announce
+        background["push key"] = pushes.announce
         closing.push_async_callback(pushes.close)
     if settings.aap.enabled:
         from signoff.cli.composition.aap import notifier  # noqa: PLC0415 -- few serve it
@@ -311,7 +313,7 @@ def _consume(
     register: Callable[[LoopThread], None],
     stopping: Callable[[], None] | None = None,
     close: Callable[[], Coroutine[Any, Any, None]] | None = None,
-    besides: Mapping[str, _Work] | None = None,
+    background: Mapping[str, _Work] | None = None,
     cards: Cards | None = None,
     renew: Apply,
 ) -> int:
@@ -350,13 +352,13 @@ def _consume(
         worker.stopping = stopping
         reloader = Reloader(parts.settings, kind, renewing(parts), renew)
         worker.renewing = reloader.ask
-        background: dict[str, _Work] = {
+        works: dict[str, _Work] = {
             "reconciler": Reconciler(parts.decisions.roster, cards=cards).run_forever,
             "settings": reloader.run_forever,
             "heartbeat": partial(beat_forever, parts, kind, reloader, announcing(parts)),
-            **(besides or {}),
+            **(background or {}),
         }
-        tasks = loop.run(_begin(background))
+        tasks = loop.run(_begin(works))
         # It ends before what it uses is closed, and before the log says "stopped".
         stack.callback(lambda: loop.run(_end(tasks)))
         worker.start()

@@ -190,9 +190,7 @@ class Freezes:
     async def _rewrite_cards(self, freeze: Freeze, *, cause: str) -> None:
         """Rewrite the open cards of the approvals that a freeze covers.
 
-        Args:
-            freeze: The freeze.
-            cause: Identifies its beginning or its end.
+        The cause identifies its beginning or its end.
         """
         with _logged("freeze.cards_not_rewritten"):
             waiting = iter(

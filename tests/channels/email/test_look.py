@@ -19,8 +19,8 @@ from channels.email.test_render import (
     make_notice,
     parsed,
 )
+from html_text import text_of_html
 from signoff.channels.email.outbound.render import html, mailto, plain_text, render
-from signoff.channels.email.parsing.markup import text_of_html
 from signoff.channels.pipeline.port import Kind, Message
 
 CARD = make_message(hint="Is this in the budget?\nI think so.", template={"days": 0, "note": ""})

@@ -10,8 +10,9 @@ from pydantic import JsonValue
 from answered import Verdict, verdict_of
 from channels.email.clients import PHONE, WORDS
 from channels.email.test_clients import NUMBER, SETTINGS
+from html_text import text_of_html
 from signoff.channels.email.outbound.render import html
-from signoff.channels.email.parsing.markup import lines_of_html, text_of_html
+from signoff.channels.email.parsing.markup import lines_of_html
 from signoff.channels.email.parsing.quoting import read_reply
 
 OURS = html(NUMBER, SETTINGS)

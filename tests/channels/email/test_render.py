@@ -17,6 +17,7 @@ from pydantic import JsonValue
 
 from answered import Verdict, verdict_of
 from builders import MARA, NOON, asked_approval, make_call, people
+from html_text import text_of_html
 from signoff.channels.email.message_ids import message_id
 from signoff.channels.email.outbound.render import (
     fit,
@@ -27,7 +28,6 @@ from signoff.channels.email.outbound.render import (
     span,
     subject,
 )
-from signoff.channels.email.parsing.markup import text_of_html
 from signoff.channels.email.parsing.reading import CUT_MARKER, read_mail, tokens_in
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Kind, Message

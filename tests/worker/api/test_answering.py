@@ -16,6 +16,7 @@ from signoff.broker.ledger import follow
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.core.approvals import reopening
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff
@@ -226,7 +227,7 @@ async def in_doubt(taking: Answering, ledger: Ledger) -> tuple[Run, Approval]:
     doubtful = was.approve(MARA, taking.decisions.directory, channel="email", now=now)[0]
     for handoff in (Handoff.STARTED, Handoff.IN_DOUBT):
         doubtful, _ = doubtful.hand_on(handoff, now=now)
-    question, _ = doubtful.ask_again(now=now)
+    question, _ = reopening.ask_again(doubtful, now=now)
     assert was.terms is not None
     question, _ = question.ask(was.terms, was.asked, now=now)
     answered = run.answered(was.id)
@@ -264,7 +265,7 @@ async def test_a_yes_to_a_call_in_doubt_that_has_expired_does_not_count(
     run, was = await in_doubt(taking, ledger)
     now, directory = await ledger.now(), taking.decisions.directory
     approved = was.approve(MARA, directory, channel="email", now=now)[0]
-    expired, question, _ = approved.expire(now=now + DAY, valid_for=DAY)
+    expired, question, _ = reopening.expire(approved, now=now + DAY, valid_for=DAY)
     assert was.terms is not None
     question, _ = question.ask(was.terms, was.asked, now=now)
     paused_run = await ledger.run(run.id)
@@ -285,8 +286,8 @@ async def test_a_repeated_yes_does_not_approve_a_call_that_has_changed(
     approved = was.approve(MARA, directory, channel="email", now=now)[0]
     args = {**was.call.args, "amount": 9_999} if changes else was.call.args
     call = was.call.model_copy(update={"args": args})
-    after, question, _ = approved.ask_about_change(
-        call, origin={}, declared=was.declared, why="It changed.", now=now
+    after, question, _ = reopening.ask_about_change(
+        approved, call, origin={}, declared=was.declared, why="It changed.", now=now
     )
     assert was.terms is not None
     question, _ = question.ask(was.terms, was.asked, now=now)

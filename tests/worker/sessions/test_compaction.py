@@ -174,20 +174,13 @@ async def test_long_running_call_blocks_compaction(office: Office) -> None:
     assert (found.name, found.blocks) == ("export", True)
 
 
-@pytest.mark.parametrize(
-    ("waiting", "names"), [(None, []), ({"adk-q"}, []), (set(), [CONFIRMATION])]
-)
-async def test_open_question_without_approvers_is_an_orphan(
-    waiting: set[str] | None, names: list[str]
-) -> None:
-    """An open question counts as waiting, unless it is known that nobody is asked."""
+def test_open_question_is_no_orphan() -> None:
+    """An open question waits for its approvers."""
     events = [
         call_event("e-1", CONFIRMATION, call_id="adk-q", long_running=True),
         call_event("e-2", "look", call_id="adk-now"),
     ]
-    found = orphans(events, waiting)
-    assert [one.name for one in found] == names
-    assert not any(one.blocks for one in found)
+    assert orphans(events) == ()
 
 
 def test_an_empty_session_has_no_orphans() -> None:

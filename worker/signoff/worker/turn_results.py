@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from signoff.broker.effects import open_approval, send_work, tell_failure, tell_outcome, tell_result
 from signoff.broker.ledger.change import Change
+from signoff.core.approvals import reopening
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import HANDOFFS, Handoff, State
@@ -161,7 +162,8 @@ def _void(
         change.note(noted)
         return (_tell(change, voided, why),)
     origin = pause.origin
-    voided, question, events = approval.ask_about_change(
+    voided, question, events = reopening.ask_about_change(
+        approval,
         pause.call,
         origin={"agent": origin.agent, "nth": origin.nth, "made": origin.made},
         declared=pause.declared,
@@ -278,7 +280,9 @@ def asked_anew(
             why = ""
         if why or expired:
             after, question, noted = (
-                one.void(why=why, now=now) if why else one.expire(now=now, valid_for=valid_for)
+                reopening.void(one, why=why, now=now)
+                if why
+                else reopening.expire(one, now=now, valid_for=valid_for)
             )
             open_approval(change.put(after, was=one), question, noted)
             replaced[one.id] = question.id
@@ -296,7 +300,8 @@ def asked_about_change(
     was = next((one for one in approvals if one.id == found.approval), None)
     if was is None or was.handoff is not Handoff.RECORDED or was.origin.expired >= MAX_QUESTIONS:
         return None
-    after, question, noted = was.ask_about_change(
+    after, question, noted = reopening.ask_about_change(
+        was,
         was.call.model_copy(update={"name": found.tool, "args": found.arguments}),
         origin=found.origin,
         declared=found.declared,
@@ -404,7 +409,7 @@ def in_doubt(
     asked = []
     for one in marked:
         if _asks(one):
-            question, noted = one.ask_again(now=now)
+            question, noted = reopening.ask_again(one, now=now)
             open_approval(change, question, noted)
             asked.append((one.id, question.id))
     if asked:

@@ -32,7 +32,7 @@ from signoff.channels.mcp import elicitation, records
 from signoff.channels.mcp.elicitation import Question
 from signoff.channels.mcp.messages import Answer, Call
 from signoff.channels.mcp.records import Caller, Record
-from signoff.core.approvals import programs
+from signoff.core.approvals import programs, reopening
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.parts import Program, ToolCall
@@ -138,7 +138,8 @@ class Calls:
             if waits := [one for one in approvals if one.state is State.PENDING]:
                 if self._closed or loop.time() >= ends:
                     return call.failure(_still_waits(caller.tool(call), waits))
-                await tell(_waits_for(waits))
+                names = ", ".join(one.id for one in waits)
+                await tell(f"Waiting for a decision about {names}")
                 within = min(_EVERY, ends - loop.time())
                 read = partial(self._ledger.approval, waits[0].id)
                 await self.waiting.decided(waits[0].id, read, within=within)
@@ -264,9 +265,11 @@ class Calls:
             return False
         receipts = self._ledger.receipts
         if receipts is not None and (why := receipts.why_refused(permission, now)):
-            after, question, events = permission.void(why=why, now=now)
+            after, question, events = reopening.void(permission, why=why, now=now)
         elif permission.has_expired(now, self._valid_for):
-            after, question, events = permission.expire(now=now, valid_for=self._valid_for)
+            after, question, events = reopening.expire(
+                permission, now=now, valid_for=self._valid_for
+            )
         else:
             return False
         change = Change().put(after, was=permission).note(events)
@@ -377,8 +380,10 @@ class Calls:
             after = await self._question(change, held, questions, answer, now)
             note = f"It asks: {'; '.join(one.message for one in questions)}"
         else:
-            small = len(answer.text) <= _LARGEST
-            stored = answer if small else held.call.failure(_too_large(permission))
+            stored = answer
+            if len(answer.text) > _LARGEST:
+                said = f"{permission.call.name} has run. Its result was too large to be kept."
+                stored = held.call.failure(said)
             after = record.model_copy(update={"kind": stored.kind, "answer": stored.text})
         records.put(change, key, after, was=record)
         if permission.handoff is Handoff.STARTED:
@@ -438,7 +443,7 @@ class Calls:
             await self._ledger.commit(change)
             return
         if permission.handoff is Handoff.STARTED:
-            question, events = doubtful[0].ask_again(now=now)
+            question, events = reopening.ask_again(doubtful[0], now=now)
         else:
             question, events = elicitation.may_run_again(permission, doubtful[0], now)
         await self._ask(change.note(events), held.key, held.record, question)
@@ -511,10 +516,6 @@ def _more(record: Record, approvals: Sequence[Approval]) -> dict[str, str]:
     return more
 
 
-def _waits_for(approvals: Sequence[Approval]) -> str:
-    return f"Waiting for a decision about {', '.join(one.id for one in approvals)}"
-
-
 def _still_waits(tool: str, approvals: Sequence[Approval]) -> str:
     names = ", ".join(one.id for one in approvals)
     return (
@@ -547,7 +548,3 @@ def _in_doubt(approval: Approval) -> str:
 def _settled(approval: Approval) -> str:
     said = f" Its recorded result: {approval.result}" if approval.result else ""
     return f"{approval.call.name} was in doubt, and is settled: it does not run again.{said}"
-
-
-def _too_large(approval: Approval) -> str:
-    return f"{approval.call.name} has run. Its result was too large to be kept."

@@ -52,12 +52,7 @@ def remind(
 ) -> Change:
     """Add to a change a reminder for each card whose answer is awaited, and return it.
 
-    Args:
-        change: The change.
-        approval: The pending approval.
-        directory: The people.
-        nth: Identifies the reminder among those of this level; each is sent once.
-        now: The current time.
+    Each is sent once; `nth` identifies it among those of this level.
     """
     awaited = approval.ballot.awaited
     for asked in approval.asked:

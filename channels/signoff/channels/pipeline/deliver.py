@@ -19,16 +19,12 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.monitoring import tracing
 from signoff.broker.similar import count_similar
 from signoff.broker.work import (
-    AnyDelivery,
-    AskRequester,
     BundleWork,
     CloseCard,
     CloseLevel,
     Closing,
     DeliveryWork,
     Notice,
-    ReportFailure,
-    ReportResult,
     SendCard,
     SendReminder,
     SendStatus,
@@ -36,6 +32,13 @@ from signoff.broker.work import (
     UpdateCard,
 )
 from signoff.channels.pipeline.bundles import BundleDelivery, Bundler, BundleRule
+from signoff.channels.pipeline.compose import (
+    Composer,
+    asks_still,
+    closing_of,
+    delivery_of,
+    has_lost_seat,
+)
 from signoff.channels.pipeline.informing import (
     Notifications,
     addressee,
@@ -68,24 +71,17 @@ from signoff.channels.pipeline.port import (
 )
 from signoff.channels.pipeline.pushes import Subscribed, nobody, notify, recipients
 from signoff.channels.pipeline.quiet_hours import (
-    comes_with_card,
     delivery_held_until,
     is_needless_reminder,
     pause,
 )
 from signoff.channels.pipeline.results import deliver_each, put_back, refuse, tried_again
-from signoff.channels.words import phrases
-from signoff.channels.words.messages import Words, is_shown_to
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
-from signoff.core.approvals.milestones import Milestone, is_over
-from signoff.core.cards.card import Card, Row, card, have_same_card
 from signoff.core.directory.people import Directory
 from signoff.core.routing.targets import address_of
 
 log = structlog.get_logger(__name__)
-
-_NOT_SHOWN: Final = (Row(name="arguments", value="not shown to those who were not asked"),)
 
 _MOST_UNRECORDED: Final = 10 * BATCH
 
@@ -122,7 +118,6 @@ class Delivery:
         self._ledger = ledger
         self._channel = channel
         self._roster = roster or Roster(ledger, directory)
-        self._inbox = inbox
         self._rewrites = isinstance(channel, Rewriting) and channel.rewrites
         can_list = isinstance(channel, Bundles) and channel.bundles
         pages = inbox if bundling is not None and can_list else None
@@ -132,7 +127,7 @@ class Delivery:
             ledger, channel, roster=self._roster, inbox=inbox, subscribed=self._subscribed
         )
         self._notifications = notifications or Notifications()
-        self._shapes: dict[str, tuple[Approval, Directory, Card]] = {}
+        self._composer = Composer(self._roster, inbox, rewrites=self._rewrites)
         self._unrecorded: dict[str, tuple[Message, Delivered]] = {}
 
     @property
@@ -213,12 +208,12 @@ class Delivery:
 
     def _plan(self, item: Item, approval: Approval, now: datetime) -> Message | Build:
         """Return the message that an item delivers now, or what to do with the item without one."""
-        work = _delivery(item)
+        work = delivery_of(item)
         wait = waits_for_result(work, approval, self._notifications, now=now).total_seconds()
         if wait:
             return partial(_put_back, wait)
         asked = self._recipient(work, approval)
-        message = self._message(item, asked, approval, now) if asked is not None else None
+        message = self._composer.compose(item, asked, approval, now) if asked is not None else None
         if asked is None or message is None:
             return self._not_sent
         until = self._held_until(item, asked, approval, now)
@@ -270,153 +265,13 @@ class Delivery:
         for item in items:
             if not isinstance(results.get(item.id), Delivered):
                 continue
-            work, approval = _delivery(item), legible(approvals[item.id])
+            work, approval = delivery_of(item), legible(approvals[item.id])
             wants_answer = isinstance(work, SendCard | SendReminder)
             if wants_answer and (asked := self._asked(work, approval)) is not None:
                 asks[item.id] = recipients(approval, asked.person)
         everybody = {one for people in asks.values() for one in people}
         wanted = await self._subscribed(everybody) if everybody else frozenset[str]()
         return {name: wanted.intersection(people) for name, people in asks.items()}
-
-    def _message(
-        self, item: Item, asked: Asked, approval: Approval, now: datetime
-    ) -> Message | None:
-        """Return the message to a recipient, None if there is none, or not yet."""
-        work = _delivery(item)
-        unsure, is_lost = item.attempts - 1 > work.failed, False
-        if unsure and isinstance(work, SendCard) and _may_be_left(work, approval, asked):
-            work, is_lost = _closing_of(work, approval), True
-        words = self._words(work, approval, asked, now, is_lost=is_lost)
-        if words is None:
-            return None
-        person = self._directory.get(asked.person)
-        shape, link = self._card(approval), ""
-        if not is_shown_to(approval, asked.person, self._directory):
-            # The reader may only have got hold of a token, and must not see the call.
-            shape = shape.bare.model_copy(update={"rows": _NOT_SHOWN})
-        elif self._inbox is not None and (
-            approval.state is State.PENDING or isinstance(work, SendStatus)
-        ):
-            link = self._inbox.link_to(approval.id)
-        message = Message(
-            # By their ids, mail programs tell a closing from the card.
-            id=work.id if is_lost else item.id,
-            kind=_kind(work),
-            card=shape,
-            token=work.token if isinstance(work, SendCard | Notice) else "",
-            person=asked.key,
-            name=person.shown if person else asked.person,
-            address=asked.address,
-            at=now,
-            zone=self._directory.zone_of(asked.person),
-            headline=words.headline,
-            text=words.text,
-            example=_possible(words.example, asked, approval),
-            good=approval.state is State.APPROVED and not _failed(work),
-            thread=asked.receipt,
-            link=link,
-            attempt=item.attempts,
-            unsure=unsure,
-            copies=asked.copies,
-            level_key=asked.level_key,
-            decides=approval.state is State.PENDING
-            and asked.is_for(approval.approvers, approval.level_key),
-        )
-        if isinstance(work, Notice):
-            return replace(message, reply_to=work.reply_to, offers=work.offers)
-        return message
-
-    def _card(self, approval: Approval) -> Card:
-        """Return the card of an approval. It is kept: all recipients get the same one."""
-        people = self._directory
-        known = self._shapes.pop(approval.id, None)
-        if known is not None and known[1] is people and have_same_card(known[0], approval, people):
-            shape = known[2]
-        else:
-            shape = card(approval, people)
-        self._shapes[approval.id] = approval, people, shape
-        if len(self._shapes) > 2 * BATCH:
-            del self._shapes[next(iter(self._shapes))]
-        return shape
-
-    def _words(
-        self,
-        work: DeliveryWork,
-        approval: Approval,
-        asked: Asked,
-        now: datetime,
-        *,
-        is_lost: bool = False,
-    ) -> Words | None:
-        """Return the text of a message besides its card, None if it is not to be delivered.
-
-        Args:
-            work: The delivery.
-            approval: The approval.
-            asked: The recipient.
-            now: The present.
-            is_lost: Whether the card may have been delivered although it has no receipt.
-        """
-        if self._is_needless(work, approval, asked, now):
-            return None
-        match work:
-            case SendCard():
-                is_wanted = deliveries.is_wanted(approval, asked)
-                return Words("") if is_wanted and _asks_still(work, approval, asked) else None
-            case UpdateCard():
-                shown = self._rewrites and asked.receipt and _asks_still(work, approval, asked)
-                return Words("") if shown else None
-            case CloseCard() | CloseLevel() | ReportFailure() | ReportResult():
-                there = asked.receipt or is_lost
-                return self._closing(work, approval, asked) if there else None
-            case SendStatus():
-                return self._status(work, approval)
-        return Words(work.headline, work.text, work.example)
-
-    def _status(self, work: SendStatus, approval: Approval) -> Words | None:
-        if is_over(approval, work.milestone, work.level_key):
-            return None
-        return phrases.status(
-            approval,
-            work.milestone,
-            self._directory,
-            requests=work.requests,
-            reader=work.person,
-            remarks=work.remarks,
-            problem=work.problem,
-        )
-
-    def _is_needless(
-        self, work: DeliveryWork, approval: Approval, asked: Asked, now: datetime
-    ) -> bool:
-        """Return whether a message is not needed any more, or is told in another one."""
-        match work:
-            case UpdateCard() | CloseCard() | CloseLevel() | ReportResult() if asked.bundle:
-                # A message for each of them would be too many; the page says how each ended.
-                return True
-            case SendReminder(level_key=level_key):
-                here = approval.state is State.PENDING and level_key == approval.level_key
-                awaited = not asked.person or asked.person in approval.ballot.awaited
-                fresh = comes_with_card(work, approval, asked, self._directory, now)
-                return fresh or not (here and awaited)
-        return is_reported(work, approval)
-
-    def _closing(self, work: Closing, approval: Approval, asked: Asked) -> Words | None:
-        match work:
-            case CloseLevel(level_key=level_key) if level_key != asked.level_key:
-                # This person was asked again, and has the card of a later level.
-                return None
-            case CloseLevel() if _has_lost_seat(work, approval):
-                # Channels that cannot rewrite a card have told the person already.
-                gone = self._rewrites and asked.person not in approval.approvers
-                return phrases.seat_gone(approval, self._directory, asked.person) if gone else None
-            case CloseLevel() if approval.state is State.PENDING:
-                return phrases.moved_on(approval, self._directory, asked.level_key, asked.person)
-            case ReportFailure(problem=problem):
-                return phrases.refusal("failed", approval, problem, self._directory, asked.person)
-            case ReportResult(remarks=remarks):
-                return phrases.result(approval, asked.person, remarks, self._directory)
-        return phrases.outcome(approval, asked.person, self._directory)
 
     def _recipient(self, work: DeliveryWork, approval: Approval) -> Asked | None:
         """Return the recipient of a delivery, None for nobody; some notices name the address."""
@@ -444,7 +299,7 @@ class Delivery:
         self, item: Item, asked: Asked, approval: Approval, now: datetime
     ) -> datetime | None:
         """Return until when a message waits for its recipient's working hours."""
-        work = _delivery(item)
+        work = delivery_of(item)
         if item.attempts - 1 > work.failed:
             # It may be delivered already: it is finished now, and not hours later.
             return None
@@ -454,7 +309,7 @@ class Delivery:
 
     def _hold(self, until: datetime, item: Item, approval: Approval, now: datetime) -> Change:
         """Put a message back until its recipient works; the audit notes a card once."""
-        work = _delivery(item)
+        work = delivery_of(item)
         asked = self._asked(work, approval)
         if asked is None or is_needless_reminder(work, approval, asked, until):
             log.info("delivery.spared", item=item.id, approval=approval.id)
@@ -467,12 +322,12 @@ class Delivery:
         return change.retry(item, after=pause(until, now), counted=False, body=body)
 
     def _not_sent(self, item: Item, approval: Approval, _now: datetime) -> Change:
-        work = _delivery(item)
+        work = delivery_of(item)
         asked = self._asked(work, approval)
-        told = is_reported(work, approval)
         if asked is not None and asked.bundle and isinstance(work, CloseCard | CloseLevel):
             return self._close_in_bundle(item, work, asked)
-        told = told or (_has_lost_seat(work, approval) and not self._rewrites)
+        lost_seat = has_lost_seat(work, approval) and not self._rewrites
+        told = lost_seat or is_reported(work, approval)
         wait = isinstance(work, Closing) and asked is not None and not (asked.problem or told)
         if wait and item.attempts <= PATIENCE:
             # Its card may be under way; the recipient should get both.
@@ -493,7 +348,7 @@ class Delivery:
     def _record(
         self, item: Item, approval: Approval, result: Result, sent: Message, now: datetime
     ) -> Change:
-        work = _delivery(item)
+        work = delivery_of(item)
         about = self._about(item, work)
         asked = self._asked(work, approval) if isinstance(work, SendCard | UpdateCard) else None
         if (
@@ -573,9 +428,9 @@ class Delivery:
             shown=result.shown,
         )
         change.put(after, was=approval).note(events)
-        if asked.problem and not _asks_still(work, approval, asked):
+        if asked.problem and not asks_still(work, approval, asked):
             # Its closing did not wait for a card that was given up.
-            change.send(_closing_of(work, approval))
+            change.send(closing_of(work, approval))
         return change
 
     def _record_closed(
@@ -609,7 +464,9 @@ class Delivery:
             change.send(CloseCard(**card_of, corrects=item.id))
             return
         asked = self._asked(work, approval)
-        again = self._message(item, asked, approval, sent.at) if asked is not None else None
+        again = (
+            self._composer.compose(item, asked, approval, sent.at) if asked is not None else None
+        )
         if asked is None or again is None:
             change.send(CloseLevel(**card_of, level_key=work.level_key, corrects=item.id))
         elif again.card != sent.card.model_copy(update={"similar": ""}):
@@ -643,73 +500,6 @@ def _put_back(after: float, item: Item, _approval: Approval, _now: datetime) -> 
 
 def _fail(error: Exception, _item: Item, _approval: Approval, _now: datetime) -> Change:
     raise error
-
-
-def _delivery(item: Item) -> DeliveryWork:
-    work = item.work
-    if not isinstance(work, AnyDelivery):
-        raise TypeError(f"{work.work} is not a delivery")
-    return work
-
-
-def _kind(work: DeliveryWork) -> Kind:  # noqa: PLR0911 -- one for each kind
-    match work:
-        case SendCard():
-            return Kind.CARD
-        case UpdateCard():
-            return Kind.UPDATE
-        case ReportResult():
-            return Kind.END
-        case CloseCard() | CloseLevel() | ReportFailure():
-            return Kind.OUTCOME
-        case SendStatus():
-            return Kind.STATUS
-        case AskRequester():
-            return Kind.QUESTION
-    return Kind.NOTICE
-
-
-def _failed(work: DeliveryWork) -> bool:
-    of_requester = isinstance(work, SendStatus) and work.milestone is Milestone.FAILED
-    return isinstance(work, ReportFailure) or of_requester
-
-
-def _possible(example: str, asked: Asked, approval: Approval) -> str:
-    """Return an example of a valid answer: a no if the card does not show the whole call."""
-    cut = asked.shown is Shown.CUT and not approval.in_two_steps
-    return phrases.EXAMPLE_OF_NO if cut and example else example
-
-
-def _asks_still(work: SendCard | UpdateCard, approval: Approval, asked: Asked) -> bool:
-    """Return whether a card is still to be sent: the approval is pending and asks this person."""
-    may = asked.is_for(approval.approvers, approval.level_key)
-    return approval.state is State.PENDING and may and work.level_key == asked.level_key
-
-
-def _may_be_left(work: SendCard, approval: Approval, asked: Asked) -> bool:
-    """Return whether a card without a receipt is not to be sent any more, but may be there.
-
-    Args:
-        work: The card, of which an attempt may have succeeded.
-        approval: The approval.
-        asked: The recipient.
-    """
-    here = work.level_key == asked.level_key and not asked.receipt
-    return here and not _asks_still(work, approval, asked)
-
-
-def _closing_of(work: SendCard, approval: Approval) -> CloseCard | CloseLevel:
-    """Return the delivery that closes a card."""
-    card_of = {"channel": work.channel, "approval": work.approval, "person": work.person}
-    if approval.state is not State.PENDING:
-        return CloseCard(**card_of)
-    return CloseLevel(**card_of, level_key=work.level_key)
-
-
-def _has_lost_seat(work: DeliveryWork, approval: Approval) -> bool:
-    """Return whether a card is closed because its reader has no seat any more at this level."""
-    here = isinstance(work, CloseLevel) and work.level_key == approval.level_key
-    return here and approval.state is State.PENDING
 
 
 def _not_informed(

@@ -52,14 +52,7 @@ def is_reported(work: DeliveryWork, approval: Approval) -> bool:
 def waits_for_result(
     work: DeliveryWork, approval: Approval, notifications: Notifications, *, now: datetime
 ) -> timedelta:
-    """Return how long a message about a decision still waits for the result of the call.
-
-    Args:
-        work: The delivery.
-        approval: The current approval.
-        notifications: The settings, with the longest wait.
-        now: The current time.
-    """
+    """Return how long a message about a decision still waits for the result of the call."""
     decision = approval.decision
     if decision is None or approval.reported or approval.handoff not in _UNDER_WAY:
         return timedelta()

@@ -83,15 +83,7 @@ def tell_use(change: Change, approval: Approval, grant: Grant, directory: Direct
 def tell_move(
     change: Change, work: TellMove, approval: Approval, directory: Directory, *, now: datetime
 ) -> Change:
-    """Add to a change the messages to everybody whom a move concerns, and return it.
-
-    Args:
-        change: The change.
-        work: The move.
-        approval: The current approval.
-        directory: The people.
-        now: The current time.
-    """
+    """Add to a change the messages to everybody whom a move concerns, and return it."""
     if work.move is What.GLASS_BROKEN:
         return _glass_broken(change, work, approval, directory)
     if approval.state is not State.PENDING:

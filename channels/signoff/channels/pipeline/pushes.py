@@ -36,13 +36,7 @@ def recipients(approval: Approval, person: str) -> Sequence[str]:
 
 
 def notify(change: Change, item: Item, people: Collection[str]) -> Change:
-    """Add notifications about a delivery to a change, and return it.
-
-    Args:
-        change: The change.
-        item: The delivery.
-        people: The ids of the people to notify.
-    """
+    """Add notifications about a delivery to a change, and return it."""
     about: tuple[str, ...]
     match work_of(item):
         case SendCard() | SendReminder() as work:

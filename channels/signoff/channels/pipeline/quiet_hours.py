@@ -41,14 +41,6 @@ def delivery_held_until(
 
     Cards, reminders and messages about outcomes wait. Changes of a card do not disturb anybody, and
     replies go to a person who has just written.
-
-    Args:
-        work: The delivery.
-        approval: The approval.
-        asked: The recipient.
-        directory: The people, with their current absences.
-        now: The current time (UTC).
-        rewrites: Whether the channel rewrites its cards.
     """
     ids = (asked.person,) if asked.person else approval.ballot.awaited
     people = [one for name in ids if (one := directory.get(name)) is not None]

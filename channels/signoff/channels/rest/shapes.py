@@ -17,7 +17,6 @@ from signoff.core.base.freezes import Freeze
 from signoff.core.base.hiding import having_hidden, without_hidden
 from signoff.core.base.shown_text import one_line
 from signoff.core.cards.card import policy_title
-from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Person
 from signoff.core.grants.grant import Grant
 
@@ -136,17 +135,17 @@ def person(one: Person, now: datetime) -> models.Person:
         id=one.id,
         name=one.name,
         away_now=one.absence(now) is not None,
-        away=tuple(_away(absence) for absence in one.away if absence.end >= today),
+        away=tuple(
+            models.Away.model_validate(absence.model_dump(by_alias=True))
+            for absence in one.away
+            if absence.end >= today
+        ),
     )
 
 
 def freeze(one: Freeze) -> models.Freeze:
     """Return a freeze."""
     return models.Freeze(**one.model_dump(), stops=one.stops)
-
-
-def _away(one: Absence) -> models.Away:
-    return models.Away.model_validate(one.model_dump(by_alias=True))
 
 
 def problem(one: Problem) -> models.Problem:

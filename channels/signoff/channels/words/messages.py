@@ -190,10 +190,7 @@ def say_plainly(name: str, **values: object) -> Words:
 def is_shown_to(approval: Approval, reader: str, directory: Directory) -> bool:
     """Return whether a reader may see the request: they were asked, informed or concerned.
 
-    Args:
-        approval: The request.
-        reader: The id of the person, "" for everybody who sees the card in a shared place.
-        directory: The people.
+    An empty reader stands for everybody who sees the card in a shared place.
     """
     person = directory.get(reader)
     asked = any(one.person == reader for one in approval.asked) or reader in approval.informed

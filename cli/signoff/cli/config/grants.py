@@ -42,20 +42,12 @@ def check(settings: Settings) -> Iterator[Found]:
         if rule.second_step.strip() == "true":
             message = "a grant never decides a call with a second step"
             yield here, warning(message, "Remove either grants or second_step.")
-        if any(asking.quorum != 1 or asking.until for asking in _askings(rule)) or _has_groups(
-            rule
-        ):
+        askings: list[Asking] = [level.over(rule) for level in rule.levels] or [rule]
+        in_groups = rule.all_of or any(level.all_of for level in rule.levels)
+        if in_groups or any(one.quorum != 1 or one.until for one in askings):
             message = "a grant has no effect if a level needs more than one approval"
             yield here, warning(message, "Remove grants, or ask for one approval at each level.")
 
 
 def _first_asked(rule: Routing) -> tuple[str, ...]:
     return rule.levels[0].references if rule.levels else rule.references
-
-
-def _has_groups(rule: Routing) -> bool:
-    return bool(rule.all_of) or any(level.all_of for level in rule.levels)
-
-
-def _askings(rule: Routing) -> Iterator[Asking]:
-    return (level.over(rule) for level in rule.levels) if rule.levels else iter((rule,))

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -211,16 +211,14 @@ async def _read(store: Store) -> tuple[int, list[Key]]:
     # Most of the ledger is its audit, which only grows. So the audit is read beforehand, in pages,
     # unless a process is archiving at the moment.
     anchor = await read_anchor(Ledger(store))
-    before = [] if anchor.pruning or anchor.swaps else [row async for row in _rows(store)]
+    before: list[list[Any]] = []
+    if not (anchor.pruning or anchor.swaps):
+        entries = audit.entries(store)
+        before = [[name, ["e", text, "h", link]] async for name, text, link in entries]
     at, keys = await _dump(store, before)
     if before and (await read_anchor(Ledger(store))).version != anchor.version:
         at, keys = await _dump(store, [])
     return at, keys
-
-
-async def _rows(store: Store) -> AsyncIterator[list[Any]]:
-    async for entry_id, text, link in audit.entries(store):
-        yield [entry_id, ["e", text, "h", link]]
 
 
 async def _dump(store: Store, before: Sequence[list[Any]]) -> tuple[int, list[Key]]:

@@ -261,10 +261,9 @@ class Ledger:
         ids = await self.store.members("decided", newest_first=True, limit=limit)
         return await self.readable(ids)
 
-    async def recent_runs(self, *, limit: int | None = None) -> list[Run]:
+    async def recent_runs(self) -> list[Run]:
         """Return the runs, the latest first."""
-        ids = await self.store.members("runs", newest_first=True, limit=limit)
-        return await self._existing_runs(ids)
+        return await self._existing_runs(await self.store.members("runs", newest_first=True))
 
     async def session_runs(self, app: str, user: str, session: str) -> list[Run]:
         """Return the runs of one ADK session."""

@@ -3,12 +3,13 @@
 `TRANSITIONS` lists the moves between states, and `HANDOFFS` the steps of the handoff. The diagrams
 in the documentation are rendered from both. Each legal move is a method that returns the next
 `Approval` and the events to record. Moves that decide nothing are functions: `deliveries` records
-what happens to the cards, and `collaboration` has claims, comments and handovers.
+what happens to the cards, and `collaboration` has claims, comments and handovers. `reopening` asks
+about a call again whose approval no longer counts.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from functools import cached_property
 from typing import Any, Final, Self, TypeAlias
 
@@ -115,9 +116,6 @@ _HANDOFF_EVENTS: Final = {
 
 Moved: TypeAlias = "tuple[Approval, tuple[Event, ...]]"
 """What a move returns: the next approval, and the events to record."""
-
-AskedAgain: TypeAlias = "tuple[Approval, Approval, tuple[Event, ...]]"
-"""An approval that no longer counts, the one that replaces it, and the events of both."""
 
 
 class Approval(Value):
@@ -1130,10 +1128,6 @@ class Approval(Value):
     def allow(self, terms: Terms, *, now: datetime) -> Moved:
         """Approve it because its policy allows such calls, without asking anybody.
 
-        Args:
-            terms: The terms of the policy.
-            now: The present.
-
         Raises:
             IllegalMove: It is not pending any more, somebody is asked already, or it cannot be
                 allowed; see `why_not_allowed`.
@@ -1152,14 +1146,6 @@ class Approval(Value):
         """
         said = Decision(by=by, at=now, channel="withdrawn", reason=clean_text(reason))
         return self._end(Move.WITHDRAW, said)
-
-    def supersede(self, *, reason: str, now: datetime) -> Moved:
-        """End the request because another one has replaced it.
-
-        Raises:
-            IllegalMove: It has ended.
-        """
-        return self._end(Move.SUPERSEDE, Decision(at=now, channel="superseded", reason=reason))
 
     # The handoff to the agent.
 
@@ -1236,135 +1222,6 @@ class Approval(Value):
         )
         what = _HANDOFF_EVENTS.get(handoff)
         return approval, () if what is None else (self.note(what, now=now, by=by, why=why),)
-
-    def ask_again(self, *, now: datetime) -> Moved:
-        """Open another approval for a call in doubt, which asks whether to run it again.
-
-        Raises:
-            IllegalMove: It is not in doubt.
-        """
-        if self.handoff is not Handoff.IN_DOUBT:
-            raise IllegalMove(f"Approval {self.id} is not in doubt.")
-        ran = "The worker died" if self.program is None else "The program stopped"
-        return self._reopened(
-            {"again": self.origin.again + 1},
-            hint=f"{ran} while {self.call.name} ran: it may or may not have happened. "
-            "Look first. Run it again?",
-            # The session keeps the values of the first answer, and the tool gets those.
-            template=None,
-            now=now,
-        )
-
-    def expire(self, *, now: datetime, valid_for: timedelta) -> AskedAgain:
-        """Expire an approval that is too old to start its call, and ask about the call again.
-
-        Returns:
-            The expired approval, a new one for the same call that is not routed yet, and the events
-            of both.
-
-        Raises:
-            IllegalMove: The approval is still valid, or the call was started.
-        """
-        until = self.good_until(valid_for)
-        if until is None or now < until:
-            raise IllegalMove(f"The yes to approval {self.id} has not expired.")
-        said = f"{self.call.name}() was {self.outcome()}, and that was good until "
-        said += f"{moment_text(until, UTC)}. It could not be started by then"
-        after, noted = self.hand_on(Handoff.EXPIRED, now=now, why=said)
-        question, opened = self._reopened(
-            {"expired": self.origin.expired + 1},
-            hint=f"{said}. Is it still wanted? {self.own_hint}",
-            template=self.template,
-            now=now,
-        )
-        return after, question, (*noted, *opened)
-
-    def void(self, *, why: str, now: datetime) -> AskedAgain:
-        """Void a decision that is not proven, and ask about the call again.
-
-        Args:
-            why: What is wrong with its receipt.
-            now: The present.
-
-        Returns:
-            The void approval, a new one for the same call that is not routed yet, and the events of
-            both.
-        """
-        after, noted = self.hand_on(Handoff.VOID, now=now, why=why)
-        question, opened = self._reopened(
-            {"expired": self.origin.expired + 1},
-            hint=f"The ledger says that this was {self.state.value.replace('_', ' ')}, and nothing "
-            f"proves it: {why}. Nothing was run. Is it wanted? {self.own_hint}",
-            template=self.template,
-            now=now,
-        )
-        return after, question, (*noted, *opened)
-
-    def ask_about_change(
-        self,
-        call: ToolCall,
-        *,
-        origin: Mapping[str, JsonValue],
-        declared: str,
-        why: str,
-        now: datetime,
-    ) -> AskedAgain:
-        """Void the approval of a call that has changed since, and ask about the changed call.
-
-        Args:
-            call: The call as it would run now.
-            origin: The fields of its origin that have changed.
-            declared: SHA-256 over the parameters that the tool declares now.
-            why: What has changed, as a sentence.
-            now: The present.
-
-        Returns:
-            The void approval, a new one for the call that is not routed yet, and the events of
-            both.
-
-        Raises:
-            NotCanonical: The arguments have no digest.
-        """
-        after, noted = self.hand_on(Handoff.VOID, now=now, why=why)
-        question, opened = self._reopened(
-            {**origin, "expired": self.origin.expired + 1},
-            hint=f"This was {self.outcome()}. {why} Nothing was run. Is it still wanted? "
-            f"{self.own_hint}",
-            template=self.template,
-            now=now,
-            call=call,
-            declared=declared,
-        )
-        return after, question, (*noted, *opened)
-
-    def _reopened(
-        self,
-        origin: Mapping[str, JsonValue],
-        *,
-        hint: str,
-        template: JsonValue,
-        now: datetime,
-        call: ToolCall | None = None,
-        declared: str | None = None,
-    ) -> Moved:
-        """Open an approval that replaces this one, with the same words of agent and requester."""
-        program = self.program
-        if program is not None:
-            program = program.not_started(now + (program.until - self.opened_at))
-        return self.open(
-            self.origin.model_copy(update=origin),
-            call or self.call,
-            kind=self.kind,
-            hint=hint.rstrip(),
-            said=self.said,
-            request=self.request,
-            hide=tuple(dict.fromkeys((*self.hide, *self.hides))),
-            template=template,
-            now=now,
-            supersedes=self.id,
-            program=program,
-            declared=self.declared if declared is None else declared,
-        )
 
     # Helpers of the moves.
 

@@ -18,6 +18,7 @@ class State(StrEnum):
     TIMED_OUT = "timed_out"
     WITHDRAWN = "withdrawn"
     SUPERSEDED = "superseded"
+    """No move leads here. The name is kept, because the REST API and settings know it."""
 
 
 class Move(StrEnum):
@@ -27,7 +28,6 @@ class Move(StrEnum):
     REJECT = "reject"
     TIME_OUT = "time_out"
     WITHDRAW = "withdraw"
-    SUPERSEDE = "supersede"
 
 
 TRANSITIONS: Mapping[tuple[State, Move], State] = {
@@ -35,7 +35,6 @@ TRANSITIONS: Mapping[tuple[State, Move], State] = {
     (State.PENDING, Move.REJECT): State.REJECTED,
     (State.PENDING, Move.TIME_OUT): State.TIMED_OUT,
     (State.PENDING, Move.WITHDRAW): State.WITHDRAWN,
-    (State.PENDING, Move.SUPERSEDE): State.SUPERSEDED,
 }
 
 
@@ -78,7 +77,7 @@ def approval_diagram() -> str:
     return mermaid(
         State.PENDING,
         [(source, to, move) for (source, move), to in TRANSITIONS.items()],
-        [state for state in State if state not in sources],
+        [state for state in TRANSITIONS.values() if state not in sources],
     )
 
 

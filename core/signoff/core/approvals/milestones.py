@@ -157,7 +157,9 @@ def _requester(
     if person is None and (directory.record(user) or not _is_address_at(user, domains)):
         return
     name = person.id if person is not None else user
-    informed = milestone in _INFORMS and _is_informed(approval, name, directory)
+    informed = milestone in _INFORMS and any(
+        directory.is_one(one, name) for one in approval.informed
+    )
     if not informed and _TOPICS[milestone] not in topics:
         return
     if not _knows(approval, milestone, name, directory):
@@ -195,10 +197,6 @@ def _knows(approval: Approval, milestone: Milestone, person: str, directory: Dir
     asked |= {one.person for one in seats}
     asked |= {one.person for one in approval.asked if one.person and not one.problem}
     return any(directory.is_one(one, person) for one in asked)
-
-
-def _is_informed(approval: Approval, person: str, directory: Directory) -> bool:
-    return any(directory.is_one(one, person) for one in approval.informed)
 
 
 def _reached_by(approval: Approval, person: Person | None) -> tuple[str, ...]:

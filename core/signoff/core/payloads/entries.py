@@ -80,7 +80,8 @@ def _assignments(given: str, template: JsonValue) -> Entries:
             continue
         stray = piece.partition("=")[0].strip()
         if "=" in piece and stray.isidentifier():
-            problem = f'"{brief(stray)}" is not a field of this request. {_names(template)}'
+            names = ", ".join(fields_of(template))
+            problem = f'"{brief(stray)}" is not a field of this request. Its fields: {names}.'
             return Entries(problem=problem)
         name, text = found[-1]
         found[-1] = (name, f"{text},{piece}")
@@ -101,7 +102,3 @@ def misspelt(line: str, template: JsonValue) -> str:
         return ""
     near = difflib.get_close_matches(name, list(known)[:_MOST_NAMES], n=1, cutoff=_NEAR)
     return known[near[0]] if near else ""
-
-
-def _names(template: JsonValue) -> str:
-    return f"Its fields: {', '.join(fields_of(template))}."

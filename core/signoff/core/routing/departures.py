@@ -46,17 +46,14 @@ def next_departure(approval: Approval, directory: Directory, now: datetime) -> d
 def too_few(approval: Approval, directory: Directory, now: datetime) -> str:
     """Say why the people who can still answer cannot approve it."""
     missing = deliveries.unreached(approval)
-    gone = [why for one in missing if one in approval.absent if (why := _why(one, directory, now))]
+    absent = [one for one in missing if one in approval.absent]
+    gone = [why_gone(one, directory, now) or f"{one} is away" for one in absent]
     people = (directory.get(one) for one in missing if one not in approval.absent)
     names = ", ".join(one.shown for one in people if one is not None)
     if not deliveries.is_reachable(approval) and not gone:
         return "nobody who was asked can be reached"
     why = "; ".join([*gone, *([f"no card reaches {names}"] if names else [])])
     return f"too few can still answer: {approval.ballot.need} have to, and {why}"
-
-
-def _why(person: str, directory: Directory, now: datetime) -> str:
-    return why_gone(person, directory, now) or f"{person} is away"
 
 
 def stand_in(

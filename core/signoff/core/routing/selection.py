@@ -83,7 +83,7 @@ def choose(
     if why := directory.why_refused(str(facts.get("user", ""))):
         terms = fallback.terms(facts_at(facts, now, fallback.time_zone))
         return Choice(terms=terms, start=None, people=(), notes=(why,), refused=why)
-    search = _Search(directory, facts, now, barred, rotations)
+    search = Search(directory, facts, now, barred, rotations)
     policy, strictest = _matching(policies, facts, now, search.notes)
     if strictest is not None:
         strictest = strictest.hiding(fallback.hide)
@@ -117,8 +117,17 @@ def choose(
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
-    """The search for the people to ask about one call; see `choose`."""
+class Search:
+    """The search for the people to ask about one call.
+
+    Attributes:
+        directory: The people.
+        facts: The facts of the call.
+        now: The present (UTC).
+        barred: Identities of people who never decide, besides the requester.
+        rotations: When the members of queues were last asked.
+        notes: In words: who was left out, and which levels had nobody.
+    """
 
     directory: Directory
     facts: Facts
@@ -127,22 +136,67 @@ class _Search:
     rotations: Rotations
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def never(self) -> tuple[str, ...]:
+        """The identities of people who never decide, with that of the requester."""
+        return (str(self.facts.get("user", "")), *self.barred)
+
     def start(self, terms: Terms) -> tuple[Terms, Start | None]:
         """Return the terms, with a phase for each manager, and their start or None."""
-        never = (str(self.facts.get("user", "")), *self.barred)
-        up = climb(terms, self.directory, self.facts, never=never, notes=self.notes)
-        if up is None:
-            return terms, None
-        return up, start_first(
-            up,
-            self.directory,
-            self.facts,
-            now=self.now,
-            barred=self.barred,
-            rotations=self.rotations,
-            notes=self.notes,
-            among=up.after(-1, 0),
-        )
+        up = climb(terms, self.directory, self.facts, never=self.never, notes=self.notes)
+        return (terms, None) if up is None else (up, self.first(up, up.after(-1, 0)))
+
+    def first(
+        self, terms: Terms, among: Iterable[tuple[int, int]], asked: Sequence[str] = ()
+    ) -> Start | None:
+        """Return the start of the first of these levels with anybody to ask.
+
+        Args:
+            terms: The terms with the levels.
+            among: The levels to try: the index and the round of each.
+            asked: The ids of the approvers of the previous level.
+        """
+        directory, facts, now, notes = self.directory, self.facts, self.now, self.notes
+        never, short, begun = self.never, None, bool(asked)
+        if terms.second_step:
+            directory = directory.proven()
+        for index, nth in among:
+            level = terms.ladder[index]
+            found = find(
+                level,
+                directory,
+                facts=facts,
+                barred=never,
+                now=now,
+                rotations=self.rotations,
+                asked=asked,
+            )
+            asked = found.meant or asked
+            notes += found.notes
+            notes += _asked_all_the_same(found.seats, self.directory, directory, now)
+            people = [
+                one for seat in found.seats if (one := directory.get(seat.person)) is not None
+            ]
+            if not people:
+                if called := terms.called(index):
+                    notes.append(f"{called} has nobody to ask and is passed over")
+                continue
+            here = {"level": index, "round": nth}
+            seats = found.seats
+            if (index, nth) != (0, 0):
+                seats = tuple(seat.model_copy(update=here) for seat in seats)
+            told = informed(
+                (*terms.inform, *terms.informs(index)), self.directory, facts=facts, now=now
+            )
+            start = _start(level, (index, nth), seats, people, now=now)._replace(informed=told)
+            missing = list(_too_few(level, found.seats, terms.at_least))
+            is_helped = begun and (nth > 0 or (index > 0 and terms.same_phase(index - 1, index)))
+            notes += missing
+            if not missing or (level.earlier is Earlier.STAY and is_helped):
+                return start
+            # This level cannot approve, so it is only asked if no later level can approve either.
+            short = short or start._replace(short="; ".join(missing))
+        return short
 
     def choice(
         self, terms: Terms, start: Start | None, *, notes: Iterable[str], stranded: bool = False
@@ -301,65 +355,6 @@ def owners_of(owned: Mapping[str, str], facts: Facts) -> tuple[str, ...]:
     """
     names = (str(facts.get(one, "")) for one in ("app", "agent"))
     return tuple(dict.fromkeys(owned[name] for name in names if name in owned))
-
-
-def start_first(
-    terms: Terms,
-    directory: Directory,
-    facts: Facts,
-    *,
-    now: datetime,
-    barred: Collection[str],
-    rotations: Rotations,
-    notes: list[str],
-    among: Iterable[tuple[int, int]],
-    asked: Sequence[str] = (),
-) -> Start | None:
-    """Return the start of the first of these levels with anybody to ask.
-
-    Args:
-        terms: The terms with the levels.
-        directory: The people.
-        facts: The facts of the call.
-        now: The present (UTC).
-        barred: Identities of people who never decide, besides the requester.
-        rotations: When the members of queues were last asked.
-        notes: Extended with who was left out, and which levels had nobody.
-        among: The levels to try: the index and the round of each.
-        asked: The ids of the approvers of the previous level.
-    """
-    never = (str(facts.get("user", "")), *barred)
-    everybody, short, begun = directory, None, bool(asked)
-    if terms.second_step:
-        directory = directory.proven()
-    for index, nth in among:
-        level = terms.ladder[index]
-        found = find(
-            level, directory, facts=facts, barred=never, now=now, rotations=rotations, asked=asked
-        )
-        asked = found.meant or asked
-        notes += found.notes
-        notes += _asked_all_the_same(found.seats, everybody, directory, now)
-        people = [one for seat in found.seats if (one := directory.get(seat.person)) is not None]
-        if not people:
-            if called := terms.called(index):
-                notes.append(f"{called} has nobody to ask and is passed over")
-            continue
-        here = {"level": index, "round": nth}
-        seats = found.seats
-        if (index, nth) != (0, 0):
-            seats = tuple(seat.model_copy(update=here) for seat in seats)
-        told = informed((*terms.inform, *terms.informs(index)), everybody, facts=facts, now=now)
-        start = _start(level, (index, nth), seats, people, now=now)._replace(informed=told)
-        missing = list(_too_few(level, found.seats, terms.at_least))
-        is_helped = begun and (nth > 0 or (index > 0 and terms.same_phase(index - 1, index)))
-        if not missing or (level.earlier is Earlier.STAY and is_helped):
-            notes += missing
-            return start
-        # This level cannot approve, so it is only asked if no later level can approve either.
-        notes += missing
-        short = short or start._replace(short="; ".join(missing))
-    return short
 
 
 def _too_few(level: Level, seats: Sequence[Seat], at_least: int) -> Iterator[str]:

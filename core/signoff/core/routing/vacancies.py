@@ -101,7 +101,8 @@ def _without_manager(reference: str, directory: Directory) -> Iterator[Vacancy]:
         left = (directory.record(one.manager) for one in people)
         gone = [f"{one.shown} is not active" for one in dict.fromkeys(left) if one is not None]
         why = f" ({_why(gone)})" if gone else ""
-        yield Vacancy(seat=reference, why=f"{_names(people)} {_has(people)} no manager{why}")
+        have = "have" if len(people) > 1 else "has"
+        yield Vacancy(seat=reference, why=f"{_names(people)} {have} no manager{why}")
 
 
 def _roles(directory: Directory, now: datetime) -> Iterator[Vacancy]:
@@ -117,7 +118,3 @@ def _names(people: Sequence[Person]) -> str:
     more = len(people) - _NAMED
     named = ", ".join(one.shown for one in people[:_NAMED])
     return named + (f" and {more:,} more" if more > 0 else "")
-
-
-def _has(people: Sequence[Person]) -> str:
-    return "have" if len(people) > 1 else "has"

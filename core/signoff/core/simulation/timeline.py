@@ -147,7 +147,7 @@ def simulate(
     )
 
 
-def foresee_rest(
+def simulate_rest(
     approval: Approval,
     directory: Directory,
     *,
@@ -322,11 +322,7 @@ def _next_due(approval: Approval, world: _World, now: datetime) -> datetime | No
 def _gone(was: Approval, approval: Approval, world: _World, now: datetime) -> Moved:
     """Ask the stand-ins of absent approvers, or go on if too few are left, as the router does.
 
-    Args:
-        was: The approval before the last move.
-        approval: The approval after it.
-        world: The environment.
-        now: The present (UTC).
+    `was` is the approval before the last move.
     """
     if approval.state is not State.PENDING:
         return approval, ()

@@ -7,7 +7,7 @@ if it were still open.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from google.adk.events.event import Event
@@ -21,7 +21,7 @@ class Orphan:
 
     Attributes:
         id: Its id.
-        name: The tool, or `adk_request_confirmation` for a question.
+        name: The tool, or `adk_request_input` for a question.
         invocation: The invocation that made it.
         blocks: Whether it prevents compaction: google.adk.apps.compaction expects an answer to a
             long-running call of a tool, however old the call is.
@@ -36,23 +36,18 @@ class Orphan:
         return f"{self.name}() {self.id} of invocation {self.invocation}"
 
 
-def orphans(events: Sequence[Event], waiting: Collection[str] | None = None) -> tuple[Orphan, ...]:
-    """Return the orphans of a session, the oldest first.
+def orphans(events: Sequence[Event]) -> tuple[Orphan, ...]:
+    """Return the orphans among the events of a session, the oldest first.
 
-    Args:
-        events: The session's events.
-        waiting: The ids of the confirmations that approvers are still asked about. Without it,
-            every open question counts as one of them.
-
-    Calls of the newest invocation are not orphans, because it may still be running.
+    Calls of the newest invocation are not orphans, because it may still be running. Calls that an
+    open question is about are not either.
     """
     newest = events[-1].invocation_id if events else ""
     settled = {one.id for event in events for one in event.get_function_responses()}
     for event in events:
         for asked in confirmations(event):
-            if waiting is None or asked.id in waiting:
-                # Both the question and its call: some servers do not write a placeholder.
-                settled |= {asked.id, asked.call_id}
+            # Both the question and its call: some servers do not write a placeholder.
+            settled |= {asked.id, asked.call_id}
     found = []
     for event in events:
         if event.invocation_id == newest:

@@ -59,6 +59,9 @@ from signoff.worker.refusals import REFUSAL, refusals
 
 log = structlog.get_logger(__name__)
 
+_TOOL_THREADS = 64
+"""How many synchronous tools may run in parallel: one that blocks must not stop the heartbeats."""
+
 
 @dataclass(frozen=True, slots=True)
 class AdkRuntime:
@@ -67,8 +70,6 @@ class AdkRuntime:
     Attributes:
         apps: The agents.
         guard: The plugin that checks their tool calls.
-        tool_threads: How many synchronous tools may run in parallel. They run in threads, because a
-            tool that blocks must not stop the loop and its heartbeats.
         long_running: The long-running tools whose calls wait for an approval.
         inputs: What a plain yes or no means for requests for input without a schema.
         show: Shows each event of a turn to its watchers, beginning with the events that an earlier
@@ -77,7 +78,6 @@ class AdkRuntime:
 
     apps: Apps
     guard: GuardPlugin
-    tool_threads: int = 64
     long_running: Sequence[LongRunning] = ()
     inputs: Sequence[InputRule] = ()
     show: EventSink = show_nobody
@@ -409,7 +409,7 @@ class AdkRuntime:
                 streaming_mode=StreamingMode.SSE
                 if run.watched is Watch.WORDS
                 else StreamingMode.NONE,
-                tool_thread_pool_config=ToolThreadPoolConfig(max_workers=self.tool_threads),
+                tool_thread_pool_config=ToolThreadPoolConfig(max_workers=_TOOL_THREADS),
                 custom_metadata={MARK: run.id},
             ),
         )

@@ -495,7 +495,8 @@ class Intake:
         await self._ignore(also, stored, why)
 
     async def _ignore(self, also: Change, stored: StoredMail, why: str) -> None:
-        event = _event(await self._ledger.now(), stored, why)
+        now, more = await self._ledger.now(), {"mail": stored.id}
+        event = Event(what=What.IGNORED_MAIL, at=now, by="email", why=why, more=more)
         await self._ledger.commit(also.copy().note([event]))
         log.info("mail.ignored", mail=stored.id, why=why)
 
@@ -557,7 +558,3 @@ def _kept(proof: Proof) -> dict[str, JsonValue]:
     kept = {"from": proof.address, "proven": proof.proven.value, "by": proof.by}
     kept |= {"domain": proof.domain}
     return {"proof": {name: value for name, value in kept.items() if value}}
-
-
-def _event(now: datetime, stored: StoredMail, why: str) -> Event:
-    return Event(what=What.IGNORED_MAIL, at=now, by="email", why=why, more={"mail": stored.id})

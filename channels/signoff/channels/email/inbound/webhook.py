@@ -189,10 +189,6 @@ def _require_timely(signed: Signed, now: datetime) -> None:
             "not-timely",
             "The request is too old",
             f"Its timestamp is {signed.timestamp[:20]!r}, and the time is "
-            f"{int(now.timestamp())}; they may differ by {_minutes(WINDOW)} minutes. "
+            f"{int(now.timestamp())}; they may differ by {WINDOW // timedelta(minutes=1)} minutes. "
             "Compare the clocks.",
         )
-
-
-def _minutes(span: timedelta) -> int:
-    return span // timedelta(minutes=1)

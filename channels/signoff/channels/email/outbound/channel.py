@@ -160,9 +160,7 @@ def _is_unsure(message: Message | LinkMail) -> bool:
 def _result(error: MailError, *, unsure: bool) -> Result:
     """Return the result of a mail that was not accepted.
 
-    Args:
-        error: Why.
-        unsure: Whether an earlier attempt may have delivered it.
+    An unsure one may have been delivered by an earlier attempt.
     """
     if isinstance(error, MailThrottled):
         return Retry(AGAIN, str(error), counted=False, unsure=unsure)

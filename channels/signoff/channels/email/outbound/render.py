@@ -188,7 +188,7 @@ def recipient(message: Message | LinkMail) -> str:
 def _start_mail(message: Message | LinkMail, settings: EmailSettings) -> EmailMessage:
     mail = EmailMessage(policy=_BODY)
     mail["From"] = Address(settings.sender_name, addr_spec=settings.sender_address)
-    mail["To"] = Address(_name(message.name), addr_spec=recipient(message))
+    mail["To"] = Address(_header(message.name)[:100], addr_spec=recipient(message))
     mail["Date"] = format_datetime(message.at)
     # RFC 3834: automatic responders do not answer such mail.
     mail["Auto-Submitted"] = "auto-generated"
@@ -358,10 +358,6 @@ def _utf8(text: str) -> str:
 def _header(text: str) -> str:
     # The library decodes encoded words (RFC 2047) in its input, including line breaks.
     return one_line(text).replace("=?", "= ?")
-
-
-def _name(name: str) -> str:
-    return _header(name)[:100]
 
 
 def _word(text: str) -> str:

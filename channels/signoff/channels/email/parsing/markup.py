@@ -114,11 +114,6 @@ def lines_of_html(markup: str, budget: Budget | None = None) -> list[Line]:
     return layout.page.lines
 
 
-def text_of_html(markup: str) -> str:
-    """Return the lines as text, without the doubts."""
-    return "\n".join(line.text for line in lines_of_html(markup)).strip("\n")
-
-
 def words_of_html(markup: str) -> str:
     """Return all text in an HTML mail, quoted or not, visible or not."""
     _, tree = _parsed(markup[: Budget().markup])

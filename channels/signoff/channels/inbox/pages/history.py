@@ -22,7 +22,7 @@ from signoff.core.policies.levels import Verdict
 from signoff.core.routing.quiet_hours import card_waits_for
 from signoff.core.routing.selection import NO_ROTATIONS
 from signoff.core.simulation.forecast import Step
-from signoff.core.simulation.timeline import foresee_rest
+from signoff.core.simulation.timeline import simulate_rest
 
 _MOST_EVENTS: Final = 200
 _MOST_AHEAD: Final = 40
@@ -261,7 +261,7 @@ def _ahead(
     """Return the next steps if nobody answers."""
     if approval.state is not State.PENDING:
         return ()
-    steps, after = foresee_rest(approval, directory, rotations=rotations, most=_MOST_AHEAD)
+    steps, after = simulate_rest(approval, directory, rotations=rotations, most=_MOST_AHEAD)
     found = [one for step in steps for one in _next(step, names)]
     if after.state is State.PENDING and after.next_due is not None:
         found.append(Moment(after.next_due, "and so on, until somebody answers"))

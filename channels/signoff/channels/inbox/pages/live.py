@@ -19,7 +19,6 @@ from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.follow import Entry, batches, latest, since
 from signoff.channels.inbox.auth.context import AuthContext, Route, SignInFirst, Visit
 from signoff.channels.inbox.pages.views import may_see
-from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import LedgerError
 from signoff.core.directory.people import Person
 
@@ -170,11 +169,8 @@ class Hub:
         found = await self._decisions.ledger.readable(list(latest))
         for one in tuple(listeners):
             for approval in found:
-                if self._may_see(approval, one.person):
+                if may_see(approval, one.person, self._decisions.directory):
                     one.record(approval.id, latest[approval.id])
-
-    def _may_see(self, approval: Approval, person: Person) -> bool:
-        return may_see(approval, person, self._decisions.directory)
 
 
 class LivePages:

@@ -43,7 +43,8 @@ def make_slack_router(settings: SlackSettings, handler: SlackHandler) -> Router:
             body = await read_body(request, LARGEST)
             ack = await handler.handle(_payload(verifier, request, body))
         except Problem as problem:
-            log.info("slack.refused", kind=problem.kind, peer=_peer(request))
+            peer = request.client.host if request.client else ""
+            log.info("slack.refused", kind=problem.kind, peer=peer)
             return problem.response()
         except SlackPayloadUnreadable as error:
             return Problem(422, "invalid", "The payload cannot be read", str(error)).response()
@@ -85,7 +86,3 @@ def _payload(verifier: SignatureVerifier, request: Request, body: bytes) -> dict
 
 
 _SIGNED: Final = ("x-slack-signature", "x-slack-request-timestamp")
-
-
-def _peer(request: Request) -> str:
-    return request.client.host if request.client else ""
