@@ -13,7 +13,7 @@ from channels.slack.office import CLEO_AT, MARA_AT, RILEY_AT, Office, block_acti
 from signoff.channels.slack.references import Reference
 from signoff.core.approvals.approval import Kind, State
 from signoff.core.approvals.events import What
-from signoff.core.base.errors import SlackPayloadUnreadable
+from signoff.core.base.errors import LedgerUnavailable, SlackPayloadUnreadable
 from signoff.core.policies.policy import Policy
 
 
@@ -343,3 +343,23 @@ async def test_click_reads_the_approval_record_once(
     assert read == [approval.id]
     monkeypatch.undo()
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
+
+
+@pytest.mark.parametrize("action", ["approve", "reject", "ask"])
+async def test_modal_that_cannot_be_recorded_says_so_and_can_be_sent_again(
+    office: Office, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    """If Redis fails at the commit, the modal stays open with an error at one of its inputs."""
+    approval = await office.open(template={"days": 3})
+    await office.press(action)
+    form = {"reason": {"value": "for the fair"}, "field.0": {"value": "3"}}
+
+    async def away(*_args: Any, **_more: Any) -> None:
+        raise LedgerUnavailable("away")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(office.ledger, "commit", away)
+        ack = await office.submit(form)
+    assert "nothing was done" in str(ack["errors"])
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+    assert await office.submit(form) is None
