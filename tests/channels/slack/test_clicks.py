@@ -156,6 +156,24 @@ async def test_a_request_for_input_is_answered(office: Office) -> None:
 
 
 @pytest.mark.parametrize(
+    ("schema", "label"),
+    [({"type": "boolean"}, "Approve"), ({"type": "integer"}, "Answer"), (SCHEMA, "Answer")],
+)
+async def test_only_a_button_that_opens_a_form_is_called_answer(
+    office: Office, schema: JsonValue, label: str
+) -> None:
+    """A request for a yes or a no has no form, so its button says that one click approves."""
+    args = {"message": "Ship it?", "response_schema": schema}
+    approval = await office.open(kind=Kind.INPUT, tool="adk_request_input", args=args)
+    elements = next(one for one in office.card()["blocks"] if one["type"] == "actions")["elements"]
+    assert elements[0]["text"]["text"] == label
+    await office.press("approve")
+    decided = (await office.ledger.approval(approval.id)).state is State.APPROVED
+    assert decided is (label == "Approve")
+    assert bool(office.workspace.views) is (label == "Answer")
+
+
+@pytest.mark.parametrize(
     ("user", "words"), [(CLEO_AT, "You cannot decide"), (RILEY_AT, "You cannot decide")]
 )
 async def test_unasked_users_and_the_requester_cannot_decide_by_click(

@@ -310,7 +310,7 @@ def _buttons(card: Card, *, to: str, inbox: str) -> ActionsBlock:
 
 def _more(card: Card) -> str:
     """Return the label of the button that approves, or that shows the rest of the call."""
-    if card.kind is Asks.INPUT:
+    if card.kind is Asks.INPUT and (card.fields or card.optional):
         return "Answer"
     return "Approve" if is_whole(card) else "Approve…"
 
