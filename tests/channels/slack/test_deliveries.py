@@ -152,6 +152,20 @@ async def test_cards_are_closed_when_the_app_works_again(
     assert all(one["log_level"] == "error" and "install" in one["error"] for one in alarms)
 
 
+async def test_card_is_closed_after_an_outage_of_hours(office: Office) -> None:
+    """A card would keep its buttons forever if its end were given up after an hour."""
+    approval = await office.open()
+    office.workspace.failures["chat.update"] = [503] * 1_000
+    await office.press("approve")
+    for _ in range(60):
+        await office.deliver()
+        office.clock.advance(timedelta(minutes=10))
+    del office.workspace.failures["chat.update"]
+    await office.deliver()
+    assert not [one for one in office.card()["blocks"] if one["type"] == "actions"]
+    assert (await asked(office, approval.id)).copy_state == "updated"
+
+
 async def test_deleted_card_does_not_affect_the_decision(office: Office) -> None:
     """A message that a person deleted cannot be updated; nothing else happens."""
     approval = await office.open()

@@ -45,6 +45,7 @@ from signoff.channels.pipeline.informing import (
 )
 from signoff.channels.pipeline.outbox import (
     BATCH,
+    MOST_ATTEMPTS,
     Build,
     approval_of,
     commit_each,
@@ -73,7 +74,13 @@ from signoff.channels.pipeline.quiet_hours import (
     is_needless_reminder,
     pause,
 )
-from signoff.channels.pipeline.results import deliver_each, put_back, refuse, tried_again
+from signoff.channels.pipeline.results import (
+    MOST_ATTEMPTS_OF_A_DAY,
+    deliver_each,
+    put_back,
+    refuse,
+    tried_again,
+)
 from signoff.channels.words import phrases
 from signoff.channels.words.messages import Words, is_shown_to
 from signoff.core.approvals import deliveries
@@ -81,7 +88,7 @@ from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.approvals.milestones import Milestone, is_over
 from signoff.core.cards.card import Card, Row, card, have_same_card
 from signoff.core.directory.people import Directory
-from signoff.core.routing.targets import address_of
+from signoff.core.routing.targets import EMAIL, address_of
 
 log = structlog.get_logger(__name__)
 
@@ -505,7 +512,7 @@ class Delivery:
         ):
             return self._record_card(item, work, approval, asked, result, now=now)
         if isinstance(result, Retry):
-            again = tried_again(item, result, **about)
+            again = tried_again(item, result, most=_most_attempts(work), **about)
             if isinstance(again, Change):
                 return again
             result = again
@@ -704,6 +711,18 @@ def _closing_of(work: SendCard, approval: Approval) -> CloseCard | CloseLevel:
     if approval.state is not State.PENDING:
         return CloseCard(**card_of)
     return CloseLevel(**card_of, level_key=work.level_key)
+
+
+def _most_attempts(work: DeliveryWork) -> int:
+    """Return how often a message that is not an open card is attempted.
+
+    Nobody else sends it. But a status goes by mail instead, and many old reminders would come
+    together.
+    """
+    has_other_way = isinstance(work, SendStatus) and work.channel != EMAIL
+    if has_other_way or isinstance(work, SendReminder):
+        return MOST_ATTEMPTS
+    return MOST_ATTEMPTS_OF_A_DAY
 
 
 def _has_lost_seat(work: DeliveryWork, approval: Approval) -> bool:
