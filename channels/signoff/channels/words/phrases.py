@@ -50,6 +50,7 @@ class About(StrEnum):
     NOT_YOURS = "not_yours"
     STRANGER = "stranger"
     UNPROVEN = "unproven"
+    TOO_LARGE = "too_large"
     FORWARDED = "forwarded"
     NOT_HANDED_ON = "not_handed_on"
     FIRST_STEP = "first_step"

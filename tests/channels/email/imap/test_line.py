@@ -283,7 +283,10 @@ async def test_a_size_that_was_an_estimate(ledger: Ledger, log: Log) -> None:
     """A mail that exceeds the limit only when fetched is noted like one with a known size."""
     body = b"x" * (16 * 1024 + 1)
     said = b"* 1 FETCH (UID 1 BODY[]<0> {%d}\r\n" % len(body) + body + b")\r\nTAG OK done\r\n"
-    async with scripted(says={"UID FETCH 1 ": said.replace(b"TAG", b"%s")}) as server:
+    head = b"* 1 FETCH (UID 1 BODY[HEADER]<0> {5}\r\none\r\n)\r\n%s OK done\r\n"
+    says = {"UID FETCH 1 ": said.replace(b"TAG", b"%s")}
+    says["UID FETCH 1 (BODY.PEEK[HEADER]"] = head
+    async with scripted(says=says) as server:
         email = EmailSettings.model_validate(
             {"imap": settings(server.port), "inbound": {"max_bytes": 16 * 1024}}
         )
@@ -291,7 +294,8 @@ async def test_a_size_that_was_an_estimate(ledger: Ledger, log: Log) -> None:
         await one.start()
         await log.read_up_to(2)
         await one.stop()
-    assert [mail.raw for mail in await stored(ledger)] == [b"two\r\n"]
+    mails = [(mail.raw, mail.is_cut) for mail in await stored(ledger)]
+    assert mails == [(b"one\r\n", True), (b"two\r\n", False)]
     assert "more than the 16384 bytes" in (await audit(ledger))[0].why
 
 

@@ -245,17 +245,25 @@ class MailboxReader:
     async def _one(self, session: Session, message: Message) -> str:
         """Store a message; return the problem if it cannot be stored."""
         if message.size > self._largest:
+            await self._store_head(session, message.uid)
             return f"it has {message.size} bytes, and no more than {self._largest} are read"
         raw = await session.call(session.mailbox.fetch, message.uid)
         if raw is None:
             return ""
         self._fetched_others = True
         if len(raw) > self._largest:
+            await self._store_head(session, message.uid)
             return f"it has more than the {self._largest} bytes that are read"
         # A mailbox does not keep the envelope; the header has to replace it.
         new = await store(self._ledger, raw, sender=None, recipients=())
         log.info("mail.stored" if new else "mail.known", uid=message.uid, size=len(raw))
         return ""
+
+    async def _store_head(self, session: Session, uid: int) -> None:
+        """Store the header of a message that is too large, so that its author is told."""
+        head = await session.call(session.mailbox.fetch_head, uid)
+        if head is not None:
+            await store(self._ledger, head, sender=None, recipients=(), is_cut=True)
 
     async def _passed_over(self, numbering: int, uid: int, problem: str) -> Event:
         log.warning("imap.passed_over", uid=uid, problem=problem)
