@@ -217,6 +217,35 @@ async def test_an_unfetchable_message_does_not_block_the_others(
     assert len(log.all("imap.failed")) == 11
 
 
+async def test_only_new_message_is_passed_over_if_the_one_before_it_can_be_fetched(
+    ledger: Ledger, log: Log
+) -> None:
+    """The mailbox does not stay degraded until another mail comes."""
+    old = b"* SEARCH 1\r\n%s OK done\r\n"
+    alone = {
+        "UID SEARCH UID 1:1": old,
+        "UID FETCH 1 (RFC": b"* 1 FETCH (UID 1 RFC822.SIZE 20 FLAGS ())\r\n%s OK done\r\n",
+        "UID FETCH 2 (RFC": b"* 2 FETCH (UID 2 RFC822.SIZE 20 FLAGS ())\r\n%s OK done\r\n",
+        "UID FETCH 2 (BODY": b"%s NO the message is damaged\r\n",
+    }
+    async with scripted(says=alone | {"UID SEARCH": old}) as server:
+        email = EmailSettings(imap=settings(server.port))
+        first = MailboxReader(email, ledger)
+        await first.start()
+        await log.read_up_to(1)
+        await first.stop()
+        server.says = alone
+        again = MailboxReader(email, ledger, pause=0.001)
+        await again.start()
+        await log.read_up_to(2)
+        assert again.problem == ""
+        await again.stop()
+    assert [mail.raw for mail in await stored(ledger)] == [b"one\r\n"]
+    (noted,) = await audit(ledger)
+    assert noted.more["uid"] == 2
+    assert len(log.all("imap.failed")) == 11
+
+
 async def test_no_message_is_passed_over_while_the_server_returns_none(
     ledger: Ledger, log: Log
 ) -> None:

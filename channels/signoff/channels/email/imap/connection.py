@@ -147,6 +147,13 @@ class Connection:
         # "n:*" always includes the last message, even if its UID is less than n.
         return sorted(uid for uid in found if after < uid <= _LARGEST_UID)
 
+    def last_before(self, uid: int) -> int:
+        """Return the UID of the message before another one, 0 if there is none."""
+        if uid <= 1:
+            return 0
+        with self._translated("refuses the search"):
+            return max(map(int, self._client.search(["UID", f"1:{uid - 1}"])), default=0)
+
     def metadata(self, uids: Sequence[int]) -> list[Message]:
         """Return the size and keyword of messages, without those that are already gone.
 

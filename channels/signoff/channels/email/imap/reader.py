@@ -213,8 +213,8 @@ class MailboxReader:
         Returns:
             Events about messages that are left in the mailbox; and the UIDs to mark.
         """
-        tries, problem = self._failed.pop(uids[0], _NEVER)
-        if tries >= _MOST_TRIES and self._fetched_others:
+        tries, problem = self._failed.get(uids[0], _NEVER)
+        if tries >= _MOST_TRIES and await self._can_fetch_others(session, uids[0]):
             return [await self._passed_over(numbering, uids[0], problem)], []
         noted: list[Event] = []
         seen: list[int] = []
@@ -233,7 +233,20 @@ class MailboxReader:
             self._fetched_others = self._fetched_others and tries > 0
             self._one_by_one = True
             raise
+        self._failed.pop(uids[0], None)
         return noted, seen
+
+    async def _can_fetch_others(self, session: Session, uid: int) -> bool:
+        """Return whether the server returns other messages than one that it does not return.
+
+        If no later one has come, the message before it is fetched, and discarded.
+        """
+        if not self._fetched_others and (
+            before := await session.call(session.mailbox.last_before, uid)
+        ):
+            with contextlib.suppress(MessageRefused):
+                self._fetched_others = bool(await session.call(session.mailbox.fetch, before))
+        return self._fetched_others
 
     async def _mark(self, session: Session, uids: Sequence[int]) -> None:
         """Mark messages as stored. The mark is only for people; the cursor has the position."""

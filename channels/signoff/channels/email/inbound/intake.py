@@ -292,7 +292,11 @@ class Intake:
             return
         if is_loop(stored):
             mail = replace(mail, automatic=mail.automatic or "Signoff sent it", sort=Sort.OTHER)
-        judged = ["cut"] * stored.is_cut + [mail.sort.value, *mail.returned, *("/".join(holder) for _, holder in tokens)]
+        judged = ["cut"] * stored.is_cut + [
+            mail.sort.value,
+            *mail.returned,
+            *("/".join(holder) for _, holder in tokens),
+        ]
         judged += [proof.proven, *(str(self._vouched(proof, token)) for token, _ in tokens)]
         same = identity(mail, judged=judged, copy=stored.id)
         also = stored.done(Change().ack(item))
