@@ -14,7 +14,7 @@ from signoff.channels.slack.references import Reference
 from signoff.core.approvals.approval import Kind, State
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import LedgerUnavailable, SlackPayloadUnreadable
-from signoff.core.policies.policy import Policy
+from signoff.core.policies.policy import Policy, Risk
 
 
 async def test_one_click_approves_a_call_without_fields(office: Office) -> None:
@@ -157,7 +157,7 @@ async def test_a_request_for_input_is_answered(office: Office) -> None:
 
 @pytest.mark.parametrize(
     ("schema", "label"),
-    [({"type": "boolean"}, "Approve"), ({"type": "integer"}, "Answer"), (SCHEMA, "Answer")],
+    [({"type": "boolean"}, "Approve"), ({"type": "integer"}, "Answer…"), (SCHEMA, "Answer…")],
 )
 async def test_only_a_button_that_opens_a_form_is_called_answer(
     office: Office, schema: JsonValue, label: str
@@ -170,7 +170,50 @@ async def test_only_a_button_that_opens_a_form_is_called_answer(
     await office.press("approve")
     decided = (await office.ledger.approval(approval.id)).state is State.APPROVED
     assert decided is (label == "Approve")
-    assert bool(office.workspace.views) is (label == "Answer")
+    assert bool(office.workspace.views) is (label == "Answer…")
+
+
+GRANTS = {"who": ["mara"], "longest": "4h", "vary": ["amount"], "limit": "args.amount <= 5000"}
+
+
+@pytest.mark.parametrize(
+    ("office", "template", "opens"),
+    [
+        ({}, None, False),
+        ({}, {"days": 0}, True),
+        ({"reasons": ("approve",)}, None, True),
+        ({"reasons": ("reject",)}, None, False),
+        ({"grants": GRANTS}, None, True),
+        ({"risk": "high"}, None, False),
+        ({"risk": "high", "reasons": ("approve",)}, None, True),
+    ],
+    indirect=["office"],
+)
+async def test_button_says_whether_it_approves_or_opens_a_form(
+    office: Office, template: JsonValue, *, opens: bool
+) -> None:
+    """ "Approve" decides at one click, after a question if the risk is high; "Approve…" does not."""
+    approval = await office.open(template=template)
+    elements = next(one for one in office.card()["blocks"] if one["type"] == "actions")["elements"]
+    assert elements[0]["text"]["text"] == ("Approve…" if opens else "Approve")
+    assert ("confirm" in elements[0]) is (office.policy.risk is Risk.HIGH and not opens)
+    await office.press("approve")
+    assert ((await office.ledger.approval(approval.id)).state is State.PENDING) is opens
+    assert bool(office.workspace.views) is opens
+
+
+@pytest.mark.parametrize("office", [{"reasons": ("approve", "reject")}], indirect=True)
+@pytest.mark.parametrize("action", ["approve", "reject"])
+async def test_form_demands_a_reason_that_the_policy_requires(office: Office, action: str) -> None:
+    """Slack does not send the form without it, and a blank one is an error at the field."""
+    approval = await office.open()
+    await office.press(action)
+    (reason,) = (one for one in office.workspace.views[-1]["blocks"] if one["type"] == "input")
+    assert not reason["optional"]
+    ack = await office.submit({"reason": {"value": " "}})
+    assert "needs a reason" in ack["errors"]["reason"]
+    assert await office.submit({"reason": {"value": "for the fair"}}) is None
+    assert (await office.ledger.approval(approval.id)).state is not State.PENDING
 
 
 @pytest.mark.parametrize(

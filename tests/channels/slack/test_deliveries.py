@@ -161,6 +161,7 @@ async def test_card_is_closed_after_an_outage_of_hours(office: Office) -> None:
         await office.deliver()
         office.clock.advance(timedelta(minutes=10))
     del office.workspace.failures["chat.update"]
+    office.clock.advance(timedelta(minutes=13))
     await office.deliver()
     assert not [one for one in office.card()["blocks"] if one["type"] == "actions"]
     assert (await asked(office, approval.id)).copy_state == "updated"

@@ -26,6 +26,7 @@ from signoff.core.approvals.parts import Kind as Asks
 from signoff.core.base.errors import MailRefused
 from signoff.core.base.shown_text import shortened
 from signoff.core.cards.card import Card, Row, one_line, unbroken
+from signoff.core.policies.levels import Verdict
 
 _ROOM: Final = 24_000
 """The most bytes of HTML for all arguments together, names and values."""
@@ -240,6 +241,8 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
         for row in card.fields
     ]
     values = "".join(f"\r\n{row.name}: {row.value}" for row in fields)
+    if Verdict.APPROVE in card.reasons:
+        values += "\r\nnote: "
     address = settings.reply_address(message.token) if message.token else ""
     decides = address and message.decides and message.kind not in {Kind.QUESTION, Kind.BUNDLE}
     whole = is_whole(card)
