@@ -33,8 +33,8 @@ def faults_of_ack(ack: Json | None, submitted: Json) -> list[str]:
             inputs = {one.get("block_id") for one in submitted["blocks"] if one["type"] == "input"}
             found = [f"no input {block}" for block in errors if block not in inputs]
             return found if errors else ["no errors"]
-        case {"response_action": "update", "view": {**view}}:
-            return faults_of(view["blocks"], modal=True)
+        case {"response_action": "update", "view": {"blocks": list(blocks)}}:
+            return faults_of(blocks, modal=True)
     return [] if ack is None else [f"unknown acknowledgement {ack}"]
 
 

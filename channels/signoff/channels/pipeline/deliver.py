@@ -512,7 +512,7 @@ class Delivery:
         ):
             return self._record_card(item, work, approval, asked, result, now=now)
         if isinstance(result, Retry):
-            again = tried_again(item, result, most=_most_attempts(work), **about)
+            again = tried_again(item, result, _most_attempts(work), **about)
             if isinstance(again, Change):
                 return again
             result = again

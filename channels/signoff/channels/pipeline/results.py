@@ -50,7 +50,7 @@ def _name_of(result: Result) -> str:
 
 
 def tried_again(
-    item: Item, result: Retry, /, *, most: int = MOST_ATTEMPTS, **about: str
+    item: Item, result: Retry, most: int = MOST_ATTEMPTS, /, **about: str
 ) -> Change | Refused:
     """Return the change that puts an item back, or a refusal after the last attempt.
 

@@ -99,7 +99,8 @@ def is_of_a_rule(headers: Headers) -> bool:
 
 
 def _is_report(part: Part) -> bool:
-    # The calendar's "Accepted" is about a meeting (RFC 6047, section 2.4). People attach invitations.
+    # The calendar's "Accepted" is about a meeting (RFC 6047, section 2.4). People attach
+    # invitations.
     method = part.parameters.get("method", "").lower()
     invitation = part.attached and method in _INVITATIONS
     calendar = part.media_type == "text/calendar" and bool(method) and not invitation
