@@ -82,17 +82,20 @@ async def test_a_bounce_in_the_mailbox_is_known_by_its_return_path(
     assert "Return-Path: <>" in str(log.all("mail.automatic"))
 
 
-@pytest.mark.parametrize("required", [EmailProof.TOKEN_FROM, EmailProof.TOKEN_FROM_DMARC])
-@pytest.mark.parametrize("sender", ["mara@example.com", "cleo@example.com", "eve@evil.example"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("mara@example.com", EmailProof.TOKEN_FROM),
+        ("mara@example.com", EmailProof.TOKEN_FROM_DMARC),
+        ("cleo@example.com", EmailProof.TOKEN_FROM_DMARC),
+        ("eve@evil.example", EmailProof.TOKEN_FROM),
+    ],
+)
 async def test_author_of_a_mail_that_is_too_large_is_told(
-    channels: Channels,
-    box: Box,
-    reading: Reading,
-    log: Log,
-    sender: str,
-    required: EmailProof,
+    channels: Channels, box: Box, reading: Reading, log: Log, case: tuple[str, EmailProof]
 ) -> None:
     """A photo at the end of a yes is no reason to let the person believe that it counted."""
+    sender, required = case
     approval, token = await channels.ask(amount=1)
     _, raw = reply_to(token)
     await box.deliver(raw.replace(b"mara@example.com", sender.encode()) + b"x" * (1 << 20))
