@@ -529,7 +529,7 @@ def test_foreign_errors_are_translated(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_mail_whose_words_cannot_be_opened_says_why(kind: str, words: str) -> None:
-    """Otherwise people whose mail program does this would be told each time that it has no words."""
+    """People whose mail program does this would be told each time that there are no words."""
     mail = read_mail(f"From: mara@example.com\r\nContent-Type: {kind}\r\n\r\nMIIB\r\n".encode())
     assert mail.own_text == ""
     assert bool(mail.doubt) is bool(words)

@@ -271,6 +271,23 @@ async def test_run_result_is_posted_once_in_the_card_thread(office: Office) -> N
     assert decided.asked[0].copy_state == "updated"
 
 
+@pytest.mark.parametrize("code", ["thread_not_found", "cannot_reply_to_message"])
+async def test_run_result_is_posted_without_a_thread_if_the_card_is_gone(
+    office: Office, code: str
+) -> None:
+    """Somebody has deleted the card, and the decider still reads what the agent did."""
+    approval = await office.open()
+    await office.press("approve")
+    await office.deliver()
+    office.workspace.failures["chat.postMessage"] = [code]
+    work = ReportResult(channel="slack", approval=approval.id, person="mara", remarks="Paid.")
+    await office.ledger.commit(Change().send(work))
+    await office.deliver()
+    _, result = office.workspace.cards("D0MARA")
+    assert "thread_ts" not in result
+    assert "Paid." in str(result["blocks"])
+
+
 async def test_former_channel_member_gets_a_direct_message(office: Office) -> None:
     """A private message needs a member of the channel; other people get a direct message."""
     office.workspace.joined.add("C0OPS")
