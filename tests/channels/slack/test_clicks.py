@@ -192,7 +192,7 @@ GRANTS = {"who": ["mara"], "longest": "4h", "vary": ["amount"], "limit": "args.a
 async def test_button_says_whether_it_approves_or_opens_a_form(
     office: Office, template: JsonValue, *, opens: bool
 ) -> None:
-    """ "Approve" decides at one click, after a question if the risk is high; "Approve…" does not."""
+    """Without dots it decides at one click, after a question if the risk is high."""
     approval = await office.open(template=template)
     elements = next(one for one in office.card()["blocks"] if one["type"] == "actions")["elements"]
     assert elements[0]["text"]["text"] == ("Approve…" if opens else "Approve")
