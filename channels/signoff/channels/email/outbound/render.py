@@ -166,7 +166,8 @@ def subject(message: Message) -> str:
 def _needed(card: Card) -> str:
     """Return the subject if the policy has no title: the tool and its first arguments."""
     if card.kind is Asks.INPUT:
-        return f"Answer needed: {_word(card.agent or card.app)} ({_word(card.app)})"
+        # The title names the agent and its question.
+        return f"Answer needed: {_header(card.title)} ({_word(card.app)})"
     first = _header(card.title.removeprefix(card.call))
     return f"Approval needed: {_word(card.tool)}{first} ({_word(card.app)})"
 
