@@ -59,7 +59,7 @@ async def test_an_outage_is_tried_again(office: Office, failure: str | int) -> N
     assert len(office.workspace.cards("D0MARA")) == 1
 
 
-@pytest.mark.parametrize("failure", ["lost", "cut"])
+@pytest.mark.parametrize("failure", ["lost", "cut", "failed"])
 async def test_post_without_an_answer_is_found_and_not_repeated(
     office: Office, failure: str
 ) -> None:
