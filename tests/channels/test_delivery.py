@@ -20,6 +20,7 @@ from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.timers.reconciler import Reconciler
+from signoff.broker.work import SendReminder
 from signoff.channels.pipeline import outbox
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.core.approvals import moves
@@ -174,6 +175,56 @@ async def test_a_card_that_arrives_after_the_end_is_closed(
     await channels.router.drain()
     await channels.delivery.drain()
     assert [one.kind for one in channel.delivered] == [Kind.CARD, Kind.OUTCOME]
+
+
+@pytest.mark.parametrize(("hours", "arrives"), [(20, True), (40, False)])
+async def test_outcomes_arrive_after_an_outage_of_up_to_a_day(
+    still_channels: Channels, clock: VirtualClock, hours: int, *, arrives: bool
+) -> None:
+    """What only this channel can tell people is not given up after an hour."""
+    channels = still_channels
+    approval, _ = await channels.ask()
+    await channels.decider.reject(approval.id, MARA, channel="cli", reason="no")
+    await _away(channels, timedelta(hours=hours))
+    await channels.delivery.drain()
+    told = {(one.person, one.kind) for one in channels.channel.delivered}
+    assert told == ({("mara", Kind.OUTCOME), ("riley", Kind.STATUS)} if arrives else set())
+
+
+async def test_reminders_do_not_add_up_in_an_outage(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
+    """A reminder that is hours late is dropped, because the next one says the same."""
+    channels = still_channels
+    channels.policies = (Policy(name="patient", ask=("mara",), within="2d"),)
+    approval, _ = await channels.ask()
+    level_key = (await channels.ledger.approval(approval.id)).level_key
+    reminders = (
+        SendReminder(
+            channel="email",
+            approval=approval.id,
+            person="mara",
+            headline="It waits.",
+            level_key=level_key,
+            nth=nth,
+        )
+        for nth in ("1", "2")
+    )
+    await channels.ledger.commit(Change().send(next(reminders)))
+    await _away(channels, timedelta(hours=3))
+    await channels.ledger.commit(Change().send(next(reminders)))
+    await channels.delivery.drain()
+    assert [one.id for one in channels.channel.delivered] == [f"remind:{approval.id}:mara::2"]
+
+
+async def _away(channels: Channels, span: timedelta) -> None:
+    """Deliver for a time while the channel is away; afterwards it works."""
+    channels.channel = FakeChannel(respond=lambda _: Retry(0, "the mail server is away"))
+    for _ in range(span // timedelta(minutes=13)):
+        await channels.router.drain()
+        await channels.delivery.drain()
+        channels.clock.advance(timedelta(minutes=13))
+    channels.channel = FakeChannel()
 
 
 async def _outage(channels: Channels, ask: tuple[str, ...]) -> Approval:

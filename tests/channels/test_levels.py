@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
@@ -14,7 +15,7 @@ from channels.test_intake import reply, take
 from deciding import Decider
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.email.outbound.channel import sent_lines
-from signoff.channels.email.outbound.render import plain_text
+from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result
@@ -51,9 +52,9 @@ class Floor:
         decider = Decider(channels.ledger, directory)
         self.channels = replace(channels, decider=decider, directory=directory, policies=(policy,))
 
-    async def ask(self) -> Approval:
+    async def ask(self, **parts: Any) -> Approval:
         """Open a request, and deliver its first cards."""
-        approval = await self.channels.open()
+        approval = await self.channels.open(**parts)
         await self.settle()
         return await self.channels.ledger.approval(approval.id)
 
@@ -327,6 +328,32 @@ async def test_a_reason_that_is_missing_is_asked_for_by_mail(
     assert (notice.example, "needs a reason" in notice.text) == ("reject: because …", True)
     await take(floor.channels, reply(card.token, "reject: too dear"))
     assert (await floor.now(approval)).state is State.REJECTED
+
+
+@pytest.mark.parametrize(
+    ("template", "yes"),
+    [
+        (None, "approve"),
+        ({"approved_days": 0}, "approve 3"),
+        ({"plan": "", "days": 0}, "approve\nplan: b\ndays: 3"),
+    ],
+)
+async def test_a_reason_for_a_yes_is_asked_for_by_mail(
+    still_channels: Channels, clock: VirtualClock, template: JsonValue, yes: str
+) -> None:
+    """The card says how to give it, its button leaves room for it, and the shown answer works."""
+    floor = Floor(still_channels, clock, level("mara", reasons=("approve",)))
+    approval = await floor.ask(template=template)
+    (card,) = floor.channels.channel.delivered
+    assert "note: the reason" in plain_text(card, SETTINGS)
+    assert "%0D%0Anote%3A%20" in html(card, SETTINGS)
+    for unsaid in (yes, f"{yes}\nnote: "):
+        (notice,) = await take(floor.channels, reply(card.token, unsaid))
+        assert "needs a reason" in notice.text
+        assert (await floor.now(approval)).state is State.PENDING
+    assert notice.example.endswith("\nnote: because …")
+    await take(floor.channels, reply(card.token, notice.example))
+    assert (await floor.now(approval)).state is State.APPROVED
 
 
 async def test_agent_owner_is_not_asked_and_cannot_decide(

@@ -62,7 +62,9 @@ async def test_a_question_is_put_as_a_question(channels: Channels, directory: Di
     """The question is first, then its context, the fields, and the effect of a rejection."""
     approval, _ = await channels.ask(**QUESTION)
     title, text, page = mail_of(approval, directory)
-    assert title.startswith("Answer needed: reimbursement_agent (finance)")
+    assert title.startswith(
+        "Answer needed: reimbursement_agent asks: Where shall it go? (finance) #"
+    )
     for shown in (text, page):
         assert "reimbursement_agent asks: Where shall it go?" in shown
         assert "17" in shown

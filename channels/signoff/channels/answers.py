@@ -288,6 +288,22 @@ class Answers:
         problem = f"the sender is not proven: {why}"
         await self._refuse_other(answer, problem, actor_of(answer, None), notices)
 
+    async def refuse_too_large(self, answer: Answer) -> None:
+        """Refuse an answer that is too large to be read; tell the person at their known address.
+
+        Raises:
+            ApprovalNotFound: There is no such approval.
+            LedgerError: It could not be committed; nothing was done.
+        """
+
+        def notices(approval: Approval) -> Sequence[Notice]:
+            holder = answer.holder.person
+            words = say("too_large", approval, self._decisions.directory, holder)
+            return [Notice(holder, About.TOO_LARGE, words)]
+
+        problem = "the mail is too large, so it was not read"
+        await self._refuse_other(answer, problem, actor_of(answer, None), notices)
+
     # -- what an answer wants --------------------------------------------------------------------
 
     async def _take_from_requester(

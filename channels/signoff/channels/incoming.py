@@ -19,6 +19,7 @@ _WITH_TOKEN: Final = frozenset(
         About.NOT_UNDERSTOOD,
         About.STRANGER,
         About.UNPROVEN,
+        About.TOO_LARGE,
         About.GRANTED,
         About.NO_GRANT,
         About.CLAIMED,

@@ -7,6 +7,7 @@ from datetime import timedelta
 import aiosmtplib
 import pytest
 
+from builders import CLEO, MARA
 from channels.conftest import Channels
 from channels.test_intake import reply
 from signoff.broker.ledger.change import Change
@@ -19,6 +20,7 @@ from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.settings import EmailSettings, InboundSettings, LimitSettings
 from signoff.channels.pipeline.reply_tokens import Holder, issue_token, new_token
 from signoff.core.approvals.approval import State
+from signoff.core.directory.people import Directory
 
 MAILBOX = "approvals@signoff.example"
 FEW = LimitSettings(per_token=3, per_sender=5, unknown_recipients=4)
@@ -40,7 +42,9 @@ async def addresses(ledger: Ledger) -> list[str]:
 async def server(ledger: Ledger) -> AsyncIterator[MailServer]:
     """Return a mail server with low limits."""
     running = MailServer(
-        EmailSettings(mailbox=MAILBOX, inbound=InboundSettings(port=0), limits=FEW), ledger
+        EmailSettings(mailbox=MAILBOX, inbound=InboundSettings(port=0), limits=FEW),
+        ledger,
+        Directory([MARA.model_copy(update={"aliases": ("m.lind@example.net",)}), CLEO]),
     )
     await running.start()
     yield running
@@ -69,6 +73,18 @@ async def test_mail_to_one_request_is_limited(server: MailServer, addresses: lis
     codes = [await send(server, addresses[0], n, f"s{n}@example.com") for n in range(5)]
     assert codes == [250, 250, 250, 451, 451]
     assert await send(server, addresses[1], 9) == 250
+
+
+async def test_strangers_do_not_use_up_the_limit_of_the_approver(
+    server: MailServer, addresses: list[str]
+) -> None:
+    """Mail from an address of the person who was asked is counted separately, and limited too."""
+    strangers = [await send(server, addresses[0], n, f"s{n}@example.com") for n in range(4)]
+    assert strangers == [250, 250, 250, 451]
+    assert await send(server, addresses[0], 5, "Mara@Example.com") == 250
+    assert await send(server, addresses[0], 6, "m.lind@example.net") == 250
+    assert [await send(server, addresses[0], n) for n in (7, 8)] == [250, 451]
+    assert await send(server, addresses[0], 9, "cleo@example.com") == 451
 
 
 async def test_mail_from_one_sender_is_limited(server: MailServer, addresses: list[str]) -> None:

@@ -518,6 +518,28 @@ def test_foreign_errors_are_translated(monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(refusal.value.__cause__, error)
 
 
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("multipart/encrypted; boundary=XX", "encrypted"),
+        ("application/pkcs7-mime; smime-type=enveloped-data", "encrypted"),
+        ("application/x-pkcs7-mime; smime-type=signed-data", "signed in a form"),
+        ("application/ms-tnef; name=winmail.dat", "winmail.dat"),
+        ("application/pdf; name=scan.pdf", ""),
+    ],
+)
+def test_mail_whose_words_cannot_be_opened_says_why(kind: str, words: str) -> None:
+    """People whose mail program does this would be told each time that there are no words."""
+    mail = read_mail(f"From: mara@example.com\r\nContent-Type: {kind}\r\n\r\nMIIB\r\n".encode())
+    assert mail.own_text == ""
+    assert bool(mail.doubt) is bool(words)
+    assert words in mail.doubt
+    part = f"--YY\r\n\r\napprove\r\n--YY\r\nContent-Type: {kind}\r\n\r\nMIIB\r\n--YY--\r\n"
+    head = "From: mara@example.com\r\nContent-Type: multipart/mixed; boundary=YY\r\n\r\n"
+    beside = read_mail((head + part).encode())
+    assert (beside.own_text, beside.doubt) == ("approve", "")
+
+
 @needs_corpus
 def test_automatic_mail_of_the_corpus() -> None:
     """At least 98 of 100 real bounces and auto-replies are recognised, and none approves."""

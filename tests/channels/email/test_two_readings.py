@@ -98,6 +98,18 @@ def test_an_answer_to_an_invitation_is_automatic() -> None:
     assert read_mail(raw).automatic == "a text/calendar part"
 
 
+def test_a_person_may_attach_an_invitation() -> None:
+    """An answer with an attached invitation is an answer; one that a calendar sends has no file."""
+    head = b"From: mara@example.com\r\nContent-Type: multipart/mixed; boundary=XX\r\n\r\n"
+    words = b"--XX\r\n\r\napprove\r\n--XX\r\nContent-Type: text/calendar; method=REQUEST"
+    attached = head + words + b"; name=invite.ics\r\n\r\nBEGIN:VCALENDAR\r\n--XX--\r\n"
+    sent = head + words + b"\r\n\r\nBEGIN:VCALENDAR\r\n--XX--\r\n"
+    reply = attached.replace(b"REQUEST", b"REPLY")
+    assert (read_mail(attached).automatic, read_mail(attached).own_text) == ("", "approve")
+    assert read_mail(sent).automatic == "a text/calendar part"
+    assert read_mail(reply).automatic == "a text/calendar part"
+
+
 def alternatives(plain: str, page: str) -> bytes:
     """Return a mail with a plain text and a page."""
     top = TOP.replace(b"mixed", b"alternative")

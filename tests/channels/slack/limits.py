@@ -22,6 +22,22 @@ def faults_of(blocks: Sequence[Json], *, modal: bool = False) -> list[str]:
     return found + [fault for block in blocks for fault in _block(block)]
 
 
+def faults_of_ack(ack: Json | None, submitted: Json) -> list[str]:
+    """Return the parts of an acknowledgement of a modal that Slack would refuse.
+
+    Slack then shows "We had some trouble connecting" in the modal, and nothing else.
+    https://docs.slack.dev/surfaces/modals#displaying_errors
+    """
+    match ack:
+        case {"response_action": "errors", "errors": {**errors}}:
+            inputs = {one.get("block_id") for one in submitted["blocks"] if one["type"] == "input"}
+            found = [f"no input {block}" for block in errors if block not in inputs]
+            return found if errors else ["no errors"]
+        case {"response_action": "update", "view": {"blocks": list(blocks)}}:
+            return faults_of(blocks, modal=True)
+    return [] if ack is None else [f"unknown acknowledgement {ack}"]
+
+
 def _block(block: Json) -> Iterator[str]:
     if len(block.get("block_id", "")) > 255:
         yield "block_id too long"

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from builders import make_call, make_origin
+from channels.slack.limits import faults_of_ack
 from channels.slack.workspace import TEAM, Workspace
 from deciding import Decider
 from signoff.broker.ledger.change import Change
@@ -121,9 +122,11 @@ class Office:
         return await self.handler.handle(choice_in(card or self.card(user), text, user=user))
 
     async def submit(self, values: Json, *, user: str = MARA_AT, view: Json | None = None) -> Any:
-        """Submit the last modal, and return the acknowledgement."""
-        sent = view_submission(view or self.workspace.views[-1], values, user)
-        return await self.handler.handle(sent)
+        """Submit the last modal, and return the acknowledgement, if Slack accepts it."""
+        submitted = view or self.workspace.views[-1]
+        ack = await self.handler.handle(view_submission(submitted, values, user))
+        assert faults_of_ack(ack, submitted) == []
+        return ack
 
 
 def click_on(card: Json, action: str, *, user: str = MARA_AT, **more: Any) -> Json:

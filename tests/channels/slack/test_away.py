@@ -148,7 +148,6 @@ async def test_an_invalid_absence_is_reported_at_its_field(office: Office) -> No
         (filled(today, today, delegate="U0NOBODY"), "delegate", "does not know this person"),
         (filled(today, today, delegate="U0GONE"), "delegate", "does not know this person"),
         (filled(today, today, delegate=MARA_AT), "delegate", "nobody could decide"),
-        (ticked(filled(today, today)), "back", "is not away"),
     ):
         said = await office.submit(values)
         assert said["response_action"] == "errors"
@@ -157,6 +156,18 @@ async def test_an_invalid_absence_is_reported_at_its_field(office: Office) -> No
         assert words in why
     assert await absence_of(office) is None
     assert not await noted(office, What.LEFT)
+
+
+async def test_an_absence_that_is_over_meanwhile_cannot_be_ended(office: Office) -> None:
+    """The modal still has the box, which gets the error."""
+    today = await today_of(office)
+    await office.handler.handle(shortcut())
+    await office.submit(filled(today, today))
+    await office.handler.handle(shortcut())
+    await office.decider.people.come_back(MARA, by="mara", more={})
+    said = await office.submit(ticked(filled(today, today)))
+    assert list(said["errors"]) == ["back"]
+    assert "is not away" in said["errors"]["back"]
 
 
 async def test_a_circle_of_delegates_is_refused_and_can_be_mended(office: Office) -> None:

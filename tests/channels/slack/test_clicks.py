@@ -13,8 +13,8 @@ from channels.slack.office import CLEO_AT, MARA_AT, RILEY_AT, Office, block_acti
 from signoff.channels.slack.references import Reference
 from signoff.core.approvals.approval import Kind, State
 from signoff.core.approvals.events import What
-from signoff.core.base.errors import SlackPayloadUnreadable
-from signoff.core.policies.policy import Policy
+from signoff.core.base.errors import LedgerUnavailable, SlackPayloadUnreadable
+from signoff.core.policies.policy import Policy, Risk
 
 
 async def test_one_click_approves_a_call_without_fields(office: Office) -> None:
@@ -153,6 +153,67 @@ async def test_a_request_for_input_is_answered(office: Office) -> None:
         "share": 0.125,
         "extra": {"x": [1]},
     }
+
+
+@pytest.mark.parametrize(
+    ("schema", "label"),
+    [({"type": "boolean"}, "Approve"), ({"type": "integer"}, "Answer…"), (SCHEMA, "Answer…")],
+)
+async def test_only_a_button_that_opens_a_form_is_called_answer(
+    office: Office, schema: JsonValue, label: str
+) -> None:
+    """A request for a yes or a no has no form, so its button says that one click approves."""
+    args = {"message": "Ship it?", "response_schema": schema}
+    approval = await office.open(kind=Kind.INPUT, tool="adk_request_input", args=args)
+    elements = next(one for one in office.card()["blocks"] if one["type"] == "actions")["elements"]
+    assert elements[0]["text"]["text"] == label
+    await office.press("approve")
+    decided = (await office.ledger.approval(approval.id)).state is State.APPROVED
+    assert decided is (label == "Approve")
+    assert bool(office.workspace.views) is (label == "Answer…")
+
+
+GRANTS = {"who": ["mara"], "longest": "4h", "vary": ["amount"], "limit": "args.amount <= 5000"}
+
+
+@pytest.mark.parametrize(
+    ("office", "template", "opens"),
+    [
+        ({}, None, False),
+        ({}, {"days": 0}, True),
+        ({"reasons": ("approve",)}, None, True),
+        ({"reasons": ("reject",)}, None, False),
+        ({"grants": GRANTS}, None, True),
+        ({"risk": "high"}, None, False),
+        ({"risk": "high", "reasons": ("approve",)}, None, True),
+    ],
+    indirect=["office"],
+)
+async def test_button_says_whether_it_approves_or_opens_a_form(
+    office: Office, template: JsonValue, *, opens: bool
+) -> None:
+    """Without dots it decides at one click, after a question if the risk is high."""
+    approval = await office.open(template=template)
+    elements = next(one for one in office.card()["blocks"] if one["type"] == "actions")["elements"]
+    assert elements[0]["text"]["text"] == ("Approve…" if opens else "Approve")
+    assert ("confirm" in elements[0]) is (office.policy.risk is Risk.HIGH and not opens)
+    await office.press("approve")
+    assert ((await office.ledger.approval(approval.id)).state is State.PENDING) is opens
+    assert bool(office.workspace.views) is opens
+
+
+@pytest.mark.parametrize("office", [{"reasons": ("approve", "reject")}], indirect=True)
+@pytest.mark.parametrize("action", ["approve", "reject"])
+async def test_form_demands_a_reason_that_the_policy_requires(office: Office, action: str) -> None:
+    """Slack does not send the form without it, and a blank one is an error at the field."""
+    approval = await office.open()
+    await office.press(action)
+    (reason,) = (one for one in office.workspace.views[-1]["blocks"] if one["type"] == "input")
+    assert not reason["optional"]
+    ack = await office.submit({"reason": {"value": " "}})
+    assert "needs a reason" in ack["errors"]["reason"]
+    assert await office.submit({"reason": {"value": "for the fair"}}) is None
+    assert (await office.ledger.approval(approval.id)).state is not State.PENDING
 
 
 @pytest.mark.parametrize(
@@ -343,3 +404,23 @@ async def test_click_reads_the_approval_record_once(
     assert read == [approval.id]
     monkeypatch.undo()
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
+
+
+@pytest.mark.parametrize("action", ["approve", "reject", "ask"])
+async def test_modal_that_cannot_be_recorded_says_so_and_can_be_sent_again(
+    office: Office, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    """If Redis fails at the commit, the modal stays open with an error at one of its inputs."""
+    approval = await office.open(template={"days": 3})
+    await office.press(action)
+    form = {"reason": {"value": "for the fair"}, "field.0": {"value": "3"}}
+
+    async def away(*_args: Any, **_more: Any) -> None:
+        raise LedgerUnavailable("away")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(office.ledger, "commit", away)
+        ack = await office.submit(form)
+    assert "nothing was done" in str(ack["errors"])
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+    assert await office.submit(form) is None

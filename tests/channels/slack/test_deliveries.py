@@ -59,7 +59,7 @@ async def test_an_outage_is_tried_again(office: Office, failure: str | int) -> N
     assert len(office.workspace.cards("D0MARA")) == 1
 
 
-@pytest.mark.parametrize("failure", ["lost", "cut"])
+@pytest.mark.parametrize("failure", ["lost", "cut", "failed"])
 async def test_post_without_an_answer_is_found_and_not_repeated(
     office: Office, failure: str
 ) -> None:
@@ -150,6 +150,21 @@ async def test_cards_are_closed_when_the_app_works_again(
     alarms = [one for one in log_output.entries if one["event"] == "slack.unusable"]
     assert len(alarms) == 3
     assert all(one["log_level"] == "error" and "install" in one["error"] for one in alarms)
+
+
+async def test_card_is_closed_after_an_outage_of_hours(office: Office) -> None:
+    """A card would keep its buttons forever if its end were given up after an hour."""
+    approval = await office.open()
+    office.workspace.failures["chat.update"] = [503] * 1_000
+    await office.press("approve")
+    for _ in range(60):
+        await office.deliver()
+        office.clock.advance(timedelta(minutes=10))
+    del office.workspace.failures["chat.update"]
+    office.clock.advance(timedelta(minutes=13))
+    await office.deliver()
+    assert not [one for one in office.card()["blocks"] if one["type"] == "actions"]
+    assert (await asked(office, approval.id)).copy_state == "updated"
 
 
 async def test_deleted_card_does_not_affect_the_decision(office: Office) -> None:
@@ -254,6 +269,23 @@ async def test_run_result_is_posted_once_in_the_card_thread(office: Office) -> N
     assert reply["thread_ts"] == card["ts"]
     assert "Paid." in str(reply["blocks"])
     assert decided.asked[0].copy_state == "updated"
+
+
+@pytest.mark.parametrize("code", ["thread_not_found", "cannot_reply_to_message"])
+async def test_run_result_is_posted_without_a_thread_if_the_card_is_gone(
+    office: Office, code: str
+) -> None:
+    """Somebody has deleted the card, and the decider still reads what the agent did."""
+    approval = await office.open()
+    await office.press("approve")
+    await office.deliver()
+    office.workspace.failures["chat.postMessage"] = [code]
+    work = ReportResult(channel="slack", approval=approval.id, person="mara", remarks="Paid.")
+    await office.ledger.commit(Change().send(work))
+    await office.deliver()
+    _, result = office.workspace.cards("D0MARA")
+    assert "thread_ts" not in result
+    assert "Paid." in str(result["blocks"])
 
 
 async def test_former_channel_member_gets_a_direct_message(office: Office) -> None:

@@ -122,3 +122,30 @@ async def test_an_approver_is_no_stranger_because_our_token_is_bad(
     with pytest.raises(SlackDeferred, match=code):
         await identities.who(SlackUser("U0CLEO", TEAM))
     assert await identities.who(SlackUser("U0CLEO", TEAM)) == CLEO
+
+
+async def test_unconfirmed_address_identifies_nobody(
+    workspace: Workspace, web_api: SlackWeb
+) -> None:
+    """A user who has given another person's address, and not confirmed it, is not that person."""
+    workspace.add("U0EVE", CLEO.email, is_email_confirmed=False)
+    workspace.add("U0CLEO", CLEO.email, is_email_confirmed=True)
+    workspace.add("U0MARA", "", is_email_confirmed=False)
+    identities = Identities(web_api, DIRECTORY)
+    assert await identities.who(SlackUser("U0EVE", TEAM)) is None
+    assert await identities.who(SlackUser("U0CLEO", TEAM)) == CLEO
+    assert getattr(await identities.who(SlackUser("U0MARA", TEAM)), "id", None) == "mara"
+
+
+@pytest.mark.parametrize("team", [TEAM, "T0OTHER"])
+async def test_person_configured_by_team_and_user_is_found_if_only_the_user_is_known(
+    workspace: Workspace, web_api: SlackWeb, team: str
+) -> None:
+    """Modals and user groups name users without their team, which Slack is asked for."""
+    workspace.add("U9", "", team=team, is_stranger=team != TEAM)
+    workspace.add("U8", "", team="T0THIRD", is_stranger=True)
+    mara = MARA.model_copy(update={"slack": f"{team}/U9"})
+    eve = CLEO.model_copy(update={"slack": f"{team}/U8"})
+    identities = Identities(web_api, Directory([mara, eve]))
+    assert await identities.who(SlackUser("U9", "")) == mara
+    assert await identities.who(SlackUser("U8", "")) is None

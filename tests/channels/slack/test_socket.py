@@ -70,7 +70,9 @@ async def test_errors_of_a_modal_are_in_the_acknowledgement(
     assert ack["payload"]["response_action"] == "errors"
 
 
-@pytest.mark.parametrize("reason", ["warning", "refresh_requested", "too_many_websockets"])
+@pytest.mark.parametrize(
+    "reason", ["warning", "refresh_requested", "too_many_websockets", "link_disabled"]
+)
 async def test_a_connection_is_renewed(
     office: Office, listener: SocketListener, reason: str
 ) -> None:

@@ -30,11 +30,12 @@ APP = "xapp-test"
 SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
 
 
-_BROKEN: Final[dict[str | int | None, tuple[str, str]]] = {
-    "html": ("<html>Sorry</html>", "text/html"),
-    "cut": ('{"ok": tru', "application/json"),
+_BROKEN: Final[dict[str | int | None, tuple[str, str, int]]] = {
+    "html": ("<html>Sorry</html>", "text/html", 200),
+    "cut": ('{"ok": tru', "application/json", 200),
+    "failed": ("<html>Bad gateway</html>", "text/html", 502),
 }
-"""Answers that are not what Slack documents, with their types."""
+"""Answers that are not what Slack documents, with their types and statuses."""
 
 
 @dataclass
@@ -44,7 +45,8 @@ class Workspace:
     `failures` has, by method, answers before the real one: a Slack error code, a status,
     ``"html"`` (a proxy's page; nothing is done), ``"lost"`` (it is done, and the connection
     dropped), ``"dropped"`` (nothing is done), ``"cut"`` (it is done, and the JSON of the answer is
-    cut off), ``"held"`` (it is done, and answered after `gate` opens).
+    cut off), ``"failed"`` (it is done, and answered with 502), ``"held"`` (it is done, and answered
+    after `gate` opens).
     """
 
     members: dict[str, Json] = field(default_factory=dict)
@@ -126,10 +128,10 @@ class Workspace:
             request.transport.close()
             return web.Response()
         if failure in _BROKEN:
-            if failure == "cut":
+            if failure != "html":
                 self._done(method, arguments)
-            text, content_type = _BROKEN[failure]
-            return web.Response(text=text, content_type=content_type)
+            text, content_type, status = _BROKEN[failure]
+            return web.Response(text=text, content_type=content_type, status=status)
         if failure == "held":
             answer = self._done(method, arguments)
             self._tell()

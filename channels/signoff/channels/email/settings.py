@@ -148,9 +148,9 @@ class LimitSettings(Table):
         readers: How many mails a channels process reads at the same time, each in a separate
             process. The same number of processes verify signatures.
         seconds: Seconds of CPU for reading one mail. A mail that needs more goes to quarantine.
-        per_token: Mails from one person about one request in an hour. SMTP and LMTP defer further
-            mails. On other paths, further mails that decide nothing are neither recorded nor
-            answered.
+        per_token: Mails to the address of one card in an hour: from its approver, and from all
+            others together. SMTP and LMTP defer further mails. On other paths, further mails that
+            decide nothing are neither recorded nor answered.
         per_sender: Mails from one envelope sender in an hour. Further mails are deferred.
         unknown_recipients: Unknown recipients from one SMTP peer in an hour, except from this
             machine. Beyond that, all its mail is deferred.

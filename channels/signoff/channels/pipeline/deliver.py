@@ -48,6 +48,7 @@ from signoff.channels.pipeline.informing import (
 )
 from signoff.channels.pipeline.outbox import (
     BATCH,
+    MOST_ATTEMPTS,
     Build,
     approval_of,
     commit_each,
@@ -75,11 +76,17 @@ from signoff.channels.pipeline.quiet_hours import (
     is_needless_reminder,
     pause,
 )
-from signoff.channels.pipeline.results import deliver_each, put_back, refuse, tried_again
+from signoff.channels.pipeline.results import (
+    MOST_ATTEMPTS_OF_A_DAY,
+    deliver_each,
+    put_back,
+    refuse,
+    tried_again,
+)
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.directory.people import Directory
-from signoff.core.routing.targets import address_of
+from signoff.core.routing.targets import EMAIL, address_of
 
 log = structlog.get_logger(__name__)
 
@@ -360,7 +367,7 @@ class Delivery:
         ):
             return self._record_card(item, work, approval, asked, result, now=now)
         if isinstance(result, Retry):
-            again = tried_again(item, result, **about)
+            again = tried_again(item, result, _most_attempts(work), **about)
             if isinstance(again, Change):
                 return again
             result = again
@@ -500,6 +507,18 @@ def _put_back(after: float, item: Item, _approval: Approval, _now: datetime) -> 
 
 def _fail(error: Exception, _item: Item, _approval: Approval, _now: datetime) -> Change:
     raise error
+
+
+def _most_attempts(work: DeliveryWork) -> int:
+    """Return how often a message that is not an open card is attempted.
+
+    Nobody else sends it. But a status goes by mail instead, and many old reminders would come
+    together.
+    """
+    has_other_way = isinstance(work, SendStatus) and work.channel != EMAIL
+    if has_other_way or isinstance(work, SendReminder):
+        return MOST_ATTEMPTS
+    return MOST_ATTEMPTS_OF_A_DAY
 
 
 def _not_informed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -19,6 +19,9 @@ from signoff.core.approvals.approval import Approval, State
 from signoff.core.routing.targets import EMAIL
 
 log = structlog.get_logger(__name__)
+
+MOST_ATTEMPTS_OF_A_DAY: Final = 150
+"""The most attempts for a message that has no other way; with `backoff`, they take about a day."""
 
 
 async def deliver_each(channel: Channel, messages: Sequence[Message]) -> list[Result]:
@@ -46,19 +49,22 @@ def _name_of(result: Result) -> str:
             return "retry" if counted else "waits"
 
 
-def tried_again(item: Item, result: Retry, /, **about: str) -> Change | Refused:
+def tried_again(
+    item: Item, result: Retry, most: int = MOST_ATTEMPTS, /, **about: str
+) -> Change | Refused:
     """Return the change that puts an item back, or a refusal after the last attempt.
 
     Args:
         item: The item.
         result: Why it was not delivered.
+        most: The most attempts.
         about: Fields for the log.
     """
     if not result.counted:
         log.info("delivery.waits", **about, problem=result.problem, after=result.after)
         body = _body(item, result, attempts=item.attempts - 1)
         return Change().retry(item, after=result.after, counted=False, body=body)
-    if item.attempts < MOST_ATTEMPTS:
+    if item.attempts < most:
         return put_back(item, result, **about)
     # The channel itself failed, not the recipient: an operator has to fix it.
     log.error("delivery.given_up", **about, attempts=item.attempts, problem=result.problem)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import aiohttp
+import structlog
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.models.blocks import Block
 from slack_sdk.models.views import View
@@ -19,6 +20,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 from signoff.channels.slack.references import CARD, Receipt
 from signoff.channels.slack.settings import SlackSettings
 from signoff.core.base.errors import SlackDeferred, SlackError, SlackRefused
+
+log = structlog.get_logger(__name__)
 
 SCOPES: Final = (
     "chat:write",
@@ -88,7 +91,14 @@ class Me(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A user of Slack, as ``users.info`` describes them."""
+    """A user of Slack, as ``users.info`` describes them.
+
+    Attributes:
+        email: The address, "" if there is none, or if the user has not confirmed it.
+        team: The id of the user's team, "" if Slack does not send it.
+        enterprise: The id of the user's organisation, "" outside Enterprise Grid.
+        human: Whether this is an active account of a person.
+    """
 
     email: str
     team: str
@@ -141,8 +151,12 @@ class SlackWeb:
         user_info = (await self._call("users.info", get=True, user=user))["user"]
         home = user_info.get("enterprise_user") or {}
         robot = user_info.get("is_bot") or user_info.get("deleted") or user_info.get("is_stranger")
+        email = str((user_info.get("profile") or {}).get("email") or "")
+        if email and user_info.get("is_email_confirmed") is False:
+            log.warning("slack.email_not_confirmed", user=user)
+            email = ""
         return Member(
-            str((user_info.get("profile") or {}).get("email") or ""),
+            email,
             str(user_info.get("team_id") or ""),
             str(home.get("enterprise_id") or ""),
             not robot,

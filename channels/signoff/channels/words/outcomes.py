@@ -10,7 +10,6 @@ from signoff.channels.words import phrases
 from signoff.channels.words.messages import Words, called, say
 from signoff.channels.words.phrases import About
 from signoff.core.approvals import moves
-from signoff.core.approvals.answers import example_of_yes
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.moves import Move
 from signoff.core.base.errors import (
@@ -118,7 +117,7 @@ def refusal_of(refused: Refused, person: Person | None, directory: Directory) ->
 
 def _example(approval: Approval, error: PayloadError) -> str:
     """Return a valid answer."""
-    example = example_of_yes(approval.kind, approval.call, approval.template)
+    example = approval.example_of_yes
     fixed = error.key in approval.call.args and error.key not in fields_of(approval.template)
     if isinstance(error, ReasonNeeded) or fixed:
         return error.example

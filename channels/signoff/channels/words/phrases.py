@@ -18,7 +18,6 @@ from signoff.channels.words.messages import (
     say,
     say_plainly,
 )
-from signoff.core.approvals.answers import example_of_yes
 from signoff.core.approvals.approval import Approval, Decision, State
 from signoff.core.approvals.masking import hidden_texts, masked
 from signoff.core.approvals.milestones import Milestone
@@ -50,6 +49,7 @@ class About(StrEnum):
     NOT_YOURS = "not_yours"
     STRANGER = "stranger"
     UNPROVEN = "unproven"
+    TOO_LARGE = "too_large"
     FORWARDED = "forwarded"
     NOT_HANDED_ON = "not_handed_on"
     FIRST_STEP = "first_step"
@@ -152,7 +152,7 @@ def not_understood(
     approval: Approval, problem: str, directory: Directory, reader: str, *, example: str = ""
 ) -> Words:
     """Return the message that nothing was decided, with the problem and a valid answer."""
-    example = example or example_of_yes(approval.kind, approval.call, approval.template)
+    example = example or approval.example_of_yes
     return refusal("not_understood", approval, problem, directory, reader, example=example)
 
 
@@ -213,7 +213,7 @@ def seat_gone(approval: Approval, directory: Directory, reader: str) -> Words:
 
 def reminder(approval: Approval, directory: Directory, reader: str) -> Words:
     """Return the reminder to an approver who has not answered yet."""
-    example = example_of_yes(approval.kind, approval.call, approval.template)
+    example = approval.example_of_yes
     return say("reminder", approval, directory, reader, example=example)
 
 

@@ -44,7 +44,7 @@ def assemble(
     if settings.email.inbound.listen:
         from signoff.channels.email.inbound.server import MailServer  # noqa: PLC0415
 
-        mail = MailServer(settings.email, parts.ledger)
+        mail = MailServer(settings.email, parts.ledger, parts.decisions.directory)
         listeners.append(mail)
     if settings.email.imap:
         from signoff.channels.email.imap.reader import MailboxReader  # noqa: PLC0415

@@ -15,7 +15,12 @@ from typing import Any, Final, Self, TypeAlias
 
 from pydantic import JsonValue
 
-from signoff.core.approvals.answers import meaning_of_yes, refusal_of_input, template_of
+from signoff.core.approvals.answers import (
+    example_of_yes,
+    meaning_of_yes,
+    refusal_of_input,
+    template_of,
+)
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.hidden import call_without_hidden, values_without_hidden
 from signoff.core.approvals.lifecycle import HANDOFFS, TRANSITIONS, Handoff, Move, State
@@ -356,6 +361,12 @@ class Approval(Value):
     def needs_reason(self, verdict: Verdict) -> bool:
         """Say whether the policy requires a reason for this verdict at the present level."""
         return self.terms is not None and verdict in self.terms.asking(self.level).reasons
+
+    @property
+    def example_of_yes(self) -> str:
+        """An answer that would approve, for help texts, with a reason if it needs one."""
+        example = example_of_yes(self.kind, self.call, self.template)
+        return f"{example}\nnote: because …" if self.needs_reason(Verdict.APPROVE) else example
 
     def outcome(self, directory: Directory | None = None) -> str:
         """Return its state in words, with the people who decided: "approved by Mara Lind"."""
@@ -1401,7 +1412,7 @@ class Approval(Value):
                 f"An answer that {verdict.value}s {self.call.name}() needs a reason here.",
                 key="",
                 read="",
-                example=f"{verdict.value}: because …",
+                example="reject: because …" if verdict is Verdict.REJECT else self.example_of_yes,
             )
         return reason
 

@@ -31,7 +31,7 @@ from signoff.core.grants.grant import givers
 from signoff.core.payloads.digest import short_digest
 from signoff.core.payloads.payload import LONE_FIELD, fields_of
 from signoff.core.policies.amounts import Amounts
-from signoff.core.policies.levels import level_of
+from signoff.core.policies.levels import Verdict, level_of
 from signoff.core.policies.policy import Risk
 from signoff.core.policies.titles import LONGEST_TITLE, shortened_line, title_of
 from signoff.core.replies.examples import example_of_grant, spans_within
@@ -153,6 +153,7 @@ class Card(Value):
         digest: The digest of the approval.
         fields: The fields to fill in, empty without a payload template.
         optional: The names of further fields, which may be given as well.
+        reasons: The decisions for which the policy requires a reason.
         yes_or_no: Whether a rejection gives the agent an answer to continue with.
         in_two_steps: Whether an approval by mail must be confirmed on the inbox page.
         risky: Whether the risk is high, so that a button asks for confirmation before it approves.
@@ -193,6 +194,7 @@ class Card(Value):
     digest: str
     fields: tuple[Row, ...] = ()
     optional: tuple[str, ...] = ()
+    reasons: tuple[Verdict, ...] = ()
     yes_or_no: bool = True
     in_two_steps: bool = False
     risky: bool = False
@@ -273,6 +275,7 @@ def card(approval: Approval, directory: Directory) -> Card:
         deadline=approval.deadline,
         digest=approval.digest,
         fields=_starts(real, in_use),
+        reasons=tuple(one for one in Verdict if approval.needs_reason(one)),
         in_two_steps=approval.in_two_steps,
         level=_level(approval),
         escalated=escalated(approval, directory),

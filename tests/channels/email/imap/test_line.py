@@ -217,6 +217,35 @@ async def test_an_unfetchable_message_does_not_block_the_others(
     assert len(log.all("imap.failed")) == 11
 
 
+async def test_only_new_message_is_passed_over_if_the_one_before_it_can_be_fetched(
+    ledger: Ledger, log: Log
+) -> None:
+    """The mailbox does not stay degraded until another mail comes."""
+    old = b"* SEARCH 1\r\n%s OK done\r\n"
+    alone = {
+        "UID SEARCH UID 1:1": old,
+        "UID FETCH 1 (RFC": b"* 1 FETCH (UID 1 RFC822.SIZE 20 FLAGS ())\r\n%s OK done\r\n",
+        "UID FETCH 2 (RFC": b"* 2 FETCH (UID 2 RFC822.SIZE 20 FLAGS ())\r\n%s OK done\r\n",
+        "UID FETCH 2 (BODY": b"%s NO the message is damaged\r\n",
+    }
+    async with scripted(says=alone | {"UID SEARCH": old}) as server:
+        email = EmailSettings(imap=settings(server.port))
+        first = MailboxReader(email, ledger)
+        await first.start()
+        await log.read_up_to(1)
+        await first.stop()
+        server.says = alone
+        again = MailboxReader(email, ledger, pause=0.001)
+        await again.start()
+        await log.read_up_to(2)
+        assert again.problem == ""
+        await again.stop()
+    assert [mail.raw for mail in await stored(ledger)] == [b"one\r\n"]
+    (noted,) = await audit(ledger)
+    assert noted.more["uid"] == 2
+    assert len(log.all("imap.failed")) == 11
+
+
 async def test_no_message_is_passed_over_while_the_server_returns_none(
     ledger: Ledger, log: Log
 ) -> None:
@@ -283,7 +312,10 @@ async def test_a_size_that_was_an_estimate(ledger: Ledger, log: Log) -> None:
     """A mail that exceeds the limit only when fetched is noted like one with a known size."""
     body = b"x" * (16 * 1024 + 1)
     said = b"* 1 FETCH (UID 1 BODY[]<0> {%d}\r\n" % len(body) + body + b")\r\nTAG OK done\r\n"
-    async with scripted(says={"UID FETCH 1 ": said.replace(b"TAG", b"%s")}) as server:
+    head = b"* 1 FETCH (UID 1 BODY[HEADER]<0> {5}\r\none\r\n)\r\n%s OK done\r\n"
+    says = {"UID FETCH 1 ": said.replace(b"TAG", b"%s")}
+    says["UID FETCH 1 (BODY.PEEK[HEADER]"] = head
+    async with scripted(says=says) as server:
         email = EmailSettings.model_validate(
             {"imap": settings(server.port), "inbound": {"max_bytes": 16 * 1024}}
         )
@@ -291,7 +323,8 @@ async def test_a_size_that_was_an_estimate(ledger: Ledger, log: Log) -> None:
         await one.start()
         await log.read_up_to(2)
         await one.stop()
-    assert [mail.raw for mail in await stored(ledger)] == [b"two\r\n"]
+    mails = [(mail.raw, mail.is_cut) for mail in await stored(ledger)]
+    assert mails == [(b"one\r\n", True), (b"two\r\n", False)]
     assert "more than the 16384 bytes" in (await audit(ledger))[0].why
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import aiosmtplib
+import pytest
 
 from channels.conftest import MAILBOX, Channels
 from channels.email.imap.conftest import Box, Log, Reading
 from channels.writing import subject_of
+from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.inbound.server import MailServer
+from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.settings import InboundSettings
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
+from signoff.core.policies.policy import EmailProof
 
 REPLY = (
     "From: mara@example.com\r\nTo: {to}\r\nSubject: {subject}\r\n"
@@ -76,3 +80,39 @@ async def test_a_bounce_in_the_mailbox_is_known_by_its_return_path(
     await channels.intake.drain()
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
     assert "Return-Path: <>" in str(log.all("mail.automatic"))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("mara@example.com", EmailProof.TOKEN_FROM),
+        ("mara@example.com", EmailProof.TOKEN_FROM_DMARC),
+        ("cleo@example.com", EmailProof.TOKEN_FROM_DMARC),
+        ("eve@evil.example", EmailProof.TOKEN_FROM),
+    ],
+)
+async def test_author_of_a_mail_that_is_too_large_is_told(
+    channels: Channels, box: Box, reading: Reading, log: Log, case: tuple[str, EmailProof]
+) -> None:
+    """A photo at the end of a yes is no reason to let the person believe that it counted."""
+    sender, required = case
+    approval, token = await channels.ask(amount=1)
+    _, raw = reply_to(token)
+    await box.deliver(raw.replace(b"mara@example.com", sender.encode()) + b"x" * (1 << 20))
+    async with reading():
+        await log.read_up_to(1)
+    await Intake(channels.decider, mailbox=MAILBOX, required=required).drain()
+    channels.channel.delivered.clear()
+    await channels.delivery.drain()
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    assert What.REFUSED_ANSWER in await channels.whats(approval)
+    told = {one.person: one.headline for one in channels.channel.delivered}
+    if sender == "mara@example.com":
+        assert told == {"mara": "Not read: your mail about reimburse is too large"}
+    else:
+        assert "Somebody else" in told["mara"]
+        assert "too large" not in str(told)
+    # The answer without the photo counts.
+    await store(channels.ledger, raw, sender="mara@example.com", recipients=())
+    await channels.intake.drain()
+    assert (await channels.ledger.approval(approval.id)).state is State.APPROVED

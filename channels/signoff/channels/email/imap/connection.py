@@ -24,6 +24,9 @@ from signoff.core.cards.card import one_line
 KEYWORD: Final = "$Signoff"
 """The keyword of a stored message, which people see in their mail program."""
 
+_LARGEST_HEAD: Final = 64 * 1024
+"""Bytes; the parser refuses a header that is larger."""
+
 _LONGEST_ANSWER: Final = 300
 _LARGEST_UID: Final = (1 << 32) - 1
 # RFC 5530: the codes for temporary problems of the server.
@@ -144,6 +147,13 @@ class Connection:
         # "n:*" always includes the last message, even if its UID is less than n.
         return sorted(uid for uid in found if after < uid <= _LARGEST_UID)
 
+    def last_before(self, uid: int) -> int:
+        """Return the UID of the message before another one, 0 if there is none."""
+        if uid <= 1:
+            return 0
+        with self._translated("refuses the search"):
+            return max(map(int, self._client.search(["UID", f"1:{uid - 1}"])), default=0)
+
     def metadata(self, uids: Sequence[int]) -> list[Message]:
         """Return the size and keyword of messages, without those that are already gone.
 
@@ -172,15 +182,15 @@ class Connection:
             MessageRefused: The server does not return this message.
         """
         # Only a part is fetched, because some servers only estimate sizes.
-        item = f"BODY.PEEK[]<0.{self._largest + 1}>"
-        with self._translated(f"does not return message {uid}", refused=MessageRefused):
-            found = self._client.fetch([uid], [item])
-        if uid not in found:
-            return None
-        body = found[uid].get(b"BODY[]<0>")
-        if not isinstance(body, bytes):
-            raise MessageRefused(f"{self._where} returned nothing for message {uid}.")
-        return body
+        return self._fetch(uid, "", self._largest + 1)
+
+    def fetch_head(self, uid: int) -> bytes | None:
+        """Return the header of a message, at most one byte more than is read of it.
+
+        Raises:
+            MessageRefused: The server does not return it.
+        """
+        return self._fetch(uid, "HEADER", _LARGEST_HEAD + 1)
 
     def mark(self, uids: Sequence[int]) -> None:
         """Set our keyword on messages.
@@ -220,6 +230,16 @@ class Connection:
                 self._wire.shutdown()
 
     # -- inside --------------------------------------------------------------------------------
+
+    def _fetch(self, uid: int, section: str, most: int) -> bytes | None:
+        with self._translated(f"does not return message {uid}", refused=MessageRefused):
+            found = self._client.fetch([uid], [f"BODY.PEEK[{section}]<0.{most}>"])
+        if uid not in found:
+            return None
+        body = found[uid].get(f"BODY[{section}]<0>".encode())
+        if not isinstance(body, bytes):
+            raise MessageRefused(f"{self._where} returned nothing for message {uid}.")
+        return body
 
     @property
     def _line(self) -> Wire:

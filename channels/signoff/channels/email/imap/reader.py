@@ -213,8 +213,8 @@ class MailboxReader:
         Returns:
             Events about messages that are left in the mailbox; and the UIDs to mark.
         """
-        tries, problem = self._failed.pop(uids[0], _NEVER)
-        if tries >= _MOST_TRIES and self._fetched_others:
+        tries, problem = self._failed.get(uids[0], _NEVER)
+        if tries >= _MOST_TRIES and await self._can_fetch_others(session, uids[0]):
             return [await self._passed_over(numbering, uids[0], problem)], []
         noted: list[Event] = []
         seen: list[int] = []
@@ -233,7 +233,20 @@ class MailboxReader:
             self._fetched_others = self._fetched_others and tries > 0
             self._one_by_one = True
             raise
+        self._failed.pop(uids[0], None)
         return noted, seen
+
+    async def _can_fetch_others(self, session: Session, uid: int) -> bool:
+        """Return whether the server returns other messages than one that it does not return.
+
+        If no later one has come, the message before it is fetched, and discarded.
+        """
+        if not self._fetched_others and (
+            before := await session.call(session.mailbox.last_before, uid)
+        ):
+            with contextlib.suppress(MessageRefused):
+                self._fetched_others = bool(await session.call(session.mailbox.fetch, before))
+        return self._fetched_others
 
     async def _mark(self, session: Session, uids: Sequence[int]) -> None:
         """Mark messages as stored. The mark is only for people; the cursor has the position."""
@@ -245,17 +258,25 @@ class MailboxReader:
     async def _one(self, session: Session, message: Message) -> str:
         """Store a message; return the problem if it cannot be stored."""
         if message.size > self._largest:
+            await self._store_head(session, message.uid)
             return f"it has {message.size} bytes, and no more than {self._largest} are read"
         raw = await session.call(session.mailbox.fetch, message.uid)
         if raw is None:
             return ""
         self._fetched_others = True
         if len(raw) > self._largest:
+            await self._store_head(session, message.uid)
             return f"it has more than the {self._largest} bytes that are read"
         # A mailbox does not keep the envelope; the header has to replace it.
         new = await store(self._ledger, raw, sender=None, recipients=())
         log.info("mail.stored" if new else "mail.known", uid=message.uid, size=len(raw))
         return ""
+
+    async def _store_head(self, session: Session, uid: int) -> None:
+        """Store the header of a message that is too large, so that its author is told."""
+        head = await session.call(session.mailbox.fetch_head, uid)
+        if head is not None:
+            await store(self._ledger, head, sender=None, recipients=(), is_cut=True)
 
     async def _passed_over(self, numbering: int, uid: int, problem: str) -> Event:
         log.warning("imap.passed_over", uid=uid, problem=problem)

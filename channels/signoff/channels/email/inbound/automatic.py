@@ -23,6 +23,9 @@ from signoff.channels.email.parsing.addresses import parse_addresses
 from signoff.channels.email.parsing.mime import Headers, Part, parse_parameters
 from signoff.core.base.text import fold
 
+_INVITATIONS: Final = frozenset({"publish", "request"})
+"""The methods of calendars that people attach (RFC 5546, section 1.4)."""
+
 _REPORTS: Final = frozenset(
     {
         "multipart/report",
@@ -96,8 +99,11 @@ def is_of_a_rule(headers: Headers) -> bool:
 
 
 def _is_report(part: Part) -> bool:
-    # The calendar's "Accepted" is about a meeting (RFC 6047, section 2.4).
-    calendar = part.media_type == "text/calendar" and "method" in part.parameters
+    # The calendar's "Accepted" is about a meeting (RFC 6047, section 2.4). People attach
+    # invitations.
+    method = part.parameters.get("method", "").lower()
+    invitation = part.attached and method in _INVITATIONS
+    calendar = part.media_type == "text/calendar" and bool(method) and not invitation
     return part.media_type in _REPORTS or calendar
 
 

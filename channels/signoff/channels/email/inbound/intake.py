@@ -292,7 +292,11 @@ class Intake:
             return
         if is_loop(stored):
             mail = replace(mail, automatic=mail.automatic or "Signoff sent it", sort=Sort.OTHER)
-        judged = [mail.sort.value, *mail.returned, *("/".join(holder) for _, holder in tokens)]
+        judged = ["cut"] * stored.is_cut + [
+            mail.sort.value,
+            *mail.returned,
+            *("/".join(holder) for _, holder in tokens),
+        ]
         judged += [proof.proven, *(str(self._vouched(proof, token)) for token, _ in tokens)]
         same = identity(mail, judged=judged, copy=stored.id)
         also = stored.done(Change().ack(item))
@@ -388,6 +392,10 @@ class Intake:
         person = self._decisions.directory.get(answer.holder.person)
         if person is not None:
             finding = self._judge(answer, approval, person, proof)
+            if stored.is_cut and finding.fault in {None, Fault.UNPROVEN}:
+                # Its signature is not that of the header alone, so nothing else would be proven.
+                await self._answers.refuse_too_large(answer)
+                return
             waits = finding.fault is Fault.UNPROVEN and proof.temporary
             if waits and item.attempts < PATIENCE_WITH_DNS:
                 log.info("mail.waits_for_dns", mail=stored.id, why=proof.why)

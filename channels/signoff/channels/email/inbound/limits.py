@@ -27,17 +27,20 @@ class Limits:
         self._throttle = Throttle(ledger.store)
         self._settings = settings
 
-    async def allow_recipient(self, token: str, sender: str) -> bool:
+    async def allow_recipient(self, token: str, sender: str, *, own: bool = False) -> bool:
         """Count an announced mail, unless it exceeds a limit, and return whether it is accepted.
 
         Args:
             token: The token of its recipient.
             sender: The envelope sender; the empty one of bounces is not counted.
+            own: Whether this is the address of the token's holder, whose mail is counted separately
+                from that of all others.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
-        rules = [Rule(_key("token", token.lower()), self._settings.per_token, SPAN)]
+        kind = "own" if own else "token"
+        rules = [Rule(_key(kind, token.lower()), self._settings.per_token, SPAN)]
         if sender:
             rules.append(Rule(_key("sender", sender.lower()), self._settings.per_sender, SPAN))
         return await self._throttle.allow(*rules)

@@ -21,6 +21,7 @@ from signoff.channels.email.settings import EmailSettings, InboundSettings
 from signoff.channels.pipeline.reply_tokens import find_holder
 from signoff.core.base.errors import ConfigError, LedgerError
 from signoff.core.base.networks import is_loopback
+from signoff.core.directory.people import Directory
 
 log = structlog.get_logger(__name__)
 
@@ -41,14 +42,17 @@ class MailServer:
     Args:
         settings: The settings, with our mailbox and the address to listen on.
         ledger: The ledger, which stores mail before it is acknowledged.
+        directory: The people, whose own mail is counted separately from that of strangers.
     """
 
     name = "email.inbound"
     remote = False
 
-    def __init__(self, settings: EmailSettings, ledger: Ledger) -> None:
+    def __init__(
+        self, settings: EmailSettings, ledger: Ledger, directory: Directory | None = None
+    ) -> None:
         limits = Limits(ledger, settings.limits)
-        self._handler = _Handler(ledger, settings, limits)
+        self._handler = _Handler(ledger, settings, limits, directory or Directory())
         self._settings = settings
         self._tls = Certificate(settings.inbound) if settings.inbound.certificate else None
         self._server: asyncio.Server | None = None
@@ -212,9 +216,12 @@ class _Lmtp(_Careful, LMTP):
 class _Handler:
     """The handler for aiosmtpd, which defines the method names."""
 
-    def __init__(self, ledger: Ledger, settings: EmailSettings, limits: Limits) -> None:
+    def __init__(
+        self, ledger: Ledger, settings: EmailSettings, limits: Limits, directory: Directory
+    ) -> None:
         self._ledger = ledger
         self._limits = limits
+        self._directory = directory
         self._mailbox = settings.mailbox
         self._lmtp = settings.inbound.protocol == "lmtp"
         returned_to = {one.lower() for one in (settings.mailbox, settings.sender_address)}
@@ -252,12 +259,16 @@ class _Handler:
             # Known and unknown recipients get the same reply, so that it reveals nothing.
             log.warning("mail.limited", peer=peer, why="too many unknown recipients")
             return _TOO_MANY
-        if not tokens or await find_holder(self._ledger, tokens[0]) is None:
+        holder = await find_holder(self._ledger, tokens[0]) if tokens else None
+        if holder is None:
             log.info("mail.unknown_recipient", peer=peer)
             if counted:
                 await self._limits.count_unknown(peer)
             return _NO_SUCH
-        if not await self._limits.allow_recipient(tokens[0], sender.strip("<>")):
+        address = sender.strip("<>")
+        author = self._directory.find(address)
+        own = author is not None and author.id == holder.person
+        if not await self._limits.allow_recipient(tokens[0], address, own=own):
             log.warning("mail.limited", peer=peer, why="too many mails in an hour")
             return _TOO_MANY
         return ""

@@ -36,6 +36,7 @@ class StoredMail:
         recipients: The envelope recipients.
         peer: The address of the server that delivered it. "" if we fetched it, or if its deliverer
             is trusted to write the topmost fields.
+        is_cut: Whether it is only the header of a mail that is too large to be read.
     """
 
     id: str
@@ -44,6 +45,7 @@ class StoredMail:
     sender: str | None
     recipients: tuple[str, ...]
     peer: str = ""
+    is_cut: bool = False
 
     @property
     def traced(self) -> bytes:
@@ -75,16 +77,23 @@ def mail_key(mail_id: str) -> str:
     return f"mail:{mail_id}"
 
 
-def record_of(raw: bytes, *, sender: str | None, recipients: Sequence[str], peer: str) -> str:
+def record_of(
+    raw: bytes,
+    *,
+    sender: str | None,
+    recipients: Sequence[str],
+    peer: str,
+    is_cut: bool = False,
+) -> str:
     """Return the record of a mail that is not processed yet."""
-    return json.dumps(
-        {
-            "raw": base64.b64encode(raw).decode(),
-            "sender": sender,
-            "recipients": list(recipients),
-            "peer": peer,
-        }
-    )
+    record = {
+        "raw": base64.b64encode(raw).decode(),
+        "sender": sender,
+        "recipients": list(recipients),
+        "peer": peer,
+    }
+    # A process of the last release reads it as a mail without a word, which decides nothing.
+    return json.dumps(record | {"cut": True} if is_cut else record)
 
 
 def remember(change: Change, identity: str, *, within: timedelta = REMEMBERED) -> Change:
@@ -120,6 +129,7 @@ async def store(
     recipients: Sequence[str],
     peer: str = "",
     also: Change | None = None,
+    is_cut: bool = False,
 ) -> bool:
     """Store a mail and queue it for the intake, in one commit.
 
@@ -130,6 +140,7 @@ async def store(
             Return-Path in the mail counts.
         recipients: The envelope recipients, if they are known.
         peer: See `StoredMail`.
+        is_cut: See `StoredMail`.
         also: A further change for the same commit.
 
     Returns:
@@ -140,7 +151,7 @@ async def store(
         LedgerUnavailable: It may not have been stored, so it must not be acknowledged.
     """
     key = mail_key(mail_id(raw, sender=sender, recipients=recipients))
-    record = record_of(raw, sender=sender, recipients=recipients, peer=peer)
+    record = record_of(raw, sender=sender, recipients=recipients, peer=peer, is_cut=is_cut)
     change = (also or Change()).put_raw(key, record)
     change.send(ReadMail(mail=key))
     try:
@@ -170,4 +181,5 @@ async def load(ledger: Ledger, key: str) -> StoredMail | None:
         sender=record["sender"],
         recipients=tuple(record.get("recipients", ())),
         peer=str(record.get("peer", UNKNOWN_PEER)),
+        is_cut=bool(record.get("cut")),
     )

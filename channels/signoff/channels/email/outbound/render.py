@@ -26,6 +26,7 @@ from signoff.core.approvals.parts import Kind as Asks
 from signoff.core.base.errors import MailRefused
 from signoff.core.base.shown_text import shortened
 from signoff.core.cards.card import Card, Row, one_line, unbroken
+from signoff.core.policies.levels import Verdict
 
 _ROOM: Final = 24_000
 """The most bytes of HTML for all arguments together, names and values."""
@@ -165,7 +166,8 @@ def subject(message: Message) -> str:
 def _needed(card: Card) -> str:
     """Return the subject if the policy has no title: the tool and its first arguments."""
     if card.kind is Asks.INPUT:
-        return f"Answer needed: {_word(card.agent or card.app)} ({_word(card.app)})"
+        # The title names the agent and its question.
+        return f"Answer needed: {_header(card.title)} ({_word(card.app)})"
     first = _header(card.title.removeprefix(card.call))
     return f"Approval needed: {_word(card.tool)}{first} ({_word(card.app)})"
 
@@ -240,6 +242,8 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
         for row in card.fields
     ]
     values = "".join(f"\r\n{row.name}: {row.value}" for row in fields)
+    if Verdict.APPROVE in card.reasons:
+        values += "\r\nnote: "
     address = settings.reply_address(message.token) if message.token else ""
     decides = address and message.decides and message.kind not in {Kind.QUESTION, Kind.BUNDLE}
     whole = is_whole(card)

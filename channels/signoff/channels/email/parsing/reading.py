@@ -17,7 +17,7 @@ from signoff.channels.email.inbound.bounces import returned_ids, sort_of
 from signoff.channels.email.parsing.addresses import parse_addresses
 from signoff.channels.email.parsing.alternatives import own_words_in, read_forms
 from signoff.channels.email.parsing.incoming import CUT_MARKER, IncomingMail, Sort, tokens_in
-from signoff.channels.email.parsing.mime import Headers, parse_mail
+from signoff.channels.email.parsing.mime import Headers, Part, parse_mail
 from signoff.core.base.errors import UnreadableMail
 
 __all__ = ["CUT_MARKER", "IncomingMail", "read_mail", "tokens_in"]
@@ -30,6 +30,10 @@ _LONGEST_SUBJECT: Final = 998
 _LONGEST_REFERENCES: Final = 8_192  # no field is longer (`read_mail`)
 _LONGEST_DATE: Final = 128
 _MOST_NAMES: Final = 20
+_ENCRYPTED: Final = frozenset(
+    {"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"}
+)
+_TNEF: Final = "application/ms-tnef"
 _FOREIGN_ERRORS: Final = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError),
     *(ValueError, email.errors.MessageError),
@@ -93,8 +97,24 @@ def _read(raw: bytes, sent_lines: SentLines) -> IncomingMail:
         reply=said.reply.shown,
         text_as_sent=plain.reply.answer,
         doubt_as_sent=bool(plain.doubt),
-        doubt=said.doubt,
+        doubt=said.doubt or ("" if said.reply.answer else _unreadable(mail)),
     )
+
+
+def _unreadable(mail: Part) -> str:
+    """Return why a mail without words cannot be read, "" if it has none."""
+    types = {part.media_type for part in mail.walk()}
+    if types & _ENCRYPTED:
+        return (
+            "Your mail is encrypted, or signed in a form that only mail programs can open. Send "
+            "your answer without encryption."
+        )
+    if _TNEF in types:
+        return (
+            "Your mail has its text only in a winmail.dat, which only Outlook can open. Send your "
+            "answer as plain text."
+        )
+    return ""
 
 
 def _recipients(headers: Headers) -> tuple[str, ...]:

@@ -333,7 +333,8 @@ class SlackHandler:
             return errors_of(approval, error.problems)
         except LedgerError as error:
             log.warning("slack.not_recorded", approval=approval.id, problem=str(error))
-            return errors_at({first_block(approval): LATER})
+            deciding = submission.callback == APPROVE
+            return errors_at({first_block(approval) if deciding else views.REASON: LATER})
         if isinstance(outcome, Taken):
             return None
         if isinstance(outcome.error, ReasonContradicts):

@@ -87,7 +87,10 @@ class Identities:
             # The payload does not name the team, but Slack does.
             own = own or (bool(member.team) and member.team == me.team)
         person = None
-        if own and member.human:
+        if not actor.team and member.team:
+            # An outsider, too, may be configured by team and user.
+            person = self._directory.by_slack(f"{member.team}/{actor.user}")
+        if person is None and own and member.human:
             person = self._directory.by_slack(actor.user) or (
                 self._directory.find(member.email) if "@" in member.email else None
             )

@@ -69,6 +69,7 @@ from signoff.core.approvals.parts import Kind as Asks
 from signoff.core.approvals.parts import Shown
 from signoff.core.cards.card import Card, one_line, unbroken
 from signoff.core.payloads.digest import short_digest
+from signoff.core.policies.levels import Verdict
 
 _SUMMARY: Final = 300
 _LINE: Final = 500
@@ -138,7 +139,8 @@ def card_blocks(message: Message, *, inbox: str = "", group: str = "") -> list[B
     mention = [SectionBlock(text=markup(f"<!subteam^{escape(group, _ID)}>"))] if group else []
     buttons = _buttons(card, to=message.person, inbox=inbox)
     head = _head(card, open_still=True)
-    return [*mention, *head, *_where_to_approve(card, inbox), buttons, _small_print(card)]
+    where = _where_to_approve(card, message.person, inbox)
+    return [*mention, *head, *where, buttons, _small_print(card)]
 
 
 def outcome_blocks(message: Message) -> list[Block]:
@@ -212,13 +214,13 @@ def _head(card: Card, *, open_still: bool) -> Iterator[Block]:
         yield SectionBlock(text=plain(f"To be filled in: {names}", _SUMMARY))
 
 
-def _where_to_approve(card: Card, inbox: str) -> Iterator[Block]:
+def _where_to_approve(card: Card, to: str, inbox: str) -> Iterator[Block]:
     """Yield where the request can be approved, if the card does not show the whole call."""
     if is_whole(card):
         return
     if extent(card) is Shown.COMPLETE:
         yield ContextBlock(
-            elements=[plain(f"Some of it is folded. {_more(card)} shows all of it.")]
+            elements=[plain(f"Some of it is folded. {_more(card, to)} shows all of it.")]
         )
     elif not card.in_two_steps:
         where = "on its page" if inbox else f"with `signoff approvals show {card.approval}`"
@@ -276,13 +278,12 @@ def _buttons(card: Card, *, to: str, inbox: str) -> ActionsBlock:
     value = reference.text()
     no = "Decline" if card.kind is Asks.INPUT else "Reject"
     elements: list[ButtonElement | LinkButtonElement | OverflowMenuElement] = []
-    approves_at_once = is_whole(card) and not (card.fields or card.optional)
-    confirm = _confirm(card) if card.risky and approves_at_once else None
+    confirm = _confirm(card) if card.risky and _approves_at_once(card, to) else None
     # With two steps, the confirmation page shows the whole call.
     if extent(card) is Shown.COMPLETE or card.in_two_steps:
         elements.append(
             ButtonElement(
-                text=plain(_more(card), BUTTON),
+                text=plain(_more(card, to), BUTTON),
                 action_id=APPROVE,
                 value=value,
                 style="primary",
@@ -308,11 +309,21 @@ def _buttons(card: Card, *, to: str, inbox: str) -> ActionsBlock:
     return ActionsBlock(block_id=f"signoff.{card.approval}", elements=elements)
 
 
-def _more(card: Card) -> str:
-    """Return the label of the button that approves, or that shows the rest of the call."""
-    if card.kind is Asks.INPUT:
-        return "Answer"
-    return "Approve" if is_whole(card) else "Approve…"
+def _approves_at_once(card: Card, to: str) -> bool:
+    """Return whether the button of a card approves, instead of opening a form.
+
+    In a channel, it also opens a form for people who may give a grant.
+    """
+    form = card.fields or card.optional or to in card.offer.who
+    return is_whole(card) and not form and Verdict.APPROVE not in card.reasons
+
+
+def _more(card: Card, to: str) -> str:
+    """Return the label of the button that approves, or that opens a form."""
+    if _approves_at_once(card, to):
+        return "Approve"
+    has_values = card.fields or card.optional
+    return "Answer…" if card.kind is Asks.INPUT and has_values else "Approve…"
 
 
 def _reference(card: Card, to: str) -> Reference:

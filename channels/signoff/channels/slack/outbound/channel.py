@@ -44,9 +44,12 @@ _SENT_BY_MAIL: Final = frozenset({Kind.CARD, Kind.STATUS, Kind.BUNDLE})
 
 _GONE: Final = frozenset(
     {"message_not_found", "cant_update_message", "edit_window_closed", "is_inactive"}
-    | {"channel_not_found", "is_archived", "thread_not_found"}
+    | {"channel_not_found", "is_archived", "thread_not_found", "not_in_channel"}
 )
 """Errors for a card that is gone or cannot be changed, which does not affect the decision."""
+
+_NO_THREAD: Final = frozenset({"thread_not_found", "message_not_found", "cannot_reply_to_message"})
+"""Errors for a reply below a card that is gone."""
 
 
 class SlackChannel:
@@ -241,7 +244,12 @@ class SlackChannel:
     async def _post_notice(self, message: Message, channel: str) -> Result:
         thread = read_receipt(message.thread)
         said, text = blocks.notice_blocks(message), blocks.summary(message)
-        receipt = await self._web.post(channel, text, said, thread=thread.ts if thread else "")
+        try:
+            receipt = await self._web.post(channel, text, said, thread=thread.ts if thread else "")
+        except SlackRefused as error:
+            if error.code not in _NO_THREAD:
+                raise
+            receipt = await self._web.post(channel, text, said)
         return Delivered(str(receipt))
 
     async def _conversation(self, address: str) -> str:

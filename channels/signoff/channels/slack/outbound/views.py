@@ -53,6 +53,7 @@ from signoff.core.approvals.parts import Kind as Asks
 from signoff.core.base.text import LONGEST_REASON
 from signoff.core.cards.card import Card, one_line
 from signoff.core.payloads.digest import short_digest
+from signoff.core.policies.levels import Verdict
 
 REASON: Final = "reason"
 """The block id of the reason."""
@@ -116,8 +117,8 @@ def approve_view(
     answers = card.kind is Asks.INPUT
     form: list[Block] = list(inputs(wanted))
     if not answers:
-        reason = confirm.reason if confirm else ""
-        form.append(_reason("Reason (the agent reads it)", optional=True, first=reason))
+        reason, needed = confirm.reason if confirm else "", Verdict.APPROVE in card.reasons
+        form.append(_reason("Reason (the agent reads it)", optional=not needed, first=reason))
     if may_grant:
         form.append(_spans(card, confirm.span if confirm else ""))
     room = MOST_IN_MODAL - len(form) - _ABOUT - (confirm is not None)
@@ -135,7 +136,8 @@ def reject_view(card: Card, reference: Reference) -> View:
     """Return the modal for the reason of a rejection."""
     label = "Why? The agent reads it and can propose something else."
     no = "Decline" if card.kind is Asks.INPUT else "Reject"
-    blocks = [_title(card), _reason(label, optional=True)]
+    needed = Verdict.REJECT in card.reasons
+    blocks = [_title(card), _reason(label, optional=not needed)]
     return _modal(REJECT, no, no, reference, blocks)
 
 
