@@ -185,6 +185,7 @@ async def test_a_tool_of_an_mcp_server(here: Machine) -> None:
     assert here.executed() == [{"sent": "anna", "text": "hello"}]
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("letters")
 async def test_turns_share_the_connection_to_an_mcp_server(here: Machine) -> None:
     """The end of one turn does not disconnect the server of another."""
