@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.core.approvals.input.long_running import LongRunning
+from signoff.core.approvals.input.rules import InputRule
 from signoff.core.directory.people import Directory
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard.guard import GuardPlugin
@@ -36,6 +37,12 @@ def agents_folder(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture
 def long_running() -> tuple[LongRunning, ...]:
     """Return the long-running tools that wait for an approval; a test may name others."""
+    return ()
+
+
+@pytest.fixture
+def inputs() -> Sequence[InputRule]:
+    """Return the rules of `[[inputs]]`; a test may name others."""
     return ()
 
 

@@ -80,23 +80,29 @@ class FakeChannel:
         *,
         reason: str = "",
         values: Mapping[str, JsonValue] | None = None,
+        by: str = "",
     ) -> Approval:
-        """Approve as the person to whom a card was delivered.
+        """Approve as the person to whom a card was delivered, or as another one.
 
         Raises:
             DecisionRefused: The person may not decide, or no longer may.
             PayloadError: The values do not fit the template.
+            LookupError: There is no such person.
         """
         move = moves.Approve(values=values, reason=reason)
-        return await self._take(decisions, message, move)
+        return await self._take(decisions, message, move, by)
 
-    async def reject(self, decisions: Decisions, message: Message, *, reason: str = "") -> Approval:
-        """Reject as the person to whom a card was delivered; see `approve`."""
-        return await self._take(decisions, message, moves.Reject(reason=reason))
+    async def reject(
+        self, decisions: Decisions, message: Message, *, reason: str = "", by: str = ""
+    ) -> Approval:
+        """Reject as the person to whom a card was delivered, or as another one; see `approve`."""
+        return await self._take(decisions, message, moves.Reject(reason=reason), by)
 
-    async def _take(self, decisions: Decisions, message: Message, move: moves.Move) -> Approval:
-        person = decisions.directory.get(message.person)
+    async def _take(
+        self, decisions: Decisions, message: Message, move: moves.Move, by: str
+    ) -> Approval:
+        person = decisions.directory.get(by or message.person)
         if person is None:
-            raise LookupError(f"{message.person} is not in the directory of these decisions.")
+            raise LookupError(f"{by or message.person} is not in the directory of these decisions.")
         actor = moves.Actor(person, self.name)
         return (await decisions.take(message.card.approval, move, actor)).approval_or_raise()

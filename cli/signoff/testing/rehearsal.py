@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+import structlog
 from pydantic import JsonValue
 
 from signoff.broker import stages
@@ -36,8 +38,11 @@ from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.guard.holding import Holding
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.agent_folders import app_names
+from signoff.worker.agent_folders import app_names, require_agent
+from signoff.worker.dispatch import MixedRuntime
 from signoff.worker.executor import Executor
+from signoff.worker.frameworks.loading import ADK, framework_of
+from signoff.worker.frameworks.runtime import framework_runtime
 
 
 class RehearsedSettings(Rulebook, Protocol):
@@ -67,13 +72,15 @@ class RehearsedSettings(Rulebook, Protocol):
 class Rehearsal:
     """Runs your agents under your policies, without a model, a mail server or waiting.
 
-    The agents run in ADK's own Runner. The policies route requests to a `FakeChannel` for each
-    configured channel. The requests are stored in a Redis that is started for the test. The clock
-    stands still until `advance`. Use it as an async context manager.
+    The agents of every framework run as in a worker. The policies route requests to a
+    `FakeChannel` for each configured channel. The requests are stored in a Redis that is started
+    for the test. The clock stands still until `advance`. Use it as an async context manager.
 
     Args:
         settings: The settings from `signoff.cli.config.settings.load_settings`. Only policies,
             people and agents are used; no server in them is contacted.
+        start: The time at which the clock starts, with a time zone. The default is the start of
+            2026, which is a night: cards that wait for working hours wait then.
 
     Attributes:
         channels: The channels by their names; ``channels["email"].delivered`` holds every message.
@@ -85,8 +92,9 @@ class Rehearsal:
     clock: VirtualClock
     decisions: Decisions
 
-    def __init__(self, settings: RehearsedSettings) -> None:
+    def __init__(self, settings: RehearsedSettings, *, start: datetime | None = None) -> None:
         self._settings = settings
+        self.clock = VirtualClock(start) if start is not None else VirtualClock()
         self._stack = AsyncExitStack()
         self._drains: dict[str, Drain] = {}
 
@@ -102,17 +110,22 @@ class Rehearsal:
         Raises:
             AppNotFound: There is no such agent.
         """
+        require_agent(app, self._settings.agents_folder)
         found = await submit(self._ledger, app, message, user=user, session=session)
         return await self._worked(found.id)
 
     async def cards(self, run: Run) -> list[Message]:
-        """Return the cards of the requests that the run waits for, by channel, the oldest first."""
-        waiting = {one.id for one in await self._ledger.approvals(run.waiting)}
+        """Return the cards of the requests that the run waits for, in the order of its calls.
+
+        The cards of one request are in the order of their delivery. Those of earlier levels are
+        among them.
+        """
         return [
             message
+            for approval in run.waiting
             for channel in self.channels.values()
             for message in channel.delivered
-            if message.kind is Kind.CARD and message.card.approval in waiting
+            if (message.kind, message.card.approval) == (Kind.CARD, approval)
         ]
 
     async def approve(
@@ -121,20 +134,29 @@ class Rehearsal:
         *,
         reason: str = "",
         values: Mapping[str, JsonValue] | None = None,
+        by: str = "",
     ) -> Run:
-        """Approve, as the person who got the card; return the run after that.
+        """Approve; return the run after that.
+
+        Args:
+            card: The card.
+            reason: The reason.
+            values: What the approver enters: other arguments, or the answer to a request for input.
+            by: The id of the person who approves; "" for the person who got the card.
 
         Raises:
             DecisionRefused: The person may not decide, or no longer may.
             PayloadError: The values do not fit what the agent asks for.
+            LookupError: There is no such person.
         """
         channel = self._channel_of(card)
-        decided = await channel.approve(self.decisions, card, reason=reason, values=values)
+        decided = await channel.approve(self.decisions, card, reason=reason, values=values, by=by)
         return await self._worked(decided.origin.run)
 
-    async def reject(self, card: Message, *, reason: str = "") -> Run:
-        """Reject, as the person who got the card; see `approve`."""
-        decided = await self._channel_of(card).reject(self.decisions, card, reason=reason)
+    async def reject(self, card: Message, *, reason: str = "", by: str = "") -> Run:
+        """Reject; see `approve`."""
+        channel = self._channel_of(card)
+        decided = await channel.reject(self.decisions, card, reason=reason, by=by)
         return await self._worked(decided.origin.run)
 
     async def advance(self, duration: timedelta, run: Run) -> Run:
@@ -154,11 +176,11 @@ class Rehearsal:
         return [one.state for one in await self._ledger.approvals(list(ids))]
 
     async def __aenter__(self) -> Self:
-        """Start the Redis; the agents are loaded when they are first needed."""
+        """Start the Redis; ADK's agents are loaded when they are first needed."""
+        _log_plainly()
         settings, stack = self._settings, self._stack
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="signoff-test-")))
-        redis = stack.enter_context(EmbeddedRedis(folder / "redis", fsync="everysec"))
-        self.clock = VirtualClock()
+        state = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="signoff-test-")))
+        redis = stack.enter_context(EmbeddedRedis(state / "redis", fsync="everysec"))
         self._ledger = Ledger(Store.open(redis.url, clock=self.clock))
         stack.push_async_callback(self._ledger.close)
         self.decisions = Decisions(self._ledger, settings.everybody)
@@ -166,8 +188,12 @@ class Rehearsal:
         sessions = session_service("", settings.agents_folder, self._ledger.store)
         apps = Apps(settings.agents_folder, sessions, lambda: guard)
         stack.push_async_callback(apps.close)
-        runtime = AdkRuntime(
-            apps, guard, long_running=settings.long_running, inputs=settings.inputs
+        folder, inputs = settings.agents_folder, settings.inputs
+        names = app_names(folder)
+        others = [name for name in names if framework_of(folder, name) != ADK]
+        runtime = MixedRuntime(
+            AdkRuntime(apps, guard, long_running=settings.long_running, inputs=inputs),
+            dict.fromkeys(others, framework_runtime(folder, self._ledger, inputs=inputs)),
         )
         executor = Executor(self._ledger, runtime, hide=settings.all_hidden)
         self.channels = {name: FakeChannel(name) for name in sorted(settings.channel_names)}
@@ -188,7 +214,7 @@ class Rehearsal:
         # A clock that a test advances jumps over deadlines.
         self._reconciler = Reconciler(self.decisions.roster, cards=router.cards, hears=None)
         self._drains = drains(router, intake, deliveries)
-        for name in app_names(settings.agents_folder):
+        for name in names:
             for stage in (stages.run(name), stages.resume(name)):
                 self._drains[stage] = _draining(executor, stage)
         return self
@@ -213,6 +239,22 @@ class Rehearsal:
             done += [await drain() for drain in self._drains.values()]
             busy = any(done)
         return await self._ledger.run(run_id)
+
+
+def _log_plainly() -> None:
+    """Log errors with their tracebacks alone, unless the tests have configured structlog.
+
+    Its default prints the locals of each frame, which takes minutes for the frames of an agent.
+    """
+    if structlog.is_configured():
+        return
+    renderer = structlog.dev.ConsoleRenderer(
+        colors=False, exception_formatter=structlog.dev.plain_traceback
+    )
+    structlog.configure(
+        processors=[*structlog.get_config()["processors"][:-1], renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+    )
 
 
 def _draining(executor: Executor, stage: str) -> Drain:

@@ -33,6 +33,7 @@ from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.broker.sessions import Name, SessionRecords
 from signoff.broker.work import ResumeRun
 from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.input.rules import InputRule
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import LeaseLost, RunError
@@ -106,7 +107,9 @@ class Machine(Office):
 
 
 @asynccontextmanager
-async def machine(redis: str, journal: Path, agents: Path = AGENTS) -> AsyncIterator[Machine]:
+async def machine(
+    redis: str, journal: Path, agents: Path = AGENTS, inputs: Sequence[InputRule] = ()
+) -> AsyncIterator[Machine]:
     """Run a worker with connections and agents of its own."""
     clock = HandClock()
     ledger = Ledger(Store.open(redis, clock=clock))
@@ -114,7 +117,8 @@ async def machine(redis: str, journal: Path, agents: Path = AGENTS) -> AsyncIter
     apps = Apps(agents, session_service("", agents, ledger.store), lambda: guard)
     names = [one for one in app_names(agents) if one != "adk_office"]
     runtime = MixedRuntime(
-        AdkRuntime(apps, guard), dict.fromkeys(names, framework_runtime(agents, ledger))
+        AdkRuntime(apps, guard),
+        dict.fromkeys(names, framework_runtime(agents, ledger, inputs=inputs)),
     )
     decider = Decider(ledger, Directory([MARA]))
     try:
@@ -126,12 +130,15 @@ async def machine(redis: str, journal: Path, agents: Path = AGENTS) -> AsyncIter
 
 @pytest.fixture
 async def here(
-    worker_redis: EmbeddedRedis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    worker_redis: EmbeddedRedis,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    inputs: Sequence[InputRule],
 ) -> AsyncIterator[Machine]:
     """A worker on an empty ledger."""
     journal = tmp_path / "journal.jsonl"
     monkeypatch.setenv("SIGNOFF_EXAMPLE_JOURNAL", str(journal))
-    async with machine(worker_redis.url, journal) as made:
+    async with machine(worker_redis.url, journal, inputs=inputs) as made:
         await made.ledger.store.client.flushall()
         yield made
 

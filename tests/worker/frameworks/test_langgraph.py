@@ -11,11 +11,12 @@ import pytest
 
 from signoff.broker import stages
 from signoff.broker.ledger.change import Change
+from signoff.core.approvals.input.rules import InputRule
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.parts import Kind
-from signoff.core.approvals.run import RunState
+from signoff.core.approvals.run import Run, RunState
 from signoff.core.policies.policy import Edits, InDoubt
-from worker.frameworks.script import paying, plan
+from worker.frameworks.script import Calls, paying, plan
 from worker.frameworks.test_contract import (
     Machine,
     approvals_of,
@@ -293,3 +294,121 @@ async def test_a_changed_checkpoint_is_not_gone_on_from(here: Machine) -> None:
     assert run.state is RunState.FAILED
     assert "was changed by somebody else" in run.problem
     assert not here.executed()
+
+
+DRAFTS = "drafts_office"
+FORMS = ["inbox", "batch", "question"]
+
+
+async def approve_plainly(here: Machine, run: Run) -> Run:
+    """Let Mara approve what waits, and resume the run."""
+    await here.approve(run)
+    return await here.resume(run)
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_code_that_asks_something_else_when_it_runs_again(here: Machine, form: str) -> None:
+    """LangGraph gives it the answer to the first question: what was approved is not what it did."""
+    run = await here.submit(DRAFTS, json.dumps({"form": form}))
+    run = await approve_plainly(here, run)
+    assert run.state is RunState.FAILED
+    assert "asked something else" in run.problem
+    assert not here.executed()
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_code_that_asks_the_same_when_it_runs_again(here: Machine, form: str) -> None:
+    """It goes on, also if only a description differs, and after several interrupts."""
+    wish = {"form": form, "to": "anna", "then": ["ben"]}
+    run = await here.submit(DRAFTS, json.dumps(wish))
+    while run.state is RunState.PAUSED:
+        run = await approve_plainly(here, run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert run.pause == 2
+    assert here.paid() == {"anna": 1, "ben": 1}
+
+
+async def test_an_earlier_question_that_has_changed(here: Machine) -> None:
+    """Each of the answers of a node belongs to what was asked, not only the last one."""
+    module = importlib.import_module("drafts_office.agent")
+    run = await here.submit(DRAFTS, json.dumps({"form": "inbox", "to": "anna", "then": ["ben"]}))
+    run = await approve_plainly(here, run)
+    assert run.state is RunState.PAUSED, run.problem
+    await here.approve(run)
+    plain = module.action
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module, "action", lambda to: plain(to.replace("anna", "eve")))
+        run = await here.resume(run)
+    assert run.state is RunState.FAILED
+    assert "asked something else" in run.problem
+    assert not here.executed()
+
+
+@pytest.mark.parametrize(
+    "words", [{"reason": "over budget"}, {"values": {"value": "no, over budget"}}]
+)
+async def test_a_plain_interrupt_that_is_rejected(here: Machine, words: dict[str, Any]) -> None:
+    """Any word is a yes for `if interrupt(…):`, so the run ends if no rule says what a no is."""
+    run = await here.submit(DRAFTS, json.dumps({"form": "question", "to": "anna"}))
+    (asked,) = await here.ask(run)
+    await here.decider.reject(asked.id, MARA, channel="cli", **words)
+    run = await here.resume(run)
+    assert run.state is RunState.FAILED
+    assert "over budget" in run.problem
+    assert "[[inputs]]" in run.problem
+    assert not here.executed()
+
+
+@pytest.mark.parametrize("inputs", [[InputRule(yes=True, no=False)]])
+async def test_a_rule_says_what_a_no_is(here: Machine, inputs: list[InputRule]) -> None:
+    """The graph gets the value of the rule, or one that means no anyway."""
+    assert inputs
+    answers: list[tuple[bool, dict[str, Any]]] = [
+        (True, {"reason": "because"}),
+        (False, {"reason": "because"}),
+        (False, {"values": {"value": "no"}}),
+        (False, {"values": {"value": False}}),
+    ]
+    for number, (approve, words) in enumerate(answers):
+        run = await here.submit(DRAFTS, json.dumps({"form": "question", "to": f"p{number}"}))
+        (asked,) = await here.ask(run)
+        decide = here.decider.approve if approve else here.decider.reject
+        await decide(asked.id, MARA, channel="cli", **words)
+        run = await here.resume(run)
+        assert run.state is RunState.COMPLETED, run.problem
+    assert here.paid() == {"p0": 1}
+
+
+async def test_a_breakpoint_asks_nobody(here: Machine) -> None:
+    """The run did not end there, so it is not reported as completed."""
+    run = await here.submit("breakpoint_office", plan(paying("anna")))
+    assert run.state is RunState.FAILED
+    assert "has stopped at tools" in run.problem
+    assert not here.executed()
+
+
+async def test_an_answer_that_the_graph_does_not_take(here: Machine) -> None:
+    """An agent without a checkpointer begins anew: nobody is asked the same again and again."""
+    run = await here.submit("stateless_office", plan(paying("anna")))
+    run = await approve_plainly(here, run)
+    assert run.state is RunState.FAILED
+    assert "has not taken" in run.problem
+    assert not here.executed()
+
+
+async def test_tools_of_one_node_that_ask_side_by_side_are_refused(here: Machine) -> None:
+    """LangGraph gives answers by number: one paid by the answer of another, or was paid twice."""
+    calls: Calls = [("ask_and_pay", {"to": "anna"}), ("ask_and_pay", {"to": "ben"})]
+    run = await here.submit("side_office", plan(calls))
+    assert run.state is RunState.FAILED
+    assert "side by side" in run.problem
+    assert not here.executed()
+
+
+async def test_a_tool_that_asks_beside_others(here: Machine) -> None:
+    """It is asked about, and pays once."""
+    calls: Calls = [("ask_and_pay", {"to": "anna"}), ("note", {"text": "milk"})]
+    run = await here.submit("side_office", plan(calls))
+    run = await approve_plainly(here, run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert here.paid() == {"anna": 1}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from pathlib import Path
 
-from signoff.core.base.errors import ConfigError
+from signoff.core.base.errors import AppNotFound, ConfigError
 
 
 def app_names(folder: Path) -> list[str]:
@@ -27,6 +27,17 @@ def app_names(folder: Path) -> list[str]:
         and not one.name.startswith((".", "_"))
         and any((one / name).is_file() for name in ("agent.py", "__init__.py", "root_agent.yaml"))
     )
+
+
+def require_agent(name: str, folder: Path) -> None:
+    """Require that a folder has an agent.
+
+    Raises:
+        AppNotFound: It has not.
+    """
+    if name not in (found := app_names(folder)):
+        names = ", ".join(found) or "none"
+        raise AppNotFound(f"There is no agent {name!r} in {folder}. There are: {names}.")
 
 
 def load_problem(name: str, error: BaseException, folder: Path) -> str:

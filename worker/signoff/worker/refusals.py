@@ -89,8 +89,16 @@ def refusal_text(approval: Approval) -> str:
     return " ".join(words)
 
 
-def input_value(approval: Approval, rules: Sequence[InputRule] = ()) -> JsonValue:
+def input_value(
+    approval: Approval, rules: Sequence[InputRule] = (), *, as_words: bool = True
+) -> JsonValue:
     """Return the answer to a request for input.
+
+    Args:
+        approval: The request.
+        rules: What a plain yes or no means for requests without a schema.
+        as_words: Whether a rejection without a rule is passed on in words. For code such as
+            ``if answer:`` every word is a yes.
 
     Raises:
         InputRefused: It was not answered, or was refused and its schema has no form of refusal.
@@ -99,12 +107,15 @@ def input_value(approval: Approval, rules: Sequence[InputRule] = ()) -> JsonValu
     yes = approval.state is State.APPROVED
     decided = yes or approval.state is State.REJECTED
     reason = decision.reason if decision is not None else ""
-    if decided and decision is not None and decision.payload is not None:
-        return decision.payload
+    given = decision.payload if decided and decision is not None else None
+    if form.free and not yes and not as_words and isinstance(given, str):
+        reason, given = reason or given, None
+    if given is not None:
+        return given
     if form.free:
         origin, args = approval.origin, approval.call.args
         rule = rule_for(rules, app=origin.app, agent=origin.agent, args=args)
-        if decided or rule is not None:
+        if rule is not None or (decided if as_words else yes):
             return answer_of(rule, yes=yes, reason=reason)
     elif yes:
         return None

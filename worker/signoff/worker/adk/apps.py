@@ -29,7 +29,7 @@ from signoff.broker.ledger.store import Store
 from signoff.core.base.errors import AppNotFound, ConfigError
 from signoff.worker.adk.inspection import concerns, is_resumable
 from signoff.worker.adk.sessions.ledger import LedgerSessionService
-from signoff.worker.agent_folders import app_names, load_problem
+from signoff.worker.agent_folders import app_names, load_problem, require_agent
 
 log = structlog.get_logger(__name__)
 
@@ -168,11 +168,7 @@ class Apps:
                 log.error("agent.broken", app=name, problem=str(error))  # noqa: TRY400 -- the message says everything
 
     def _make(self, name: str) -> Runner:
-        if name not in app_names(self.folder):
-            raise AppNotFound(
-                f"There is no agent {name!r} in {self.folder}. "
-                f"There are: {', '.join(app_names(self.folder)) or 'none'}."
-            )
+        require_agent(name, self.folder)
         self._claim_module(name)
         try:
             loaded = self._loader.load_agent(name)

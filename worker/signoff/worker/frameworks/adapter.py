@@ -28,6 +28,8 @@ class Waiting:
         edits: Whether the framework can run the call with other arguments than the model gave.
         in_tool: Whether the call goes through the gate. If not, the answer resumes code of the
             agent itself.
+        takes_words: Whether that code knows a rejection by its words; if not, it gets only the
+            value that `[[inputs]]` says.
     """
 
     id: str
@@ -40,6 +42,7 @@ class Waiting:
     kind: Kind = Kind.CONFIRMATION
     edits: bool = False
     in_tool: bool = True
+    takes_words: bool = True
 
 
 @dataclass(frozen=True, slots=True)

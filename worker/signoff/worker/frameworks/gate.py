@@ -56,6 +56,8 @@ class Call:
         agent: The agent that makes the call.
         declared: The digest of what the tool declares.
         approved: Whether the framework considers the call approved.
+        free: Whether the tool needs no approval for it, so that an approval with its id may be for
+            another call.
         again: Whether the call enters its tool again each time it resumes, because the tool pauses
             itself. Such a tool has no effect of its own, and its calls go through the gate.
     """
@@ -66,6 +68,7 @@ class Call:
     agent: str
     declared: str = ""
     approved: bool = False
+    free: bool = False
     again: bool = False
 
 
@@ -163,8 +166,10 @@ class Gate:
         tools = self._gates.running_tools
         await tools.require_not_stopping(self.session)
         approval_id = self._expected.get(call.id) if call.approved else None
+        if approval_id is not None and call.free and await self._is_other(approval_id, call, same):
+            approval_id = None
         if approval_id is None:
-            if call.approved:
+            if call.approved and not call.free:
                 log.error("gate.unknown_approval", tool=call.tool)
                 return {"status": "rejected", "error": UNKNOWN}
             await self._require_thawed(call.tool)
@@ -176,6 +181,16 @@ class Gate:
                     raise
         with tools.running(self.session):
             return await self._enter(approval_id, call, same, inner, kept)
+
+    async def _is_other(
+        self, approval_id: str, call: Call, same: Callable[[Approval], bool]
+    ) -> bool:
+        """Return whether an approval is for another call, because a model uses its ids again."""
+        approval = await self._ledger.approval(approval_id)
+        if (approval.call.name, approval.origin.agent) != (call.tool, call.agent):
+            return True
+        # Until it has run, other arguments mean that the call has changed.
+        return not approval.is_to_run and not same(approval)
 
     async def _enter(
         self,

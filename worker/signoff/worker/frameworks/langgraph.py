@@ -12,6 +12,9 @@ Tool calls go through the gate in `ToolNode`, after all middleware. Other interr
 the graph itself. That code counts as started when the answer is given, and as finished when the
 graph has reached its next pause or its end.
 
+LangGraph runs that code again from its beginning, and gives it the answers in their order. So what
+it asks then is compared with what was asked: an answer is for nothing else.
+
 The state of a pause is the checkpoint of the thread, with its pending writes. For the turn, the
 graph's own checkpointer is replaced by one that holds this state in memory.
 """
@@ -24,7 +27,8 @@ import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import FunctionType
 from typing import Any, Final, Self, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -32,19 +36,22 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.config import get_config
 from langgraph.errors import GraphInterrupt
 from langgraph.graph import StateGraph
 from langgraph.prebuilt.tool_node import ToolCallRequest, ToolNode
 from langgraph.pregel import Pregel, _runner
-from langgraph.types import Command, Interrupt, PregelExecutableTask
+from langgraph.types import Command, Interrupt, PregelExecutableTask, interrupt
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_jsonable_python
 
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.parts import INPUT, Kind
-from signoff.core.base.errors import InputRefused, InvalidRun, PauseNotRoutable
+from signoff.core.base.errors import AnswerNotTaken, InputRefused, InvalidRun, PauseNotRoutable
+from signoff.core.base.text import brief
 from signoff.worker.frameworks.adapter import Answer, Outcome, Waiting
 from signoff.worker.frameworks.gate import Call, Gate, declared_by, same_args
+from signoff.worker.running_tools import TurnStopped
 from signoff.worker.starting import copied
 
 _THREAD: Final = "thread"
@@ -55,6 +62,10 @@ _CONFIG: Final[RunnableConfig] = {"configurable": {"thread_id": _THREAD, "checkp
 
 _UNNAMED: Final = "LangGraph"
 
+# Keys of the configuration of a task, which LangGraph does not export.
+_NAMESPACE: Final = "checkpoint_ns"
+_SCRATCHPAD: Final = "__pregel_scratchpad"
+
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
@@ -64,13 +75,90 @@ class _Turn:
         gate: The gate.
         agent: The name of the graph.
         before: The calls that the model had made before the turn.
-        answered: The ids of the tasks that continue after an interrupt of the graph's own code.
+        asked: What the graph's own code has asked.
     """
 
     gate: Gate
     agent: str
     before: _Made
-    answered: frozenset[str]
+    asked: _Asked
+
+    def stopped(self, why: str) -> _OtherAsked:
+        """Return what ends the turn in an interrupt, even if code handles it."""
+        run = self.gate.run
+        error = PauseNotRoutable(f"The graph of run {run.id} of {run.app} {why}")
+        self.gate.stopped = self.gate.stopped or error
+        return _OtherAsked(error)
+
+
+class _OtherAsked(TurnStopped):
+    """Ends a turn whose code asks something else than it has asked before."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the code of tasks has asked by interrupts, in the order of each task.
+
+    Attributes:
+        answered: The ids of the tasks that continue after an interrupt of the graph's own code.
+        values: The values of its interrupts, by the namespace of the task.
+        latest: The id of its last interrupt, by the namespace.
+        taken: The ids of the interrupts whose answers were taken in this turn.
+        executions: How many interrupts each execution of a task has come to in this turn, and in
+            which tool call ("" for none), by the id of its scratchpad, which is kept so that the id
+            stays its own.
+    """
+
+    answered: frozenset[str] = frozenset()
+    values: dict[str, list[object]] = field(default_factory=dict)
+    latest: dict[str, str] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
+    executions: dict[int, tuple[object, int, str]] = field(default_factory=dict)
+
+    def place(self, scratchpad: object, call: str) -> int | None:
+        """Return the number of the next interrupt of an execution, which begins at 0.
+
+        Returns:
+            None if the interrupts of an execution come from several tool calls.
+        """
+        _, number, by = self.executions.get(id(scratchpad), (scratchpad, 0, ""))
+        self.executions[id(scratchpad)] = (scratchpad, number + 1, by or call)
+        return number if (by or call) == (call or by) else None
+
+    def note(self, namespace: str, place: int, stop: Interrupt[Any]) -> None:
+        """Note that a task waits, after this number of answers."""
+        self.values[namespace] = self.values.get(namespace, [])[:place]
+        self.latest[namespace] = stop.id
+
+    def other(self, namespace: str, place: int, value: object) -> object:
+        """Return what an answer is for, if it is not for what its task asks now; else None."""
+        values = self.values.get(namespace, [])
+        if place < len(values) and not _is_same(values[place], value):
+            return values[place]
+        if place == len(values) - 1:
+            self.taken.add(self.latest[namespace])
+        return None
+
+    def stored(self, stops: Mapping[str, Interrupt[Any]]) -> JsonValue:
+        """Return what these interrupts and those before them in their tasks have asked, as JSON.
+
+        Tools of one task may interrupt it side by side; then LangGraph keeps one of the interrupts.
+        """
+        packed = InMemorySaver().serde.dumps_typed
+        return [
+            [namespace, id_, *_packed(packed([*self.values[namespace], stops[id_].value]))]
+            for namespace, id_ in self.latest.items()
+            if id_ in stops
+        ]
+
+    @classmethod
+    def restored(cls, state: JsonValue, answered: frozenset[str]) -> Self:
+        """Return what a stored state says; states of earlier releases say nothing."""
+        made, unpacked = cls(answered), InMemorySaver().serde.loads_typed
+        for namespace, id_, kind, data in cast("dict[str, Any]", state).get("asked", []):
+            made.values[namespace] = unpacked(_unpacked(kind, data))
+            made.latest[namespace] = id_
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +195,8 @@ class _Made:
 _turn: ContextVar[_Turn | None] = ContextVar("signoff_langgraph_turn", default=None)
 _runs_once: ContextVar[bool] = ContextVar("signoff_langgraph_runs_once", default=False)
 """Whether the code of an answered task runs here."""
+_call_id: ContextVar[str] = ContextVar("signoff_langgraph_tool_call", default="")
+"""The id of the tool call whose code runs here."""
 
 
 class LangGraphAdapter:
@@ -119,6 +209,7 @@ class LangGraphAdapter:
     def __init__(self) -> None:
         _watch_tools()
         _watch_tasks()
+        _watch_interrupts()
 
     async def begin(
         self, agent: Pregel[Any, Any, Any, Any], message: str, history: JsonValue, gate: Gate
@@ -135,7 +226,7 @@ class LangGraphAdapter:
                 "be said to it. Add them (langgraph.graph.MessagesState)."
             )
         said = {"messages": [{"role": "user", "content": message}]}
-        return await self._run(graph, said, _restored(history), gate)
+        return await self._run(graph, said, _restored(history), gate, _Asked())
 
     async def resume(
         self,
@@ -149,13 +240,18 @@ class LangGraphAdapter:
         calls = _calls_at_interrupts(saver)
         read = {one.id: (one, _read(one, calls.get(one.id, ()))) for one in _interrupts(saver)}
         resume = {id_: _resumption(*asked, answers) for id_, asked in read.items()}
-        own = {
-            id_
-            for id_, (_, asked) in read.items()
-            if not all(one.in_tool for one in asked.waiting.values())
-        }
-        answered = _interrupted(saver, own)
-        return await self._run(_compiled(agent), Command(resume=resume), saver, gate, answered)
+        own = _own_interrupts(saver).keys()
+        asked = _Asked.restored(state, _interrupted(saver, own))
+        known = own & set(asked.latest.values())
+        outcome = await self._run(_compiled(agent), Command(resume=resume), saver, gate, asked)
+        if known - asked.taken:
+            raise AnswerNotTaken(
+                f"The graph of run {gate.run.id} of {gate.run.app} was given an answer, and has "
+                "not taken it: the code that asked has not asked again. An agent inside a graph "
+                "must not have checkpointer=False. Look at what the graph has done, and submit the "
+                "run again."
+            )
+        return outcome
 
     async def _run(
         self,
@@ -163,19 +259,32 @@ class LangGraphAdapter:
         given: object,
         saver: InMemorySaver,
         gate: Gate,
-        answered: frozenset[str] = frozenset(),
+        asked: _Asked,
     ) -> Outcome:
         own = graph.copy({"checkpointer": saver})
         agent = gate.run.app if graph.name == _UNNAMED else graph.name
-        token = _turn.set(_Turn(gate, agent, _made(saver), answered))
+        token = _turn.set(_Turn(gate, agent, _made(saver), asked))
         try:
             await own.ainvoke(cast("Any", given), _CONFIG)
+        except _OtherAsked as end:
+            raise end.error from None
         finally:
             _turn.reset(token)
         thread = _stored(saver)
         if _interrupts(saver):
-            declared = await _declared(graph)
-            return Outcome(True, {"thread": thread, "agent": agent, "declared": declared})
+            state: dict[str, JsonValue] = {
+                "thread": thread,
+                "agent": agent,
+                "declared": await _declared(graph),
+                "asked": asked.stored(_own_interrupts(saver)),
+            }
+            return Outcome(True, state)
+        if stops := (await own.aget_state(_CONFIG)).next:
+            raise PauseNotRoutable(
+                f"The graph of run {gate.run.id} of {gate.run.app} has stopped at "
+                f"{', '.join(stops)}, where it asks nobody (interrupt_before or interrupt_after). "
+                "Let a node call interrupt(), or use HumanInTheLoopMiddleware."
+            )
         return Outcome(False, thread, _last_word(saver))
 
     def waiting(self, state: JsonValue) -> Sequence[Waiting]:
@@ -236,8 +345,9 @@ def _read(interrupt: Interrupt[Any], calls: Sequence[Mapping[str, Any]]) -> _Rea
     requests = value if isinstance(value, list) else [value]
     if requests and all(isinstance(one, dict) and "action_request" in one for one in requests):
         return _read_inbox(interrupt, requests)
-    text = value if isinstance(value, str) else json.dumps(_jsonable(value), ensure_ascii=False)
-    one = _question(interrupt.id, text, None, interrupt.response_schema)
+    one = _question(interrupt.id, _as_text(value), None, interrupt.response_schema)
+    # For code such as `if interrupt(…):` each word is a yes.
+    one = replace(one, takes_words=False)
     return _Read({one.id: one}, {one.id: frozenset()}, "value")
 
 
@@ -413,6 +523,10 @@ def _no_rejection(waiting: Waiting, why: str) -> str:
     )
 
 
+def _as_text(value: object) -> str:
+    return _text(value if isinstance(value, str) else _jsonable(value))
+
+
 def _text(value: JsonValue) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
@@ -453,7 +567,7 @@ def _watch_tasks() -> None:
         task: PregelExecutableTask, retry_policy: object, *more: object, **named: object
     ) -> object:
         turn = _turn.get()
-        is_answered = turn is not None and task.id in turn.answered
+        is_answered = turn is not None and task.id in turn.asked.answered
         token = _runs_once.set(_runs_once.get() or is_answered)
         try:
             if _runs_once.get():
@@ -463,6 +577,75 @@ def _watch_tasks() -> None:
             _runs_once.reset(token)
 
     runner.arun_with_retry = once
+
+
+_interrupt: Final = FunctionType(
+    interrupt.__code__, interrupt.__globals__, argdefs=interrupt.__defaults__
+)
+"""LangGraph's own `interrupt`."""
+
+
+@functools.cache
+def _watch_interrupts() -> None:
+    """Compare what code asks when it runs again with what it has asked, once in a process.
+
+    Modules of agents and of LangChain have imported the function itself, so it gets other code.
+    """
+    _interrupt.__kwdefaults__ = interrupt.__kwdefaults__
+    interrupt.__code__ = _ask_same.__code__
+
+
+def _ask_same(*args: Any, **named: Any) -> Any:  # noqa: ANN401 -- as in the original
+    """Call `_compared`; this code runs with the globals of LangGraph's module."""
+    from signoff.worker.frameworks import langgraph  # noqa: PLC0415, PLW0406 -- see above
+
+    return langgraph._compared(*args, **named)  # noqa: SLF001 -- the same
+
+
+def _compared(*args: Any, **named: Any) -> Any:  # noqa: ANN401 -- as in the original
+    """Interrupt a task, or return the answer if it is for what the task asks."""
+    turn = _turn.get()
+    if turn is None:
+        return _interrupt(*args, **named)
+    value = args[0] if args else named.get("value")
+    config = get_config()["configurable"]
+    namespace, scratchpad = str(config[_NAMESPACE]), config[_SCRATCHPAD]
+    place = turn.asked.place(scratchpad, _call_id.get())
+    if place is None:
+        raise turn.stopped(
+            "has two tools that call interrupt() in one node, side by side. LangGraph cannot tell "
+            "their answers apart. Run each call in a task of its own, as create_agent does."
+        )
+    try:
+        answer = _interrupt(*args, **named)
+    except GraphInterrupt as error:
+        (stop,) = cast("Any", error).args[0]
+        turn.asked.note(namespace, len(scratchpad.resume), stop)
+        raise
+    if other := turn.asked.other(namespace, place, value):
+        raise turn.stopped(
+            f"ran the code that waited at an interrupt again, as LangGraph does it, and the code "
+            f"asked something else: {brief(_as_text(value))} instead of {brief(_as_text(other))}. "
+            "The answer is not for that, and nothing behind the interrupt was run. Let an earlier "
+            "node make what changes, and submit the run again."
+        )
+    return answer
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Return whether two interrupts ask the same; their descriptions may differ."""
+    one, other = _content(one), _content(other)
+    return bool(one == other) or _jsonable(one) == _jsonable(other)
+
+
+def _content(value: object) -> object:
+    """Return what an interrupt asks about, without descriptions."""
+    if isinstance(value, dict) and isinstance(actions := value.get("action_requests"), list):
+        return [(one.get("name"), one.get("args")) for one in actions]
+    requests: list[Any] = value if isinstance(value, list) else [value]
+    if requests and all(isinstance(one, dict) and "action_request" in one for one in requests):
+        return [one["action_request"] for one in requests]
+    return value
 
 
 async def _through(
@@ -488,6 +671,7 @@ async def _through(
         return same_args(args, approval.call.args)
 
     async def run() -> Any:  # noqa: ANN401 -- as above
+        token = _call_id.set(call.id)
         try:
             return await inner(own)
         except GraphInterrupt as error:
@@ -498,6 +682,8 @@ async def _through(
                 "resume a tool in its middle. What it did before the question may have happened; "
                 "look at that. Let a node, or a tool without an approval, ask the question."
             ) from error
+        finally:
+            _call_id.reset(token)
 
     given = await gate.enter(call, same, run, _kept)
     return given if isinstance(given, ToolMessage | Command | list) else _given(given, request)
@@ -542,6 +728,16 @@ def _interrupts_in(checkpoint: CheckpointTuple) -> list[Interrupt[Any]]:
     writes = checkpoint.pending_writes or []
     found = [one for _, channel, value in writes if channel == _INTERRUPT for one in value]
     return list({one.id: one for one in found}.values())
+
+
+def _own_interrupts(saver: InMemorySaver) -> dict[str, Interrupt[Any]]:
+    """Return the interrupts whose answers resume code of the graph itself, by their ids."""
+    calls = _calls_at_interrupts(saver)
+    return {
+        one.id: one
+        for one in _interrupts(saver)
+        if not all(asked.in_tool for asked in _read(one, calls.get(one.id, ())).waiting.values())
+    }
 
 
 def _interrupted(saver: InMemorySaver, interrupts: Collection[str]) -> frozenset[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from dotenv import load_dotenv
 
 from signoff.core.base.errors import AppNotFound
-from signoff.worker.agent_folders import app_names, load_problem
+from signoff.worker.agent_folders import load_problem, require_agent
 
 if TYPE_CHECKING:
     # Its module imports the gate, and with it the ledger.
@@ -173,11 +173,7 @@ class Agents:
         return self._loaded[name]
 
     def _load(self, name: str) -> tuple[Any, Adapter]:
-        if name not in app_names(self.folder):
-            raise AppNotFound(
-                f"There is no agent {name!r} in {self.folder}. "
-                f"There are: {', '.join(app_names(self.folder)) or 'none'}."
-            )
+        require_agent(name, self.folder)
         try:
             found = exported(self.folder, name)
             adapter = _adapter(found[0].name) if found is not None else None

@@ -2,19 +2,23 @@
 
 The state of a pause is the SDK's `RunState`. Before each turn the SDK asks each agent for its tools
 (`Agent.get_all_tools`). There the gate is put around the tools, including those of MCP servers and
-agents that are tools. The SDK cannot run a call with other arguments than the model gave. So the
-model gets an approver's edit, and is asked to make exactly that call.
+agents that are tools; and the servers are connected, because the SDK leaves that to programs. The
+SDK cannot run a call with other arguments than the model gave. So the model gets an approver's
+edit, and is asked to make exactly that call.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+import structlog
 from agents import (
     Agent,
     AgentBase,
@@ -25,6 +29,9 @@ from agents import (
     RunState,
     Tool,
 )
+from agents._public_agent import get_public_agent
+from agents._tool_identity import get_explicit_function_tool_namespace
+from agents.mcp import MCPServer, MCPServerManager
 from agents.tool_context import ToolContext
 from pydantic import JsonValue
 from pydantic_core import to_jsonable_python
@@ -34,7 +41,11 @@ from signoff.core.base.errors import PauseNotRoutable
 from signoff.worker.frameworks.adapter import Answer, Outcome, Waiting
 from signoff.worker.frameworks.gate import Call, Gate, declared_by, same_args
 
+log = structlog.get_logger(__name__)
+
 _FUNCTION_CALL: Final = "function_call"
+_PATIENCE: Final = 60.0
+"""How many seconds an MCP server may take until it is connected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +54,72 @@ class _Turn:
 
     Attributes:
         gate: The gate.
-        declared: The declaration of each tool, by the names of the agent and of the tool.
+        declared: The declaration of each tool, by the id of the agent object and the
+            names of namespace and tool.
+        servers: The MCP servers that are connected for the turn.
     """
 
     gate: Gate
-    declared: dict[tuple[str, str], str]
+    declared: dict[tuple[int, str, str], str] = field(default_factory=dict)
+    servers: dict[MCPServer, _Connection] = field(default_factory=dict)
+
+
+class _Connection:
+    """The connection to an MCP server, shared by the turns that use it.
+
+    It is closed with the last of them, so that a server that has ended is started again.
+    """
+
+    def __init__(self, server: MCPServer) -> None:
+        self.manager = MCPServerManager([server], connect_timeout_seconds=_PATIENCE, strict=True)
+        self.users = 0
+        self.connecting = asyncio.create_task(self.manager.connect_all())
+        self.closing: asyncio.Task[None] | None = None
+
+    async def close(self, server: MCPServer) -> None:
+        """Disconnect the server; another turn may connect it after that."""
+        try:
+            await asyncio.wait([self.connecting])
+            await self.manager.cleanup_all()
+        except Exception as error:  # noqa: BLE001 -- a server may raise anything; the turn has ended
+            log.warning("mcp.not_closed", server=server.name, error=str(error))
+        finally:
+            del _connections[server]
+
+
+_connections: dict[MCPServer, _Connection] = {}
+
+
+async def _connect(turn: _Turn, servers: Sequence[MCPServer]) -> None:
+    """Connect the servers of an agent that are not connected.
+
+    Raises:
+        Exception: A server cannot be reached.
+    """
+    for server in servers:
+        if server in turn.servers:
+            continue
+        while (found := _connections.get(server)) is not None and found.closing is not None:
+            await asyncio.wait([found.closing])
+        if found is None:
+            if getattr(server, "session", server) is not None:
+                continue  # the agent's own code has connected it, or connects it when it is used
+            found = _connections[server] = _Connection(server)
+        found.users += 1
+        turn.servers[server] = found
+        await asyncio.shield(found.connecting)
+
+
+async def _disconnect(turn: _Turn) -> None:
+    """Close the connections that no other turn uses, also if this is cancelled."""
+    ending = []
+    for server, connection in turn.servers.items():
+        connection.users -= 1
+        if not connection.users:
+            connection.closing = asyncio.create_task(connection.close(server))
+            ending.append(connection.closing)
+    if ending:
+        await asyncio.wait(ending)
 
 
 _turn: ContextVar[_Turn | None] = ContextVar("signoff_openai_turn", default=None)
@@ -68,42 +140,24 @@ class OpenAiAgentsAdapter:
     ) -> Outcome:
         """Send the user's message; see `Adapter.begin`."""
         before = cast("list[Any]", history or [])
-        said = {"role": "user", "content": message}
-        return await self._run(agent, [*before, said], len(before), gate)
+        said: Any = {"role": "user", "content": message}
+        async with _running(gate) as turn:
+            return _outcome(await Runner.run(agent, [*before, said]), turn, len(before))
 
     async def resume(
         self, agent: Agent[Any], state: JsonValue, answers: Mapping[str, Answer], gate: Gate
     ) -> Outcome:
         """Answer all calls that wait; see `Adapter.resume`."""
         stored = _fields(state)
-        going_on = await RunState.from_json(agent, stored["run"])
-        for item in going_on.get_interruptions():
-            answer = answers[_fields(to_jsonable_python(item.raw_item))["call_id"]]
-            if answer.refusal is None:
-                going_on.approve(item)
-            else:
-                going_on.reject(item, rejection_message=answer.refusal)
-        return await self._run(agent, going_on, int(stored["base"]), gate)
-
-    async def _run(
-        self,
-        agent: Agent[Any],
-        begin_with: list[Any] | RunState[Any, Agent[Any]],
-        base: int,
-        gate: Gate,
-    ) -> Outcome:
-        turn = _Turn(gate, {})
-        token = _turn.set(turn)
-        try:
-            result = await Runner.run(agent, begin_with)
-        finally:
-            _turn.reset(token)
-        if result.interruptions:
-            return Outcome(True, _state(result, turn, base))
-        added = to_jsonable_python(result.to_input_list()[base:])
-        output = result.final_output
-        text = output if isinstance(output, str) else json.dumps(_jsonable(output))
-        return Outcome(False, added, text)
+        async with _running(gate) as turn:
+            going_on = await RunState.from_json(agent, stored["run"])
+            for item in going_on.get_interruptions():
+                answer = answers[_fields(to_jsonable_python(item.raw_item))["call_id"]]
+                if answer.refusal is None:
+                    going_on.approve(item)
+                else:
+                    going_on.reject(item, rejection_message=answer.refusal)
+            return _outcome(await Runner.run(agent, going_on), turn, int(stored["base"]))
 
     def waiting(self, state: JsonValue) -> Sequence[Waiting]:
         """Return the calls that wait; see `Adapter.waiting`."""
@@ -116,6 +170,7 @@ class OpenAiAgentsAdapter:
                 tool=item["raw_item"]["name"],
                 args=_arguments(item["raw_item"]["arguments"]),
                 agent=item["agent"]["name"],
+                hint=_hint(item["raw_item"]),
                 said=said,
                 declared=stored["declared"].get(item["raw_item"]["call_id"], ""),
             )
@@ -125,6 +180,28 @@ class OpenAiAgentsAdapter:
     def longer(self, history: JsonValue, state: JsonValue) -> JsonValue:
         """Return the items of a session after a turn; see `Adapter.longer`."""
         return [*cast("list[JsonValue]", history or []), *cast("list[JsonValue]", state)]
+
+
+@asynccontextmanager
+async def _running(gate: Gate) -> AsyncIterator[_Turn]:
+    """Let the body be a turn."""
+    turn = _Turn(gate)
+    token = _turn.set(turn)
+    try:
+        yield turn
+    finally:
+        _turn.reset(token)
+        await _disconnect(turn)
+
+
+def _outcome(result: RunResult, turn: _Turn, base: int) -> Outcome:
+    """Return how a turn ended, which began with this number of earlier items."""
+    if result.interruptions:
+        return Outcome(True, _state(result, turn, base))
+    added = to_jsonable_python(result.to_input_list()[base:])
+    output = result.final_output
+    text = output if isinstance(output, str) else json.dumps(_jsonable(output))
+    return Outcome(False, added, text)
 
 
 def _state(result: RunResult, turn: _Turn, base: int) -> JsonValue:
@@ -142,7 +219,7 @@ def _state(result: RunResult, turn: _Turn, base: int) -> JsonValue:
                 "that the SDK or OpenAI runs. Only function tools, those of MCP servers and agents "
                 "that are tools can wait for a person."
             )
-        place = (item.agent.name, str(raw["name"]))
+        place = (id(get_public_agent(item.agent)), raw.get("namespace") or "", str(raw["name"]))
         declared[raw["call_id"]] = turn.declared.get(place, "")
     return {"base": base, "run": cast("JsonValue", run), "declared": declared}
 
@@ -154,13 +231,16 @@ def _watch_tools() -> None:
 
     @functools.wraps(get_all_tools)
     async def watched(self: AgentBase[Any], context: RunContextWrapper[Any]) -> list[Tool]:
-        tools = await get_all_tools(self, context)
         turn = _turn.get()
+        if turn is not None:
+            await _connect(turn, self.mcp_servers)
+        tools = await get_all_tools(self, context)
         for tool in tools:
             if isinstance(tool, FunctionTool):
                 _Gated.put_before(tool)
                 if turn is not None:
-                    turn.declared[self.name, tool.name] = declared_by(tool.params_json_schema)
+                    place = (id(get_public_agent(cast("Any", self))), _namespace(tool), tool.name)
+                    turn.declared[place] = _declares(tool)
         return tools
 
     AgentBase.get_all_tools = watched  # type: ignore[assignment,method-assign] # agents may be created during a turn
@@ -169,7 +249,8 @@ def _watch_tools() -> None:
 class _Gated:
     """Wraps the code of a tool in the gate of the turn that runs it.
 
-    It has the attributes of the wrapped code, because the SDK reads them.
+    It has the attributes and the class of the wrapped code, because the SDK reads them: it asks
+    about arguments that this code would change before it runs.
     """
 
     def __init__(
@@ -187,6 +268,11 @@ class _Gated:
         elif found.tool is not tool:
             tool.on_invoke_tool = cls(tool, found.inner)
 
+    @property  # type: ignore[misc] # nobody assigns to it
+    def __class__(self) -> type:
+        """The class that `isinstance` sees."""
+        return type(self.inner)
+
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- any attribute that the SDK reads
         if name.startswith("_") and not name.startswith("__agents"):
             raise AttributeError(name)
@@ -200,13 +286,15 @@ class _Gated:
         args = _arguments(arguments)
         call_id = context.tool_call_id
         agent = context.agent.name if context.agent is not None else turn.gate.run.app
+        asks = await self._asks(context, args)
         call = Call(
             id=call_id,
             tool=self.tool.name,
             args=args,
             agent=agent,
-            declared=declared_by(self.tool.params_json_schema),
-            approved=turn.gate.expects(call_id) or await self._asks(context, args),
+            declared=_declares(self.tool),
+            approved=asks or turn.gate.expects(call_id),
+            free=not asks,
             # An agent that is a tool is called again each time it resumes.
             again=self.tool._is_agent_tool,  # noqa: SLF001 -- the SDK has no public way to ask
         )
@@ -226,6 +314,21 @@ class _Gated:
             return bool(await asks(context, args, context.tool_call_id))
         except Exception:  # noqa: BLE001 -- it may raise anything; the SDK then asks too
             return True
+
+
+def _namespace(tool: FunctionTool) -> str:
+    return get_explicit_function_tool_namespace(tool) or ""
+
+
+def _declares(tool: FunctionTool) -> str:
+    """Return the declaration of a tool; an agent may have tools of one name in namespaces."""
+    schema, namespace = tool.params_json_schema, _namespace(tool)
+    return declared_by({"namespace": namespace, "schema": schema} if namespace else schema)
+
+
+def _hint(call: Mapping[str, Any]) -> str:
+    namespace = call.get("namespace")
+    return f"Namespace: {namespace}" if namespace else ""
 
 
 def _fields(state: object) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pydantic import JsonValue, TypeAdapter
 from pydantic_ai import (
     AbstractToolset,
     Agent,
+    ApprovalRequired,
     DeferredToolRequests,
     DeferredToolResults,
     ModelRetry,
@@ -197,6 +198,13 @@ class _Gated(WrapperToolset[Any]):
                         f"{shown}() did not end in time: it may or may not have happened."
                     ) from error
                 raise
+            except ApprovalRequired as error:
+                if not call.approved:
+                    raise
+                raise PauseNotRoutable(
+                    f"{shown}() has asked for an approval again after it was approved, and would "
+                    "do so each time. Raise ApprovalRequired only if not ctx.tool_call_approved."
+                ) from error
 
         return await self.guard.gate.enter(call, same, inner, _kept)
 

@@ -287,7 +287,7 @@ def _edited(run: Run, approval: Approval) -> Pause:
 
 def _answer(approval: Approval, waiting: Waiting, inputs: Sequence[InputRule]) -> Answer:
     if waiting.kind is Kind.INPUT:
-        return Answer(value=input_value(approval, inputs))
+        return Answer(value=input_value(approval, inputs, as_words=waiting.takes_words))
     if approval.state is not State.APPROVED:
         return Answer(refusal=refusal_text(approval))
     same = same_args(approval.call.args, waiting.args)

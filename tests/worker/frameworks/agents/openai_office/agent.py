@@ -20,6 +20,10 @@ set_tracing_disabled(disabled=True)
 class Follower(Model):
     """A model that follows a plan."""
 
+    def call_id(self, message: str, done: int, number: int) -> str:
+        """Return the id of a call: each call of a run has its own."""
+        return f"call_{crc32(message.encode())}_{done}_{number}"
+
     async def get_response(
         self, system_instructions: str | None, *args: Any, **more: Any
     ) -> ModelResponse:
@@ -37,10 +41,10 @@ class Follower(Model):
         output: list[Any] = [
             ResponseFunctionToolCall(
                 type="function_call",
-                name=name,
+                name=name.rpartition(".")[2],
+                namespace=name.rpartition(".")[0] or None,
                 arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
-                # Each call of a run has its own id.
-                call_id=f"call_{crc32(since[0]['content'].encode())}_{done}_{number}",
+                call_id=self.call_id(since[0]["content"], done, number),
             )
             for number, (name, arguments) in enumerate(calls)
         ] or [
