@@ -7,7 +7,7 @@
 -- have no names, and those in parentheses are left out if they are not used:
 --   write  key, version before, text, ms until it expires or 0 (, mark of the record or "", mark
 --          before or "")
---   read   key, version
+--   read   key, version, its mark or ""
 --   item   stage, id, text, ms until it is due (, lease token, ms of the lease)
 --   ack    stage, id, lease token, ms until it is due again or -1 (, whether it used no attempt, text)
 --   audit  text, SHA-256, run
@@ -117,8 +117,9 @@ for _, w in ipairs(writes) do
   if version ~= was or (by and by ~= '' and by ~= mark) then conflict = conflict or key end
 end
 for _, r in ipairs(reads) do
-  local key, was = unpack(r)
-  if version_and_mark(key) ~= was then conflict = conflict or key end
+  local key, was, by = unpack(r)
+  local version, mark = version_and_mark(key)
+  if version ~= was or (by ~= '' and by ~= mark) then conflict = conflict or key end
 end
 if conflict then return {'conflict', conflict} end
 for stage, here in pairs(acks) do
