@@ -27,8 +27,11 @@ _FILES = {"session_open": "session_read"}
 @cache
 def _source(name: str) -> str:
     """Return the text of a script; most commands need few of the thirty."""
-    file = files("signoff.broker").joinpath("lua", f"{_FILES.get(name, name)}.lua")
-    return file.read_text("utf-8")
+    folder = files("signoff.broker").joinpath("lua")
+    text = folder.joinpath(f"{_FILES.get(name, name)}.lua").read_text("utf-8")
+    if " forbidden(" not in text:
+        return text
+    return folder.joinpath("forbidden.lua").read_text("utf-8") + text
 
 
 @cache

@@ -20,6 +20,12 @@ elseif ARGV[4] ~= made .. ' ' .. count or (ARGV[5] ~= '' and ARGV[5] ~= last) th
   if last == ARGV[7] and ARGV[4] == made .. ' ' .. (count - 1) then return {'ok', made, count} end
   return {'stale'}
 end
+local keys = {'session:' .. ARGV[1], 'history:' .. ARGV[1], 'listed', 'listed:' .. ARGV[3]}
+for i = 2, 3 do
+  if ARGV[9 + i] ~= '0' then keys[#keys + 1] = 'state:' .. ARGV[i] end
+end
+local refused = forbidden(p, {'RPUSH', 'HSET', 'ZADD'}, keys)
+if refused then return refused end
 local at = 13
 local function set(key, fields)
   for i = 1, tonumber(fields) do
