@@ -171,14 +171,16 @@ class Split:
 async def split(pair: Group) -> AsyncIterator[Split]:
     """Return two ledgers in the middle of a failover, with `durability = "local"`."""
     primary, promoted = pair.servers
-    ledgers = [Ledger(Store.open(f"redis://127.0.0.1:{one.port}/0")) for one in pair.servers]
-    _, (approval,) = await paused(ledgers[0])
-    assert primary.client.wait(1, 10_000) == 1
+    behind, newer = (Ledger(Store.open(f"redis://127.0.0.1:{one.port}/0")) for one in pair.servers)
+    _, (approval,) = await paused(behind)
+    # WAIT covers the writes of its own connection, and what was written before them.
+    primary.client.set("synced", "1")
+    assert primary.client.wait(1, 60_000) == 1
     promoted.client.replicaof("NO", "ONE")
-    await Decider(ledgers[0], people()).made(approval.id, Comment("I look into it"), CLEO)
-    yield Split(pair, *ledgers, await ledgers[0].approval(approval.id))
-    for one in ledgers:
-        await one.close()
+    await Decider(behind, people()).made(approval.id, Comment("I look into it"), CLEO)
+    yield Split(pair, behind, newer, await behind.approval(approval.id))
+    await behind.close()
+    await newer.close()
 
 
 async def test_a_decision_begun_before_a_failover_overwrites_no_newer_vote(split: Split) -> None:
