@@ -73,5 +73,5 @@ def _verified(file: Path, head: str) -> Verified:
 
     # Only line feeds end a line: texts of people may contain the other line ends of Unicode.
     with file.open(encoding="utf-8", newline="\n") as lines:
-        count, last = audit.verify_lines(lines, expect_head=head)
-    return Verified(count, 0, 0, last)
+        count, last, erased = audit.verify_lines(lines, expect_head=head)
+    return Verified(count, 0, 0, last, erased)
