@@ -46,6 +46,10 @@ def test_an_export_is_verified_without_redis(
     ):
         assert verify(changed).exit_code == 1
     assert verify("\n".join(lines[:-2]), "--head", verified["head"]).exit_code == 1
+    (tmp_path / "damaged").write_bytes(text.encode("utf-16"))
+    damaged = invoke("audit", "verify", "--file", str(tmp_path / "damaged"))
+    assert damaged.exit_code == 1
+    assert "Line 1 cannot be verified" in damaged.output
     entry_id, entry, link, _ = from_line(lines[1])
     hashed = hashlib.sha256(entry.encode()).hexdigest()
     lines[1] = to_line(entry_id, entry.replace("riley", "cleo"), link, hashed).rstrip("\n")
