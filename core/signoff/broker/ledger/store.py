@@ -76,7 +76,7 @@ class Version(int):
         return made
 
 
-def mark_of(version: int) -> str:
+def mark_of(version: object) -> str:
     """Return the mark of the commit that wrote this version of a record, "" if it is not known."""
     return version.mark if isinstance(version, Version) else ""
 
