@@ -7,6 +7,7 @@ import os
 import random
 import signal
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import redis
 from kombu import Producer
 
 from answerers import answering
-from builders import MARA, paused, people
+from builders import CLEO, MARA, paused, people
 from deciding import Decider
 from ports import free_port
 from sentinels import Group, replicated
@@ -26,9 +27,11 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.server.address import Sentinels, named_primary
 from signoff.broker.server.health import redis_problems
+from signoff.broker.sessions import Name, NewEvent, Refused, SessionRecords, States, StoredSession
 from signoff.cli.log import hide_passwords
-from signoff.core.approvals.approval import State
-from signoff.core.base.errors import ConfigError, LedgerUnavailable
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.moves import Comment
+from signoff.core.base.errors import ConfigError, Conflict, LedgerUnavailable
 
 KILLS = int(os.environ.get("SIGNOFF_FAILOVERS", "5"))
 
@@ -142,6 +145,113 @@ async def test_connections_to_a_demoted_primary_are_closed(pair: Group) -> None:
         await ledger.commit(Change().put_raw("b", "1"))
     assert await ledger.store.client.client_id() != before
     await ledger.close()
+
+
+@dataclass
+class Split:
+    """A ledger whose process has read the old primary, and one on the replica that was promoted.
+
+    Both have the same approval. The old primary has a later version of it, which is lost.
+    """
+
+    group: Group
+    behind: Ledger
+    newer: Ledger
+    approval: Approval
+
+    async def reconnect(self) -> None:
+        """Kill the old primary, and lead the first ledger to the promoted one."""
+        primary, promoted = self.group.servers
+        primary.signal(signal.SIGKILL)
+        await self.behind.close()
+        self.behind.store = Store.open(f"redis://127.0.0.1:{promoted.port}/0")
+
+
+@pytest.fixture
+async def split(pair: Group) -> AsyncIterator[Split]:
+    """Return two ledgers in the middle of a failover, with `durability = "local"`."""
+    primary, promoted = pair.servers
+    behind, newer = (Ledger(Store.open(f"redis://127.0.0.1:{one.port}/0")) for one in pair.servers)
+    _, (approval,) = await paused(behind)
+    # WAIT covers the writes of its own connection, and what was written before them.
+    primary.client.set("synced", "1")
+    assert primary.client.wait(1, 60_000) == 1
+    promoted.client.replicaof("NO", "ONE")
+    await Decider(behind, people()).made(approval.id, Comment("I look into it"), CLEO)
+    yield Split(pair, behind, newer, await behind.approval(approval.id))
+    await behind.close()
+    await newer.close()
+
+
+async def test_a_decision_begun_before_a_failover_overwrites_no_newer_vote(split: Split) -> None:
+    """The new primary has another record of the same version, which the decision has not seen."""
+    late, events = split.approval.approve(
+        CLEO, people(), channel="cli", now=await split.behind.now()
+    )
+    change = Change().put(late, was=split.approval).note(events)
+    decider = Decider(split.newer, people())
+    await decider.made(split.approval.id, Comment("The receipt is forged"), MARA)
+    vote = await split.newer.approval(split.approval.id)
+    assert vote.version == split.approval.version
+    await split.reconnect()
+    with pytest.raises(Conflict):
+        await split.behind.commit(change)
+    assert await split.behind.approval(split.approval.id) == vote
+    await Decider(split.behind, people()).reject(split.approval.id, CLEO, channel="cli", reason="x")
+
+
+async def test_work_is_not_done_because_of_a_record_that_a_failover_lost(split: Split) -> None:
+    """A change that only relies on a record is refused, too."""
+    await Decider(split.newer, people()).made(split.approval.id, Comment("Wait"), MARA)
+    await split.reconnect()
+    with pytest.raises(Conflict):
+        await split.behind.commit(Change().unless_changed(split.approval).put_raw("done", "1"))
+    now = await split.behind.approval(split.approval.id)
+    await split.behind.commit(Change().unless_changed(now).put_raw("done", "1"))
+
+
+async def test_a_cached_record_is_not_taken_for_an_equal_one_of_the_new_primary(
+    split: Split,
+) -> None:
+    """Both have the same version and text, but were written by different commits."""
+    recent = split.behind.recent
+
+    async def read(ledger: Ledger) -> tuple[int, str]:
+        record = await ledger.raw(f"approval:{split.approval.id}")
+        assert record is not None
+        return record
+
+    recent.approval(split.approval.id, await read(split.behind))
+    _, text = await read(split.behind)
+    was, _ = await read(split.newer)
+    await split.newer.commit(Change().put_raw(f"approval:{split.approval.id}", text, was=was))
+    await split.reconnect()
+    known = recent.approval(split.approval.id, await read(split.behind))
+    assert known == split.approval
+    await split.behind.commit(Change().put(known.model_copy(), was=known))
+
+
+async def test_sessions_do_not_mix_the_events_of_two_primaries(split: Split) -> None:
+    """An event that follows a lost one is not appended behind another event."""
+    name = Name("finance", "riley", "s")
+    old, new = (SessionRecords(one.store) for one in (split.behind, split.newer))
+    begun = (await old.read_or_make(name, at=1.0)).seen
+    primary, promoted = split.group.servers
+    for key in primary.client.scan_iter("{signoff}:session:*"):
+        promoted.client.restore(key, 0, primary.client.dump(key) or b"")
+
+    def event(text: str) -> NewEvent:
+        return NewEvent(text, f'"{text}"', 2.0, States())
+
+    lost = await old.append(name, begun, event("lost"))
+    there = await new.append(name, begun, event("there"))
+    assert isinstance(lost, StoredSession)
+    assert isinstance(there, StoredSession)
+    assert (lost.made, lost.count) == (there.made, there.count)
+    await split.reconnect()
+    moved = SessionRecords(split.behind.store)
+    assert await moved.append(name, lost.seen, event("next")) is Refused.STALE
+    assert isinstance(await moved.append(name, there.seen, event("next")), StoredSession)
 
 
 @pytest.fixture

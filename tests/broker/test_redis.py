@@ -436,6 +436,34 @@ async def test_a_redis_that_refuses_to_write_is_a_problem(
         await ledger.close()
 
 
+async def test_a_redis_that_is_nearly_full_is_a_doubt(tmp_path: Path) -> None:
+    """The alert about its memory leads to the doctor, which says how full it is."""
+    with plain_redis(tmp_path) as url, redis.Redis.from_url(url) as root:
+        ledger = Ledger(Store.open(url))
+        assert await health.redis_doubts(ledger) == []
+        used = root.info("memory")["used_memory"]
+        root.config_set("maxmemory", int(used / 0.9))
+        (doubt,) = await health.redis_doubts(ledger)
+        assert re.search(r"used (8|9)\d% of its memory.*raise `maxmemory`", doubt)
+        await ledger.close()
+
+
+async def test_a_redis_that_could_not_write_its_file_is_a_doubt(tmp_path: Path) -> None:
+    """The alert about its disk leads to the doctor, also while Redis still takes writes."""
+    data = tmp_path / "data"
+    data.mkdir()
+    wanted = {"dir": f'"{data}"', "stop_writes_on_bgsave_error": "no"}
+    with plain_redis(tmp_path, **wanted) as url, redis.Redis.from_url(url) as root:
+        ledger = Ledger(Store.open(url))
+        data.rmdir()
+        root.bgsave()
+        while root.info("persistence")["rdb_bgsave_in_progress"]:  # noqa: ASYNC110 -- Redis gives no signal
+            await asyncio.sleep(0.02)
+        (doubt,) = await health.redis_doubts(ledger)
+        assert "could not write to its disk (rdb_last_bgsave_status)" in doubt
+        await ledger.close()
+
+
 async def test_an_old_redis(server: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch) -> None:
     """Redis before 6.2 lacks commands that Signoff uses."""
     ledger = Ledger(Store.open(server.url))

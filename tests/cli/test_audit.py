@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from typer.testing import Result
 
 from cli.conftest import Invoke
 from cli.test_commands import on_ledger, waiting
+from signoff.broker.ledger.audit import from_line, to_line
 from signoff.core.approvals.approval import Approval
 
 __all__ = ["on_ledger", "waiting"]
@@ -44,3 +46,13 @@ def test_an_export_is_verified_without_redis(
     ):
         assert verify(changed).exit_code == 1
     assert verify("\n".join(lines[:-2]), "--head", verified["head"]).exit_code == 1
+    (tmp_path / "damaged").write_bytes(text.encode("utf-16"))
+    damaged = invoke("audit", "verify", "--file", str(tmp_path / "damaged"))
+    assert damaged.exit_code == 1
+    assert "Line 1 cannot be verified" in damaged.output
+    entry_id, entry, link, _ = from_line(lines[1])
+    hashed = hashlib.sha256(entry.encode()).hexdigest()
+    lines[1] = to_line(entry_id, entry.replace("riley", "cleo"), link, hashed).rstrip("\n")
+    forged = verify("\n".join(lines))
+    assert forged.exit_code == 1
+    assert "no entry notes an erasure" in forged.output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import subprocess
 import sys
 import warnings
@@ -139,6 +140,29 @@ def test_a_private_key_that_is_not_json_is_explained(
         private_key(load_settings(settings_file))
     told = "it is not a JSON object. Make one with `signoff receipt new-key`."
     assert str(caught.value) == f"receipts.private_key: {told}"
+
+
+def test_a_damaged_private_key_is_an_error_of_the_settings(settings_file: Path) -> None:
+    """A file that holds something else, such as zeros after a crash, is named."""
+    settings = load_settings(settings_file)
+    private_key(settings)
+    private_file(settings).write_bytes(b"\xff\x00")
+    with pytest.raises(ConfigError, match="signoff receipt new-key") as caught:
+        private_key(settings)
+    assert str(private_file(settings)) in str(caught.value)
+
+
+def test_a_full_disk_names_the_file_of_the_key(settings_file: Path) -> None:
+    """The key that signs decisions is made with the first decision, when the disk may be full."""
+    settings, (soft, hard) = load_settings(settings_file), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(ConfigError) as caught:
+            private_key(settings)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert f"cannot be kept in {private_file(settings)}: File too large" in str(caught.value)
+    assert private_key(settings).is_private
 
 
 def test_a_worker_never_gets_the_private_key(

@@ -223,3 +223,46 @@ async def test_a_connection_that_is_used_stays(decider: Decider, tmp_path: Path)
         connection.close_if_unused()
         connection.close_if_unused()
         assert connection.transport.is_closing()
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [
+        "HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked",
+        "HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 5",
+        "HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked",
+        "HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6",
+        "HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: xchunked",
+    ],
+)
+async def test_request_of_ambiguous_length_is_refused(
+    decider: Decider, tmp_path: Path, framing: str
+) -> None:
+    """What follows it is no request: a proxy may take it for a part of the body."""
+    app, _ = await application(decider, tmp_path, patience=60)
+    async with served(app, patience=60) as here:
+        hidden = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+        first = f"POST /healthz {framing}\r\nHost: a\r\n\r\n0\r\n\r\n".encode()
+        reader, writer = await begin(here.port, first + hidden)
+        answer = await reader.read()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+async def test_chunked_request_is_read(decider: Decider, tmp_path: Path) -> None:
+    """A client need not say how long its body is."""
+    app, _ = await application(decider, tmp_path, patience=60)
+
+    async def echo(request: Request) -> JSONResponse:
+        return JSONResponse((await request.body()).decode())
+
+    app.add_route("/echo", echo, methods=["POST"])
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"a"
+        yield b"b"
+
+    async with served(app, patience=60) as here, httpx.AsyncClient() as http:
+        found = await http.post(f"http://127.0.0.1:{here.port}/echo", content=body())
+    assert found.json() == "ab"

@@ -45,10 +45,12 @@ class Seen:
     Attributes:
         made: A mark that distinguishes it from a deleted session with the same name.
         count: How many events it had.
+        last: The id of the last event; "" if it is not known.
     """
 
     made: str = ""
     count: int = 0
+    last: str = ""
 
 
 NOT_SEEN: Final = Seen()
@@ -152,6 +154,7 @@ class StoredSession:
         events: The events from that index on, the oldest first.
         at: The time of the last event, or of the creation, in seconds since the epoch.
         states: The states.
+        last: The id of the last event, "" if there is none.
     """
 
     name: Name
@@ -161,6 +164,12 @@ class StoredSession:
     events: tuple[str, ...]
     at: float
     states: States
+    last: str
+
+    @property
+    def seen(self) -> Seen:
+        """The session as its reader has seen it."""
+        return Seen(self.made, self.count, self.last)
 
 
 class NewEvent(NamedTuple):
@@ -209,7 +218,7 @@ class SessionRecords:
         if not found:
             return None
         shared = States(states.session, *(_values(_pairs(one)) for one in found))
-        return StoredSession(name, made, 0, 0, (), at, shared)
+        return StoredSession(name, made, 0, 0, (), at, shared, "")
 
     async def import_newer(
         self, name: Name, values: Texts, events: Sequence[str], *, last: str, at: float
@@ -274,7 +283,7 @@ class SessionRecords:
         exact, last, at = (
             ("", seen.last, repr(seen.at))
             if isinstance(seen, SeenAt)
-            else (f"{seen.made} {seen.count}", "", "0")
+            else (f"{seen.made} {seen.count}", seen.last, "0")
         )
         found, *after = await self._store.script(
             "session_append",
@@ -290,7 +299,8 @@ class SessionRecords:
         if not after:
             return Refused(found)
         made, count = after
-        return StoredSession(name, made, count, count - 1, (event.text,), event.at, States())
+        added = (event.text,)
+        return StoredSession(name, made, count, count - 1, added, event.at, States(), event.id)
 
     async def read(
         self, name: Name, seen: Seen = NOT_SEEN, *, most: int | None = None
@@ -363,6 +373,7 @@ class SessionRecords:
                 (),
                 float(one["at"]),
                 States(_values(one), shared, by_user[one["user"]]),
+                one.get("last", ""),
             )
             for one in rows
         ]
@@ -490,7 +501,8 @@ def _stored(name: Name, found: list[Any]) -> StoredSession:
     fields = _pairs(flat)
     states = States(_values(fields), _values(_pairs(app)), _values(_pairs(user)))
     at = float(fields["at"])
-    return StoredSession(name, fields["made"], in_all, first, tuple(events), at, states)
+    last = fields.get("last", "")
+    return StoredSession(name, fields["made"], in_all, first, tuple(events), at, states, last)
 
 
 def _hashed(*names: str) -> str:

@@ -193,13 +193,16 @@ def report(found: Verified, *, as_json: bool) -> None:
     """Print the result of the verification."""
     if as_json:
         archive = {"archived": found.archived, "files": found.files} if found.files else {}
-        write_json({"entries": found.entries, "head": found.head, **archive})
+        unproved = {"unproved": found.unproved} if found.unproved else {}
+        write_json({"entries": found.entries, "head": found.head, **archive, **unproved})
         return
     archive_words = (
         f" {found.archived:,} of them in {found.files:,} files of the archive."
         if found.files
         else ""
     )
+    if found.unproved:
+        archive_words += f" {found.unproved:,} were erased: an export does not prove their text."
     say(f"{found.entries:,} entries, unbroken.{archive_words} Head: {found.head or 'none yet'}")
 
 

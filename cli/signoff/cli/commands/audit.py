@@ -72,6 +72,6 @@ def _verified(file: Path, head: str) -> Verified:
     from signoff.broker.ledger import audit  # noqa: PLC0415
 
     # Only line feeds end a line: texts of people may contain the other line ends of Unicode.
-    with file.open(encoding="utf-8", newline="\n") as lines:
-        count, last = audit.verify_lines(lines, expect_head=head)
-    return Verified(count, 0, 0, last)
+    with file.open(encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
+        count, last, erased = audit.verify_lines(lines, expect_head=head)
+    return Verified(count, 0, 0, last, erased)

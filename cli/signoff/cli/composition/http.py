@@ -9,12 +9,16 @@ from collections.abc import Callable
 from email.utils import formatdate
 from types import FrameType
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from signoff.channels.web.closing import Closing
 from signoff.channels.web.problems import PATIENCE
 from signoff.core.base.errors import ConfigError
+
+_MOST_BYTES = 65_536
+"""The most bytes of the head of a request."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -34,6 +38,28 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
+class _Connection(h11.Connection):
+    """HTTP/1.1 that refuses a request whose end is ambiguous.
+
+    With both headers, a proxy that looks at the other one sees another end. What follows could be a
+    request that the proxy has not checked (request smuggling). HTTP/1.0 has no chunks.
+    """
+
+    def next_event(self) -> type[h11.NEED_DATA | h11.PAUSED] | h11.Event:
+        """Return the next event.
+
+        Raises:
+            RemoteProtocolError: The client has sent no valid request.
+        """
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            names = {name for name, _ in event.headers}
+            chunked = b"transfer-encoding" in names
+            if chunked and (b"content-length" in names or event.http_version < b"1.1"):
+                raise h11.RemoteProtocolError("the end of the body is ambiguous")
+        return event
+
+
 class Protocol(H11Protocol):
     """HTTP/1.1 that closes connections whose request never completes.
 
@@ -49,6 +75,7 @@ class Protocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         """Begin to wait for a request."""
         super().connection_made(transport)
+        self.conn = _Connection(h11.SERVER, _MOST_BYTES)
         self._seen: RequestResponseCycle | None = None
         self._look_later()
 

@@ -52,13 +52,13 @@ def private_key(settings: Settings) -> Key:
     try:
         if not file.exists():
             _make(settings, file)
-        key = _private(file.read_text("ascii"), str(file))
+        key = _private(file.read_text("ascii", "replace"), str(file))
         _publish(settings, key)
     except OSError as error:
         raise ConfigError(
-            f"the key that signs decisions cannot be kept in {error.filename}: {error.strerror}. "
-            "Let this user write there, or set SIGNOFF_RECEIPTS__PRIVATE_KEY and "
-            "SIGNOFF_RECEIPTS__PUBLIC_KEYS (`signoff receipt new-key` prints both).",
+            f"the key that signs decisions cannot be kept in {error.filename or file}: "
+            f"{error.strerror}. Let this user write there, or set SIGNOFF_RECEIPTS__PRIVATE_KEY "
+            "and SIGNOFF_RECEIPTS__PUBLIC_KEYS (`signoff receipt new-key` prints both).",
             key="receipts.private_key",
         ) from error
     return key

@@ -31,12 +31,14 @@ class Verified(NamedTuple):
         archived: How many of them are in the archive.
         files: How many files the archive has.
         head: The last link of the chain.
+        unproved: In an export, how many entries were erased, so that nothing proves their text.
     """
 
     entries: int
     archived: int
     files: int
     head: str
+    unproved: int = 0
 
 
 async def verify(ledger: Ledger, files: ArchiveFiles, *, expect_head: str = "") -> Verified:

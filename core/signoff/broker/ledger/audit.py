@@ -201,24 +201,38 @@ async def verify(
     return chain.count, chain.link
 
 
-def verify_lines(lines: Iterable[str], *, expect_head: str = "") -> tuple[int, str]:
-    """Verify an export of the whole audit; returns and raises as `verify` does.
+def verify_lines(lines: Iterable[str], *, expect_head: str = "") -> tuple[int, str, int]:
+    """Verify an export of the whole audit.
 
-    Missing lines at the end are only detected with `expect_head`.
+    Missing lines at the end are only detected with `expect_head`. An erased entry has the hash of
+    its former text, so nothing in an export proves its present text.
 
     Args:
         lines: The lines, each with its line feed.
         expect_head: As for `verify`.
+
+    Returns:
+        The number of entries, the head, and the number of erased entries.
+
+    Raises:
+        AuditBroken: As for `verify`, or there are erased entries, but none that notes an erasure.
     """
-    chain, seen = Chain(), not expect_head
+    chain, seen, erased, erasure = Chain(), not expect_head, 0, False
     for number, line in enumerate(lines, 1):
         try:
             entry = from_line(line)
         except ValueError as error:
             raise AuditBroken(f"Line {number} cannot be verified: {error}.", entry="-") from error
         seen = chain.follow(*entry) == expect_head or seen
+        _, text, _, hashed = entry
+        erased += bool(hashed)
+        erasure = erasure or (not hashed and '"what":"erased"' in text)
     _require_seen(expect_head, seen)
-    return chain.count, chain.link
+    if erased and not erasure:
+        raise AuditBroken(
+            f"{erased:,} entries are marked as erased, but no entry notes an erasure.", entry="-"
+        )
+    return chain.count, chain.link, erased
 
 
 def _require_seen(head: str, seen: bool) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from signoff.broker.ledger.store import to_ms_after, to_us
+from signoff.broker.ledger.store import mark_of, to_ms_after, to_us
 from signoff.broker.monitoring import metrics, tracing
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, State
@@ -544,7 +544,7 @@ class Change:
         def write(one: Mapping[str, Any]) -> list[object]:
             key, was, data, own = one["key"], one["was"], one["data"], one.get("mark", "")
             place = apart(f"{was + 1} {own or self.mark} {data}") if data else 0
-            by = one.get("by", "")
+            by = one.get("by") or mark_of(was)
             return [key, was, place, one["ttl"], *((own, by) if own or by else ())]
 
         def item(one: Mapping[str, Any]) -> list[object]:
@@ -560,7 +560,7 @@ class Change:
             self.mark,
             self.until,
             [write(one) for one in self.writes],
-            [[one["key"], one["was"]] for one in self.reads],
+            [[one["key"], one["was"], mark_of(one["was"])] for one in self.reads],
             [item(one) for one in self.items],
             [ack(one) for one in self.acks],
             [[apart(one["text"]), one["hash"], one["run"]] for one in self.audit],

@@ -8,6 +8,7 @@ from typing import TypeVar, cast
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
+from signoff.broker.ledger.store import mark_of
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import Event
 from signoff.core.approvals.run import Run
@@ -74,9 +75,13 @@ class Recent:
 
     def _read(self, key: str, record: tuple[int, str], read: Callable[[int, str], R]) -> R:
         version, data, value = self._known.get(key, (0, "", None))
-        if (version, data) == record:
+        if (version, data) != record:
+            return self._keep(key, record, _legible(read, key, record))
+        if mark_of(version) == mark_of(record[0]):
             return cast("R", value)
-        return self._keep(key, record, _legible(read, key, record))
+        # A process does not know the mark of each record that it has written.
+        known = cast("R", value).model_copy(update={"version": record[0]})
+        return self._keep(key, record, known)
 
     def keep(self, written: Iterable[tuple[int, str, Approval]]) -> None:
         """Keep approvals that this process has just written; see `Change.approvals`."""

@@ -27,8 +27,11 @@ _FILES = {"session_open": "session_read"}
 @cache
 def _source(name: str) -> str:
     """Return the text of a script; most commands need few of the thirty."""
-    file = files("signoff.broker").joinpath("lua", f"{_FILES.get(name, name)}.lua")
-    return file.read_text("utf-8")
+    folder = files("signoff.broker").joinpath("lua")
+    text = folder.joinpath(f"{_FILES.get(name, name)}.lua").read_text("utf-8")
+    if " forbidden(" not in text:
+        return text
+    return folder.joinpath("forbidden.lua").read_text("utf-8") + text
 
 
 @cache
@@ -53,17 +56,41 @@ _FOREIGN: tuple[type[Exception], ...] = tuple(
 )
 
 
+class Version(int):
+    """The version of a record, with the mark of the commit that wrote it.
+
+    After a failover, the new primary may have another record of the same version than the old one
+    had. The marks tell them apart.
+
+    Args:
+        number: The version.
+        mark: The mark; "" if it is not known.
+    """
+
+    mark: str
+
+    def __new__(cls, number: int | str, mark: str = "") -> Self:
+        """Return a version with its mark."""
+        made = super().__new__(cls, number)
+        made.mark = mark
+        return made
+
+
+def mark_of(version: object) -> str:
+    """Return the mark of the commit that wrote this version of a record, "" if it is not known."""
+    return version.mark if isinstance(version, Version) else ""
+
+
 def parse_record(text: str | None) -> tuple[int, str] | None:
-    """Return the version and data of a stored record; None for None.
+    """Return the version, a `Version`, and the data of a stored record; None for None.
 
     A value that is not a record has version -1, which no commit replaces, and no JSON as data.
     """
     if text is None:
         return None
     try:
-        # Between them is the mark of the commit that wrote the record; see commit.lua.
-        version, _, data = text.split(" ", 2)
-        return int(version), data
+        version, mark, data = text.split(" ", 2)
+        return Version(version, mark), data
     except ValueError:
         return -1, f"not a record: {text}"
 

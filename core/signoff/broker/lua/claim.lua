@@ -8,6 +8,9 @@ if now == 0 then
   local t = redis.call('TIME')
   now = t[1] * 1000 + math.floor(t[2] / 1000)
 end
+local commands = {'HDEL', 'ZRANGEBYSCORE', 'HMGET', 'HSET', 'ZADD', 'ZREM', 'ZCOUNT'}
+local refused = forbidden(p, commands, {'bells', 'outbox:' .. stage, 'items:' .. stage})
+if refused then return refused end
 -- Reset the bell first, so that work which is added after this claim rings again.
 if ARGV[6] == '1' then redis.call('HDEL', p .. 'bells', stage) end
 local ids = redis.call('ZRANGEBYSCORE', p .. 'outbox:' .. stage, '-inf', now, 'LIMIT', 0, ARGV[3])

@@ -8,6 +8,10 @@
 local p, stage = KEYS[1], ARGV[1]
 local now, clock = tonumber(ARGV[2]), redis.call('TIME')
 if now == 0 then now = clock[1] * 1000 + math.floor(clock[2] / 1000) end
+local commands = {'HDEL', 'ZRANGEBYSCORE', 'HGET', 'GET', 'EXISTS', 'HSET', 'ZADD', 'SET', 'ZREM', 'ZCOUNT'}
+-- All leases are of one family of keys, so the permission for one of them is that for all.
+local refused = forbidden(p, commands, {'bells', 'outbox:' .. stage, 'items:' .. stage, 'lease:'})
+if refused then return refused end
 -- Reset the bell first, so that work which is added after this claim rings again.
 if ARGV[6] == '1' then redis.call('HDEL', p .. 'bells', stage) end
 local most, outbox, items = tonumber(ARGV[3]), p .. 'outbox:' .. stage, p .. 'items:' .. stage

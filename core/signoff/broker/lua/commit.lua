@@ -7,7 +7,7 @@
 -- have no names, and those in parentheses are left out if they are not used:
 --   write  key, version before, text, ms until it expires or 0 (, mark of the record or "", mark
 --          before or "")
---   read   key, version
+--   read   key, version, its mark or ""
 --   item   stage, id, text, ms until it is due (, lease token, ms of the lease)
 --   ack    stage, id, lease token, ms until it is due again or -1 (, whether it used no attempt, text)
 --   audit  text, SHA-256, run
@@ -117,8 +117,9 @@ for _, w in ipairs(writes) do
   if version ~= was or (by and by ~= '' and by ~= mark) then conflict = conflict or key end
 end
 for _, r in ipairs(reads) do
-  local key, was = unpack(r)
-  if version_and_mark(key) ~= was then conflict = conflict or key end
+  local key, was, by = unpack(r)
+  local version, mark = version_and_mark(key)
+  if version ~= was or (by ~= '' and by ~= mark) then conflict = conflict or key end
 end
 if conflict then return {'conflict', conflict} end
 for stage, here in pairs(acks) do
@@ -143,33 +144,20 @@ for _, f in ipairs(freezes and cjson.decode(string.match(freezes, '^%d+ %S+ (.*)
   end
 end
 
--- Redis refuses a command in the middle of a script if its user may not use it, and keeps what the script
--- has written before. So all permissions are checked first. Redis 6 cannot check them in a script.
-local function forbidden()
-  local may = redis.acl_check_cmd
-  if not may then return end
-  local commands = {'DEL', 'SET', 'ZREM', 'ZADD', 'ZCOUNT', 'HDEL', 'HSET', 'HGET', 'HMGET', 'SADD', 'XADD'}
-  for _, command in ipairs(commands) do
-    if not may(command, p) then return command end
-  end
-  local keys = {'audit', 'audit:head', 'trails', 'stages', 'bells'}
-  if not leaves_record then keys[#keys + 1] = 'done:' .. own end
-  for _, rows in ipairs({writes, losses, gains, fences}) do
-    for _, row in ipairs(rows) do keys[#keys + 1] = row[1] end
-  end
-  for _, some in ipairs({acks, sent}) do
-    for stage in pairs(some) do
-      keys[#keys + 1] = 'items:' .. stage
-      keys[#keys + 1] = 'outbox:' .. stage
-    end
-  end
-  for _, key in ipairs(keys) do
-    -- With GET it needs the permission to read, too.
-    if not may('SET', p .. key, '', 'GET') then return 'the key ' .. p .. key end
+local commands = {'DEL', 'SET', 'ZREM', 'ZADD', 'ZCOUNT', 'HDEL', 'HSET', 'HGET', 'HMGET', 'SADD', 'XADD'}
+local keys = {'audit', 'audit:head', 'trails', 'stages', 'bells'}
+if not leaves_record then keys[#keys + 1] = 'done:' .. own end
+for _, rows in ipairs({writes, losses, gains, fences}) do
+  for _, row in ipairs(rows) do keys[#keys + 1] = row[1] end
+end
+for _, some in ipairs({acks, sent}) do
+  for stage in pairs(some) do
+    keys[#keys + 1] = 'items:' .. stage
+    keys[#keys + 1] = 'outbox:' .. stage
   end
 end
-local refused = forbidden()
-if refused then return redis.error_reply('NOPERM this user may not use ' .. refused) end
+local refused = forbidden(p, commands, keys)
+if refused then return refused end
 
 if not leaves_record then redis.call('SET', trace, '1', 'PX', 120000) end
 for _, w in ipairs(writes) do

@@ -1,7 +1,10 @@
 -- Increase counters. A counter begins again some time after its first increase.
 -- KEYS[1] prefix   ARGV[1] that time in ms   ARGV[2] the increase; 0 only reads   ARGV[3...] keys
 -- Returns the counts after the increase.
-local counts = {}
+local counts, keys = {}, {unpack(ARGV, 3)}
+-- A counter that could not be made to expire would never begin again.
+local refused = ARGV[2] ~= '0' and forbidden(KEYS[1], {'INCRBY', 'PEXPIRE'}, keys)
+if refused then return refused end
 for i = 3, #ARGV do
   local key = KEYS[1] .. ARGV[i]
   if ARGV[2] == '0' then

@@ -25,6 +25,15 @@ local function unchanged(run)
   return true
 end
 
+local keys = {'audit', 'trails'}
+for _, run in ipairs(runs) do
+  for _, r in ipairs(run.records) do keys[#keys + 1] = r[1] end
+  for _, e in ipairs(run.drop) do keys[#keys + 1] = e[1] end
+end
+local commands = {'EXISTS', 'HGET', 'GETRANGE', 'DEL', 'ZREM', 'XDEL', 'HDEL'}
+local refused = forbidden(p, commands, keys)
+if refused then return refused end
+
 local done = {}
 for i, run in ipairs(runs) do
   if redis.call('EXISTS', p .. 'run:' .. run.run) == 0 then

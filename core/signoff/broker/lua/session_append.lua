@@ -3,8 +3,9 @@
 -- first reply was lost.
 -- KEYS[1] prefix   ARGV[1] session   ARGV[2] state of the app   ARGV[3] state of the user: hashes
 -- ARGV[4] "<made> <events>" as it was read, or "" if that is not known
--- ARGV[5] id of the last known event   ARGV[6] seconds since the epoch at which it was read;
---   both are used if ARGV[4] is ""
+-- ARGV[5] id of the last known event; "" if ARGV[4] is known and the id is not. After a failover,
+--   another event may be the last of the same number of events
+-- ARGV[6] seconds since the epoch at which it was read; used if ARGV[4] is ""
 -- ARGV[7] id of the event   ARGV[8] the event   ARGV[9] its seconds since the epoch
 -- ARGV[10..12] how many fields of state follow for the session, the app and the user: name, value, ...
 -- Returns {"ok", made, events}, {"gone"} or {"stale"}.
@@ -15,10 +16,16 @@ local count = redis.call('LLEN', history)
 if ARGV[4] == '' then
   if last == ARGV[7] then return {'ok', made, count} end
   if tonumber(read) > tonumber(ARGV[6]) and (last or '') ~= ARGV[5] then return {'stale'} end
-elseif ARGV[4] ~= made .. ' ' .. count then
+elseif ARGV[4] ~= made .. ' ' .. count or (ARGV[5] ~= '' and ARGV[5] ~= last) then
   if last == ARGV[7] and ARGV[4] == made .. ' ' .. (count - 1) then return {'ok', made, count} end
   return {'stale'}
 end
+local keys = {'session:' .. ARGV[1], 'history:' .. ARGV[1], 'listed', 'listed:' .. ARGV[3]}
+for i = 2, 3 do
+  if ARGV[9 + i] ~= '0' then keys[#keys + 1] = 'state:' .. ARGV[i] end
+end
+local refused = forbidden(p, {'RPUSH', 'HSET', 'ZADD'}, keys)
+if refused then return refused end
 local at = 13
 local function set(key, fields)
   for i = 1, tonumber(fields) do

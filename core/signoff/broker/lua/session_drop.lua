@@ -12,6 +12,9 @@ if ARGV[3] ~= '' and at then
     return 0
   end
 end
+local keys = {'session:' .. ARGV[1], 'history:' .. ARGV[1], 'listed', 'listed:' .. ARGV[2]}
+local refused = forbidden(p, {'DEL', 'ZREM'}, keys)
+if refused then return refused end
 redis.call('DEL', session, p .. 'history:' .. ARGV[1])
 redis.call('ZREM', p .. 'listed', ARGV[1])
 redis.call('ZREM', p .. 'listed:' .. ARGV[2], ARGV[1])

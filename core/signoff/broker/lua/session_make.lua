@@ -9,6 +9,9 @@ local made = redis.call('HGET', session, 'made')
 -- If the call is sent again because the first reply was lost, its mark shows that it made the session.
 if made and made ~= ARGV[4] then return {} end
 if not made then
+  local keys = {'session:' .. ARGV[1], 'state:' .. ARGV[2], 'state:' .. ARGV[3], 'listed', 'listed:' .. ARGV[3]}
+  local refused = forbidden(p, {'HSET', 'HGETALL', 'ZADD'}, keys)
+  if refused then return refused end
   local at = 12
   local function set(key, count)
     for i = 1, tonumber(count) do

@@ -9,6 +9,9 @@ local p = KEYS[1]
 local fields, history = redis.call('HGETALL', p .. 'session:' .. ARGV[1]), p .. 'history:' .. ARGV[1]
 if #fields == 0 then
   if not ARGV[7] then return {} end
+  local keys = {'session:' .. ARGV[1], 'history:' .. ARGV[1], 'listed', 'listed:' .. ARGV[3]}
+  local refused = forbidden(p, {'HSET', 'ZADD', 'LLEN', 'LRANGE'}, keys)
+  if refused then return refused end
   fields = {'made', ARGV[7], 'at', ARGV[8], 'app', ARGV[9], 'user', ARGV[10], 'id', ARGV[11]}
   redis.call('HSET', p .. 'session:' .. ARGV[1], unpack(fields))
   redis.call('ZADD', p .. 'listed', ARGV[8], ARGV[1])

@@ -11,6 +11,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import to_us
 from signoff.broker.monitoring import metrics
 from signoff.broker.monitoring.metrics import Sample
+from signoff.broker.server.health import WRITES
 from signoff.broker.timers.lag import lag
 
 _PIECE = 500
@@ -77,8 +78,7 @@ class Gauges:
             yield metrics.RECORDS, (kind,), count
         yield metrics.MEMORY, (), float(self.redis.get("used_memory", 0))
         yield metrics.MEMORY_LIMIT, (), float(self.redis.get("maxmemory", 0))
-        writes = ("aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status")
-        yield metrics.REDIS_WRITES, (), all(self.redis.get(one, "ok") == "ok" for one in writes)
+        yield metrics.REDIS_WRITES, (), all(self.redis.get(one, "ok") == "ok" for one in WRITES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,12 @@ _WANTED: Final = {
     "maxmemory-policy": frozenset({"noeviction"}),
 }
 _WAITS_ON_DISK: Final = (7, 2)
+_FULL: Final = 0.85
+"""The part of the memory from which Redis counts as nearly full, as in the alert rules."""
+
+WRITES: Final = ("aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status")
+"""The fields of ``INFO persistence`` that say whether Redis could write to its disk."""
+
 _REMEDIES: Final = {
     "appendonly": """Redis does not write an append-only file: a crash loses answers that were \
 acknowledged. Set `appendonly yes`.""",
@@ -93,7 +99,15 @@ async def _refusal(ledger: Ledger) -> str:
 
 
 async def redis_doubts(ledger: Ledger) -> list[str]:
-    """Return which settings cannot be checked, with a remedy: hosted servers forbid ``CONFIG``."""
+    """Return what may become a problem of the ledger's Redis, each with its remedy.
+
+    Hosted servers forbid ``CONFIG``, so that some settings cannot be checked.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    async with ledger.store.translated_client() as client:
+        doubts = list(_of_state(await client.info("memory") | await client.info("persistence")))
     try:
         async with ledger.store.translated_client() as client:
             await client.config_get("appendonly")
@@ -103,8 +117,23 @@ async def redis_doubts(ledger: Ledger) -> list[str]:
             "user, or check in the server's own configuration that `appendonly` is yes, "
             "`appendfsync` is always or everysec, and `maxmemory-policy` is noeviction"
         )
-        return [doubt]
-    return []
+        doubts.append(doubt)
+    return doubts
+
+
+def _of_state(info: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the reply to ``INFO`` says about memory and disk."""
+    used, most = int(info.get("used_memory", 0)), int(info.get("maxmemory", 0))
+    if most and used > _FULL * most:
+        yield (
+            f"Redis has used {used / most:.0%} of its memory. When it is full, nothing can be "
+            "decided: raise `maxmemory`, or archive more with [retention] after"
+        )
+    if failed := [one for one in WRITES if info.get(one, "ok") != "ok"]:
+        yield (
+            f"Redis could not write to its disk ({', '.join(failed)}): a crash may lose answers "
+            "that were acknowledged. Its log has the cause, such as a full disk"
+        )
 
 
 def _of_info(info: Mapping[str, Any], *, waits: bool) -> Iterator[str]:

@@ -72,6 +72,9 @@ def _part(file: Path, text: str) -> Iterator[Path]:
     try:
         with os.fdopen(number, "w") as made:
             made.write(text)
+            made.flush()
+            # A power cut could otherwise leave an empty file under the final name.
+            os.fsync(number)
         yield part
     finally:
         part.unlink(missing_ok=True)

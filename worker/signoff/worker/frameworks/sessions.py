@@ -193,7 +193,7 @@ class FrameworkSessions:
                 f"{stored.framework}, and its agent is one of {framework} now. Begin another "
                 "session."
             )
-        return Held(name, Seen(found.made, found.count), stored)
+        return Held(name, found.seen, stored)
 
     async def forget_ended(self, held: Held, run: Run) -> None:
         """Remove the turns of other runs that have ended without a last message."""
@@ -222,4 +222,4 @@ class FrameworkSessions:
             raise SessionGone(f"Session {run.session} of {run.user} in {run.app} was deleted.")
         if isinstance(found, Refused):
             raise LeaseLost(f"Session {run.session} was changed by somebody else.")
-        held.seen, held.stored = Seen(found.made, found.count), after
+        held.seen, held.stored = found.seen, after

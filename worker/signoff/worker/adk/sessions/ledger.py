@@ -298,7 +298,7 @@ class LedgerSessionService(BaseSessionService):
                 )
             if (kept := _held.get()) is not None:
                 kept.note_event(after, delta)
-            session._storage_update_marker = _mark(after.made, after.count)  # noqa: SLF001 -- as above
+            session._storage_update_marker = _mark(after.seen)  # noqa: SLF001 -- as above
             session.last_update_time = event.timestamp
             return self._commit_event_to_session(session, event)
 
@@ -360,17 +360,17 @@ def _session(found: StoredSession, events: list[Event]) -> Session:
         events=events,
         last_update_time=found.at,
     )
-    session._storage_update_marker = _mark(found.made, found.count)  # noqa: SLF001 -- as above
+    session._storage_update_marker = _mark(found.seen)  # noqa: SLF001 -- as above
     return session
 
 
-def _mark(made: str, count: int) -> str:
-    return f"{made} {count}"
+def _mark(seen: Seen) -> str:
+    return f"{seen.made} {seen.count} {seen.last}"
 
 
 def _seen(mark: str) -> Seen:
-    made, _, count = mark.partition(" ")
-    return Seen(made, int(count))
+    made, count, last = mark.split(" ", 2)
+    return Seen(made, int(count), last)
 
 
 def _most(config: GetSessionConfig | None) -> int | None:
