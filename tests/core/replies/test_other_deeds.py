@@ -522,8 +522,25 @@ def test_a_word_inside_a_tools_name_is_not_its_subject(tool: str, text: str) -> 
         *(("publish_post", "publish it"), ("announce_release", "publish it")),
         *(("sign_contract", "Vertrag genehmigt"), ("pay_invoice_by_card", "invoice approved")),
         *(("send_payment_reminder", "send it"), ("send_payment_reminder", "reminder approved")),
+        *(("send_invoice", "Ok, envíala"), ("send_invoice", "Ok, pode enviar")),
+        *(("send_invoice", "Prima, verstuur maar"), ("send_invoice", "没问题,发吧")),
+        *(("book_flight", "Oui, réservez"), ("book_flight", "好的,请预订")),
+        *(("book_flight", "Pode reservar, por favor"), ("order_laptops", "Ok, bitte bestellen")),
+        *(("publish_post", "Me parece bien, publícalo"), ("book_flight", "네, 예약해 주세요")),
     ],
 )
 def test_a_yes_that_names_the_tools_own_deed_approves(tool: str, text: str) -> None:
     """The first word of a tool's name and the last before a preposition are its deed and subject."""
     assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("book_trip", "flight approved"), ("book_trip", "Ja zum Flug")),
+        *(("book_trip", "航班批准"), ("book_hotel", "vuelo aprobado")),
+    ],
+)
+def test_a_part_of_a_trip_is_not_the_trip(tool: str, text: str) -> None:
+    """Who approves the flight has not approved the hotel."""
+    assert reading(tool, text) == "neither"

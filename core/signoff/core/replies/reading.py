@@ -44,6 +44,7 @@ from signoff.core.replies.grammar import (
 from signoff.core.replies.refusals import refusing_field
 from signoff.core.replies.remark import contradiction
 from signoff.core.replies.reply import Approve, Grant, Part, Reject, Reply, Unclear
+from signoff.core.replies.signature import is_phone_number
 from signoff.core.replies.text import ReplyContext, Text
 
 _QUESTION_MARKS: Final = "?¿؟"
@@ -92,7 +93,7 @@ def is_reply(line: str) -> bool:
     Signoff's own mails must not contain such lines, because some mail programs quote a mail without
     marking the quote.
     """
-    if not may_be_reply(line):
+    if not may_be_reply(line) or is_phone_number(line):
         return False
     if not isinstance(read_reply(line), Unclear):
         return True
