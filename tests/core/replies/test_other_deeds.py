@@ -530,7 +530,7 @@ def test_a_word_inside_a_tools_name_is_not_its_subject(tool: str, text: str) -> 
     ],
 )
 def test_a_yes_that_names_the_tools_own_deed_approves(tool: str, text: str) -> None:
-    """The first word of a tool's name and the last before a preposition are its deed and subject."""
+    """The first word of a tool's name is its deed, the last before a preposition its subject."""
     assert reading(tool, text) == "yes"
 
 

@@ -662,7 +662,8 @@ class Reader:
             if self.text.is_boundary(found.end) and not self._may_defer(at, found.end):
                 yield _Edge(found.end, State.BEFORE, Piece(Role.GREETING, at, found.end))
             for end in self.addressed(found.end, greeted=True):
-                yield _Edge(end, State.BEFORE, Piece(Role.GREETING, at, end))
+                if not self._may_begin_an_answer(at, found.end):
+                    yield _Edge(end, State.BEFORE, Piece(Role.GREETING, at, end))
         if first:
             own = self.own_name(at)
             for end in self.addressed(at, greeted=False, opens=True):
@@ -677,6 +678,10 @@ class Reader:
         """Say whether a greeting may also be the day of an answer: the "Morgen" of "Morgen, ok"."""
         defers = any(one.role == Role.UNSURE and one.end == end for one in self.phrases(at))
         return defers and not self.text.is_last_of_line(end)
+
+    def _may_begin_an_answer(self, at: int, name: int) -> bool:
+        """Say whether a name behind a greeting may be an answer: "Morgen passt, bitte machen"."""
+        return self._may_defer(at, name) and self.longest(name, Role.YES) is not None
 
     def _attributes(self, at: int, end: int) -> bool:
         """Say whether a name says whose words follow: "Tom: approved", "Tom - approved".

@@ -33,6 +33,7 @@ from signoff.core.lexicon.tokens import (
 from signoff.core.payloads.entries import assignment, entries_on_line, misspelt
 from signoff.core.payloads.payload import fields_of, parse_values
 from signoff.core.replies.commands import read_command
+from signoff.core.replies.examples import example_of_approval
 from signoff.core.replies.grammar import (
     LEFT_OVER,
     VALUE,
@@ -185,8 +186,8 @@ def _approval(reader: Reader, parse: Parse) -> Reply:
     if bound := next(filter(contradiction, notes), None):
         return Unclear(
             problem=f"I read your remark “{brief(bound)}” as a condition, a limit or a change, "
-            "and a remark decides nothing. Reply `approve` alone, or `reject` and below it what "
-            "you want.",
+            f"and a remark decides nothing. {_how_to_approve(reader)} To reject, reply `reject`, "
+            "and below it what you want.",
             seems="approve",
             parts=_parts(reader, parse.pieces),
         )
@@ -277,7 +278,8 @@ def _may_begin_a_condition(reader: Reader, yes: Piece, own: Container[str]) -> b
 def _is_left_open(reader: Reader, yes: Piece) -> bool:
     """Say whether a yes is a bare "if" behind other words: "ok si", which is not "ok, si"."""
     before = reader.text.tokens[yes.start - 1].text if yes.start else NEWLINE
-    alone = yes.end == yes.start + 1 and _folded(reader, yes) in ifs()
+    words = [one.text for one in reader.text.tokens[yes.start : yes.end] if one.text not in MARKS]
+    alone = len(words) == 1 and reader.text.words(yes.start, yes.start + 1).casefold() in ifs()
     return alone and before not in MARKS | {NEWLINE}
 
 
@@ -567,9 +569,20 @@ def _beside_a_yes(
     if any(reader.longest(at, Role.NO, Role.NO_ALONE) for span in spans for at in range(*span)):
         return f"I read “{said}”, and then something that disagrees: {shown}. {_ALONE}"
     return (
-        f"I read “{said}”, with something beside it: {shown}. Reply `approve` alone to approve. "
+        f"I read “{said}”, with something beside it: {shown}. {_how_to_approve(reader)} "
         "To add a remark, put it on a line that begins with `note:`."
     )
+
+
+def _how_to_approve(reader: Reader) -> str:
+    """Return a sentence that says how to approve, with the fields that must be filled in."""
+    context = reader.context
+    example = example_of_approval(None if context.proposes else context.fields)
+    _, *fields = example.split("\n")
+    if not fields:
+        return "Reply `approve` alone to approve."
+    below = ", ".join(f"`{line}`" for line in fields)
+    return f"To approve, reply `approve`, and below it a line such as {below}."
 
 
 def _left_over(reader: Reader, pieces: Iterable[Piece]) -> list[tuple[int, int]]:

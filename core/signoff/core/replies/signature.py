@@ -196,11 +196,11 @@ def is_signature_line(line: str, names: Names, *, first: bool) -> bool:
     if any(is_spaceless(mark) for mark in bare):
         characters = sum(map(is_spaceless, bare))
         return characters <= _LONGEST_SPACELESS and _names_a_place(bare, names)
-    if _is_titled(bare, names, first=first):
-        return True
     # "Director | Acme Ltd | www.acme.example"
     parts = bare.split("|")
-    return len(parts) > 1 and all(is_signature_line(one, names, first=False) for one in parts)
+    return _is_titled(bare, names, first=first) or (
+        len(parts) > 1 and all(is_signature_line(one, names, first=False) for one in parts)
+    )
 
 
 def is_phone_number(line: str) -> bool:
