@@ -517,6 +517,7 @@ def test_a_word_inside_a_tools_name_is_not_its_subject(tool: str, text: str) -> 
         ),
         *(("reimburse_expense", "pay it"), ("reimburse_expense", "rimborso approvato")),
         *(("process_invoice", "payment approved"), ("approve_invoice", "ok to pay")),
+        *(("settle_bill", "please pay the bill"), ("settle_bill", "Passt so, bitte zahlen")),
         *(("make_payment", "Rechnung genehmigt"), ("release_payment", "release the payment")),
         *(("send_money_to_vendor", "payment approved"), ("order_laptops", "Bestellung genehmigt")),
         *(("publish_post", "publish it"), ("announce_release", "publish it")),

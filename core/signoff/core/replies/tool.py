@@ -18,6 +18,7 @@ _GENERAL: Final = frozenset(("message", "publication", "change"))
 _REVERSALS: Final = ("refund", "return", "chargeback")
 """The beginnings of verbs of tools that undo what their object says: "refund_order"."""
 _BILLS: Final = ("invoice", "bill")
+_SETTLES: Final = (*_BILLS, "settl")
 _RELEASE: Final = "releas"
 """The beginning of a verb that means a deployment, unless it has a subject: "release_payment"."""
 _PREPOSITIONS: Final = frozenset(("to", "for", "from", "by", "with", "in", "on", "of", "at", "via"))
@@ -128,9 +129,11 @@ def _has_a_subject(word: str) -> bool:
 
 def _settles(words: Iterable[str]) -> bool:
     """Say whether a tool may pay an invoice: ``process_invoice``, but not ``send_invoice``."""
-    bills = [one for one in words if one.startswith(_BILLS)]
     known = tuple(stem for each in stems().values() for stem in each)
-    return bool(bills) and not any(one.startswith(known) for one in words if one not in bills)
+    others = (one for one in words if not one.startswith(_SETTLES))
+    return any(one.startswith(_BILLS) for one in words) and not any(
+        one.startswith(known) for one in others
+    )
 
 
 def _is_ending(word: str) -> bool:
