@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.replies.test_phrases import kind_of
+from signoff.core.replies.reading import read_reply
+from signoff.core.replies.reply import Reject
 from signoff.core.replies.text import Names, ReplyContext
 
 
@@ -545,3 +547,29 @@ def test_a_yes_that_names_the_tools_own_deed_approves(tool: str, text: str) -> N
 def test_a_part_of_a_trip_is_not_the_trip(tool: str, text: str) -> None:
     """Who approves the flight has not approved the hotel."""
     assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "kind"),
+    [
+        ("cancel_subscription", "Don't cancel.", "no"),
+        ("hold_payment", "Please don't hold it", "no"),
+        ("hold_payment", "Do not hold the payment, thanks", "no"),
+        ("wire_funds", "Do not wire", "no"),
+        ("hold_payment", "Don't hold it if Tom agrees", "neither"),
+        ("cancel_order", "don't cancel it yet", "neither"),
+        ("cancel_order", "no problem", "yes"),
+        ("cancel_order", "no, cancel. Approved", "neither"),
+    ],
+)
+def test_not_to_do_what_the_tool_does_is_a_no(tool: str, text: str, kind: str) -> None:
+    """The verb of a tool behind "do not" needs no list of verbs."""
+    assert reading(tool, text) == kind
+
+
+def test_the_verb_of_a_no_is_not_its_reason() -> None:
+    """The agent must not read "cancel" as the reason of "don't cancel"."""
+    context = ReplyContext(called=("cancel_order", "agent"))
+    refusal = read_reply("Don't cancel it.", context)
+    assert isinstance(refusal, Reject)
+    assert refusal.reason == ""

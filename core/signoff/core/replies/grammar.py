@@ -286,6 +286,10 @@ class Reader:
             return False
         return any(self._is_another_deed(topics, word) for word, topics in self._deeds_in(yes))
 
+    def names_its_verb(self, at: int) -> bool:
+        """Say whether a token is the first word of the tool's name, which says what it does."""
+        return at < len(self.text) and self.text.tokens[at].text == self._tool.verb
+
     def is_firm(self, yes: Piece) -> bool:
         """Say whether a yes can only mean the request: "approved", but not "ok"."""
         tokens = self.text.tokens

@@ -429,8 +429,10 @@ def _refusal(reader: Reader) -> _Refusal | None:
         if found is None:
             continue
         emoji = not reader.text.tokens[found.end - 1].text.isalnum()
-        if emoji or reader.text.is_boundary(found.end) or reader.harmless_from(found.end):
-            return _Refusal(reader, at, found.end, alone=True)
+        # "Do not cancel" is a no to a tool that cancels.
+        end = found.end + reader.names_its_verb(found.end)
+        if emoji or reader.text.is_boundary(found.end) or reader.harmless_from(end):
+            return _Refusal(reader, at, end, alone=True)
     return None
 
 
