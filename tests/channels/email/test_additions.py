@@ -225,3 +225,15 @@ def test_each_entry_of_the_data_is_a_phrase() -> None:
 def test_condition_in_a_disclaimer_is_kept(text: str) -> None:
     """A paragraph with words of a disclaimer and of an answer is the person's text."""
     assert text in read_reply(f"Approved\n\n{text}").answer
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("[EXTERNAL EMAIL] only if Tom agrees", "[EXTERN] nicht", "[EXTERNAL EMAIL] not"),
+        *("[EXTERNAL EMAIL if Tom agrees]", "EXTERNAL EMAIL: wait until Monday"),
+    ],
+)
+def test_words_behind_the_tag_of_a_warning_are_the_persons(line: str) -> None:
+    """Some systems put their tag into the first line of the person's text."""
+    assert read_reply(f"{line}\n\nApproved").answer != "Approved"

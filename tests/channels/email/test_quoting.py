@@ -276,6 +276,7 @@ def test_a_condition_below_a_signature_is_ambiguous(line: str) -> None:
             "Morgen & Co",
         ),
         *("Test Manager", "First Floor", "Désolé pour les fautes de frappe"),
+        *("+1 555 010 2233", "+1 (555) 010-2233", "+1.555.010.2233"),
     ],
 )
 def test_a_usual_line_of_a_signature_is_left_out(line: str) -> None:

@@ -259,7 +259,7 @@ def test_a_no_is_not_a_part_of_a_name_or_of_a_word(text: str) -> None:
     assert isinstance(read_reply("田中太郎様、承認します"), Approve)
 
 
-@pytest.mark.parametrize("text", ["All si good", "ok si", "Fine si"])
+@pytest.mark.parametrize("text", ["All si good", "ok si", "Fine si", "Aprobado si, gracias"])
 def test_si_without_its_accent_inside_a_sentence_is_asked_back(text: str) -> None:
     """Behind a yes and without a comma, "si" may begin a condition that was not finished."""
     assert not isinstance(read_reply(text), Approve)
@@ -293,7 +293,11 @@ def test_a_yes_of_the_person_approves(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Morgen, passt", "morgen, genehmigt", "Morgen, ok", "your call, ok"]
+    "text",
+    [
+        *("Morgen, passt", "morgen, genehmigt", "Morgen, ok", "your call, ok"),
+        *("Morgen Passt, bitte durchführen", "morgen Ok, passt"),
+    ],
 )
 def test_a_greeting_that_may_be_a_day_is_asked_back(text: str) -> None:
     """On the line of the answer, "Morgen" may be tomorrow; "your call" leaves the decision."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.replies.test_phrases import kind_of
+from signoff.core.replies.reading import read_reply
+from signoff.core.replies.reply import Reject
 from signoff.core.replies.text import Names, ReplyContext
 
 
@@ -447,3 +449,127 @@ def test_the_name_of_the_agent_counts_only_if_the_tool_has_no_subject(
 ) -> None:
     """A yes to a payment is no yes to a tool that grants access, whatever its agent is called."""
     assert kind_of(text, ReplyContext(called=(tool, app))) == kind
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("transfer_domain", "payment ok"), ("transfer_domain", "ok to pay")),
+        *(("transfer_domain", "Zahlung ok"), ("transfer_call", "pago aprobado")),
+        *(("pay_invoice", "book it"), ("pay_invoice", "buchen"), ("pay_invoice", "boek maar")),
+        *(("pay_invoice", "Bestellung genehmigt"), ("pay_invoice", "reembolso aprobado")),
+        *(("pay_invoice", "refund approved"), ("order_laptops", "pay it")),
+        *(("send_invoice", "pay it"), ("send_invoice", "Zahlung genehmigt")),
+        *(("send_invoice", "同意付款"), ("update_price", "payment approved")),
+        *(("update_bank_account", "Zahlung genehmigt"), ("raise_budget", "pay it")),
+        *(("publish_post", "send it"), ("send_email", "publish it")),
+        *(("deploy_service", "rollback approved"), ("release_payment", "deployment approved")),
+        *(("sign_contract", "please send"), ("grant_access", "send it")),
+        *(("rename_file", "Vertrag genehmigt"), ("credit_account", "access approved")),
+        *(("book_flight", "결제 승인"), ("refund_order", "同意付款")),
+    ],
+)
+def test_a_yes_to_another_deed_of_the_same_field_is_asked_back(tool: str, text: str) -> None:
+    """To pay, to refund, to order and to bill are different deeds, although all are about money."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("refund_order", "approve the order"), ("refund_order", "order approved")),
+        *(("refund_order", "ok to order"), ("refund_order", "Bestellung ok")),
+        *(("refund_order", "commande validée"), ("refundOrder", "yes, order it")),
+        *(("refund_payment", "approve the payment"), ("return_laptop", "laptop approved")),
+        *(("refund_invoice", "Rechnung genehmigt"), ("refund_payment", "pay it")),
+        ("cancel_refund", "refund approved"),
+    ],
+)
+def test_the_subject_of_a_refund_is_not_the_refund(tool: str, text: str) -> None:
+    """Who approves the order may mean that it needs no refund."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("send_payment_reminder", "payment approved"), ("send_payment_reminder", "pay it")),
+        *(("send_payment_reminder", "approve the payment"), ("update_payment_method", "ok to pay")),
+        *(("create_payment_link", "Zahlung genehmigt"), ("raise_payment_limit", "payment ok")),
+        *(("send_mail_to_customer", "customer approved"), ("export_invoice_list", "invoice ok")),
+        *(("updatePaymentMethod", "approve the payment"), ("send_order_confirmation", "order it")),
+    ],
+)
+def test_a_word_inside_a_tools_name_is_not_its_subject(tool: str, text: str) -> None:
+    """The "payment" of ``send_payment_reminder`` is not what the tool does."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("refund_order", "approve the refund"), ("refund_order", "yes, refund the order")),
+        *(("refund_order", "Ja, bitte erstatten"), ("refund_order", "Oui, vous pouvez rembourser")),
+        *(("refund_order", "Sì, rimborsa pure"), ("refund_order", "Sim, pode reembolsar")),
+        *(("refund_order", "ja, betaal maar terug"), ("refund_order", "はい、返金してください")),
+        *(
+            ("refund_order", "同意退款"),
+            ("refund_order", "환불 승인"),
+            ("refund_order", "process it"),
+        ),
+        *(("reimburse_expense", "pay it"), ("reimburse_expense", "rimborso approvato")),
+        *(("process_invoice", "payment approved"), ("approve_invoice", "ok to pay")),
+        *(("settle_bill", "please pay the bill"), ("settle_bill", "Passt so, bitte zahlen")),
+        *(("make_payment", "Rechnung genehmigt"), ("release_payment", "release the payment")),
+        *(("send_money_to_vendor", "payment approved"), ("order_laptops", "Bestellung genehmigt")),
+        *(("publish_post", "publish it"), ("announce_release", "publish it")),
+        *(("sign_contract", "Vertrag genehmigt"), ("pay_invoice_by_card", "invoice approved")),
+        *(("send_payment_reminder", "send it"), ("send_payment_reminder", "reminder approved")),
+        *(("send_invoice", "Ok, envíala"), ("send_invoice", "Ok, pode enviar")),
+        *(("send_invoice", "Prima, verstuur maar"), ("send_invoice", "没问题,发吧")),
+        *(("book_flight", "Oui, réservez"), ("book_flight", "好的,请预订")),
+        *(("book_flight", "Pode reservar, por favor"), ("order_laptops", "Ok, bitte bestellen")),
+        *(("publish_post", "Me parece bien, publícalo"), ("book_flight", "네, 예약해 주세요")),
+    ],
+)
+def test_a_yes_that_names_the_tools_own_deed_approves(tool: str, text: str) -> None:
+    """The first word of a tool's name is its deed, the last before a preposition its subject."""
+    assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("book_trip", "flight approved"), ("book_trip", "Ja zum Flug")),
+        *(("book_trip", "航班批准"), ("book_hotel", "vuelo aprobado")),
+    ],
+)
+def test_a_part_of_a_trip_is_not_the_trip(tool: str, text: str) -> None:
+    """Who approves the flight has not approved the hotel."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "kind"),
+    [
+        ("cancel_subscription", "Don't cancel.", "no"),
+        ("hold_payment", "Please don't hold it", "no"),
+        ("hold_payment", "Do not hold the payment, thanks", "no"),
+        ("wire_funds", "Do not wire", "no"),
+        ("hold_payment", "Don't hold it if Tom agrees", "neither"),
+        ("cancel_order", "don't cancel it yet", "neither"),
+        ("cancel_order", "no problem", "yes"),
+        ("cancel_order", "no, cancel. Approved", "neither"),
+    ],
+)
+def test_not_to_do_what_the_tool_does_is_a_no(tool: str, text: str, kind: str) -> None:
+    """The verb of a tool behind "do not" needs no list of verbs."""
+    assert reading(tool, text) == kind
+
+
+def test_the_verb_of_a_no_is_not_its_reason() -> None:
+    """The agent must not read "cancel" as the reason of "don't cancel"."""
+    context = ReplyContext(called=("cancel_order", "agent"))
+    refusal = read_reply("Don't cancel it.", context)
+    assert isinstance(refusal, Reject)
+    assert refusal.reason == ""

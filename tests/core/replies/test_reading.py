@@ -92,6 +92,28 @@ def test_unclear_answer_quotes_the_extra_words_and_explains_how_to_approve() -> 
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        *("approve, Tom must sign", "ja, aber morgen", "好的，等等", "approve\nnote: only half"),
+        *("oui si Paul est d'accord", "vale, la mitad", "ok domani", "sim, amanhã", "ja, morgen"),
+        *("承認します。明日", "승인합니다 내일", "approve?"),
+    ],
+)
+@pytest.mark.parametrize("fields", [None, {"approved_days": 0}, {"name": "", "amount": 0}])
+def test_following_the_question_back_exactly_approves(
+    text: str, fields: dict[str, JsonValue] | None
+) -> None:
+    """The words that the question offers approve, also if the request has fields to fill in."""
+    context = ReplyContext(fields=fields)
+    reply = read_reply(text, context)
+    assert isinstance(reply, Unclear)
+    offered = [one for one in reply.problem.split("`")[1::2] if one not in ("note:", "reject")]
+    followed = read_reply("\n".join(offered), context)
+    assert isinstance(followed, Approve)
+    assert set(followed.values or ()) == set(fields or ())
+
+
+@pytest.mark.parametrize(
     ("text", "note"),
     [
         ("approve\nnote: booked under travel", "booked under travel"),

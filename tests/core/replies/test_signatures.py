@@ -224,6 +224,7 @@ def test_an_office_signs_for_somebody_else(line: str) -> None:
         *("mara2@it.example.de", "E-Mail: m.lind@example.it", "www.example.es", "〒100-0001"),
         *("i.A. Mara Lind", "ppa. Mara Lind", "P.IVA 01234567890"),
         *("HRB DE123456789", "Office: +49 30 1234567", "CFO Mara Lind"),
+        *("Mara Lind | CFO | Acme Ltd | www.acme.example", "CFO | Acme Ltd | +1 555 010 2233"),
     ],
 )
 def test_lines_of_contacts_and_offices_sign(line: str) -> None:

@@ -24,7 +24,6 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from enum import IntEnum
-from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
@@ -36,7 +35,6 @@ from signoff.core.lexicon.languages import (
     TOPIC,
     Language,
     Role,
-    endings,
     language,
     languages,
     leads_values,
@@ -60,6 +58,7 @@ from signoff.core.payloads.payload import fields_of, parse_values
 from signoff.core.replies.devices import is_device_line
 from signoff.core.replies.signature import is_disclaimer, is_signature_line
 from signoff.core.replies.text import Names, ReplyContext, Text
+from signoff.core.replies.tool import ENDINGS, endings_in, is_reversal, tool_of
 
 _MOST_NAMES: Final = 4
 _MOST_WORDS_OF_A_CALL: Final = 8
@@ -69,10 +68,6 @@ _LONGEST_NUMBER: Final = 4
 _LONGEST_HONOURED: Final = 6
 _BETWEEN: Final = MARKS | {NEWLINE}
 _DENIALS: Final = (Role.NO, Role.NO_ALONE, Role.TAKE_BACK, Role.UNSURE, Role.CONDITION)
-_ENDINGS: Final = frozenset(f"{TOPIC}{one}" for one in ("deletion", "cancellation", "archiving"))
-"""The topics of tools that end something."""
-_GENERAL: Final = frozenset(("message", "change"))
-"""The topics of tools whose subject only the name of the agent may tell: "send_request"."""
 
 _LABELS: Final = frozenset("-–—―─━‐‑|•·")
 """Marks between a name and the words of this person. A colon is another one."""
@@ -81,10 +76,7 @@ _ENDS: Final = frozenset(",.!、。\n")
 _COMMAS: Final = frozenset(",、")
 _AROUND_VALUES: Final = frozenset(":*_\"'“”„«»‘’")
 _POINTS: Final = ".。・、"
-_HUMPS: Final = re.compile(
-    r"(?<=[^\W\d_])(?=[A-ZÀ-ÖØ-Þ][^\W\d_A-ZÀ-ÖØ-Þ])|(?<=[a-zß-öø-ÿ0-9])(?=[A-ZÀ-ÖØ-Þ])"
-)
-"""The places between the words of a name such as ``holdPayment`` or ``ERPCancelOrder``."""
+_REFUND: Final = f"{TOPIC}refund"
 _INSIDE_WORDS: Final = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
 _EMPHASIS: Final = re.compile(r"(?<!\w)(_+)(?=[^\s_])[^_]*[^\s_]\1(?!\w)")
 _BOXES: Final = {"(": ")", "|": "|"}
@@ -160,20 +152,14 @@ class Reader:
         self._orders = {word for one in self.languages for word in one.file.orders}
         self._author = (context.author,)
         self._people = (*context.people, context.author)
-        self._called = _words_of(tuple(context.called))
+        self._tool = tool_of(tuple(context.called))
+        self._called = self._tool.called
         # "Approve the payment" may mean not to hold it, unless the text says "hold".
-        self._tool = _words_of(tuple(context.called[:1]))
-        words = [one for name in context.called[:1] for one in _split(name)]
-        self._verb, self._noun = words[:1], words[-1:]
-        # "Pay it" is no answer about a tool that grants access, whatever the agent is called.
-        self._topical = self._tool if any(map(_has_a_topic, words)) else self._called
-        self._names = {"".join(phrase_tokens(name)) for name in context.called}
-        # The first one says what the tool does: the "cancel" of ``cancel_deletion``.
-        self._ending = next((one for one in words if _is_ending(one)), "")
-        ends, said = _endings_in(" ".join(context.called[:1])), _endings_in(self.text.text)
-        if len(ends) > 1 and self._ending in ends:
-            ends = frozenset((self._ending,))
-        self._ends_something = bool(ends) and ends.isdisjoint(said)
+        ends = self._tool.ends
+        self._ends_something = bool(ends) and ends.isdisjoint(endings_in(self.text.text))
+        # "Approve the order" may mean not to refund it, unless the text says "refund".
+        said = any(is_reversal(one.text) for one in text.tokens)
+        self._reverses = self._tool.reverses and not said
         self._found: dict[int, list[Match]] = {}
         self._slots: dict[tuple[str, int], tuple[int, ...]] = {}
         self._openings: tuple[int, ...] | None = None
@@ -247,7 +233,8 @@ class Reader:
                     break
                 end += 1
                 named = tokens[end - 1].text in self._called and len(tokens[end - 1].text) > 1
-                named = named and not self._ends_something and self._is_no_label(at, end)
+                named = named and not self._is_opposed() and self._is_no_label(at, end)
+                named = named and (end > start + 1 or tokens[start].text not in self._tool.middle)
                 named = named and (end > at + 1 or self._is_clear(at))
                 if named and not self._names_a_denial(start, end):
                     yield end
@@ -260,25 +247,32 @@ class Reader:
         has happened meanwhile.
         """
         word = self.text.tokens[at].text
-        if word in self._names or word in self._verb:
+        if word in self._tool.names or word == self._tool.verb:
             return True
-        if any(word.startswith(stems()[one.removeprefix(TOPIC)]) for one in _ENDINGS):
+        if any(word.startswith(stems()[one.removeprefix(TOPIC)]) for one in ENDINGS):
             return False
-        return word in self._noun or any(map(word.startswith, stems().values()))
+        return word == self._tool.noun or any(map(word.startswith, stems().values()))
 
     def _is_no_label(self, at: int, end: int) -> bool:
         """Say whether words of the card are no name of a team: "Finance approved"."""
         tokens = self.text.tokens
         goes_on = end < len(tokens) and tokens[end].text not in _ENDS
-        return not goes_on or any(one.text in self._tool for one in tokens[at:end])
+        return not goes_on or any(one.text in self._tool.words for one in tokens[at:end])
+
+    def _is_opposed(self) -> bool:
+        """Say whether the tool undoes what its object says, and the text does not say so."""
+        return self._ends_something or self._reverses
 
     def _means_the_request(self, found: Match, at: int) -> bool:
-        """Say whether a noun means the request, and not what the tool ends."""
+        """Say whether a noun means the request, and not what the tool ends or gives back."""
         if not found.role.startswith(TOPIC):
             words = {token.text for token in self.text.tokens[at : found.end]}
-            return not self._ends_something or self._called.isdisjoint(words)
-        clear = not self._ends_something or found.role in _ENDINGS
-        return clear and self._is_about(found.role)
+            return not self._is_opposed() or self._called.isdisjoint(words)
+        if self._ends_something and found.role not in ENDINGS:
+            return False
+        if self._reverses and found.role != _REFUND:
+            return False
+        return self._tool.is_about(found.role.removeprefix(TOPIC))
 
     def names_another_deed(self, yes: Piece) -> bool:
         """Say whether a yes names another deed than the tool's: "pay it" about a deletion.
@@ -291,6 +285,10 @@ class Reader:
         if any(self._names_the_ending(slot) for slot in slots):
             return False
         return any(self._is_another_deed(topics, word) for word, topics in self._deeds_in(yes))
+
+    def names_its_verb(self, at: int) -> bool:
+        """Say whether a token is the first word of the tool's name, which says what it does."""
+        return at < len(self.text) and self.text.tokens[at].text == self._tool.verb
 
     def is_firm(self, yes: Piece) -> bool:
         """Say whether a yes can only mean the request: "approved", but not "ok"."""
@@ -343,12 +341,16 @@ class Reader:
     def _is_another_deed(self, topics: frozenset[str], word: tuple[str, ...]) -> bool:
         if self._ends_something and "deletion" not in topics:
             return True
-        known = GOING in topics or self._called.issuperset(word)
-        return not known and not any(map(self._is_about, topics))
+        if GOING in topics:
+            return False
+        if self._reverses and "refund" not in topics:
+            return True
+        known = self._called.issuperset(word) and self._tool.middle.isdisjoint(word)
+        return not known and not any(map(self._tool.is_about, topics))
 
     def _names_the_ending(self, slot: range) -> bool:
         return any(
-            found.role in _ENDINGS and found.end == slot.stop
+            found.role in ENDINGS and found.end == slot.stop
             for one in self.languages
             for found in one.nouns.at(self.text.tokens, slot.start, _no_slots)
         )
@@ -389,13 +391,6 @@ class Reader:
             for one in known
             for found in one.phrases.at(tokens, at, _no_slots)
         )
-
-    def _is_about(self, topic: str) -> bool:
-        """Say whether the names of the request on the card belong to a topic."""
-        name = topic.removeprefix(TOPIC)
-        known = stems().get(name, ())
-        words = (self._ending,) if f"{TOPIC}{name}" in _ENDINGS else self._topical
-        return not self._called or any(word.startswith(known) for word in words)
 
     def names(self, at: int, known: tuple[Names, ...] | None = None) -> Iterator[int]:
         """Yield where a person's name that begins at a token may end."""
@@ -671,7 +666,8 @@ class Reader:
             if self.text.is_boundary(found.end) and not self._may_defer(at, found.end):
                 yield _Edge(found.end, State.BEFORE, Piece(Role.GREETING, at, found.end))
             for end in self.addressed(found.end, greeted=True):
-                yield _Edge(end, State.BEFORE, Piece(Role.GREETING, at, end))
+                if not self._may_begin_an_answer(at, found.end):
+                    yield _Edge(end, State.BEFORE, Piece(Role.GREETING, at, end))
         if first:
             own = self.own_name(at)
             for end in self.addressed(at, greeted=False, opens=True):
@@ -686,6 +682,10 @@ class Reader:
         """Say whether a greeting may also be the day of an answer: the "Morgen" of "Morgen, ok"."""
         defers = any(one.role == Role.UNSURE and one.end == end for one in self.phrases(at))
         return defers and not self.text.is_last_of_line(end)
+
+    def _may_begin_an_answer(self, at: int, name: int) -> bool:
+        """Say whether a name behind a greeting may be an answer: "Morgen passt, bitte machen"."""
+        return self._may_defer(at, name) and self.longest(name, Role.YES) is not None
 
     def _attributes(self, at: int, end: int) -> bool:
         """Say whether a name says whose words follow: "Tom: approved", "Tom - approved".
@@ -1046,43 +1046,6 @@ def _pieces(best: dict[tuple[int, State], _Step], end: tuple[int, State]) -> tup
             found.append(step.piece)
         at = step.came
     return tuple(reversed(found))
-
-
-@lru_cache(maxsize=256)
-def _words_of(names: tuple[str, ...]) -> frozenset[str]:
-    """Return the words in the names of a request on its card."""
-    return frozenset[str]().union(*map(_words_in, names))
-
-
-def _split(name: str) -> tuple[str, ...]:
-    """Return the words of a name in order: "hold" and "payment" for ``holdPayment``."""
-    return tuple(one for one in phrase_tokens(_HUMPS.sub(" ", name)) if one not in MARKS)
-
-
-def _words_in(text: str) -> frozenset[str]:
-    """Return the words of a text; "holdPayment" is a word and has two."""
-    return frozenset((*phrase_tokens(text), *_split(text))) - MARKS
-
-
-def _has_a_topic(word: str) -> bool:
-    """Say whether a word of a tool's name says what it is about: "pay", but not "send" or "set"."""
-    return any(word.startswith(known) for name, known in stems().items() if name not in _GENERAL)
-
-
-def _is_ending(word: str) -> bool:
-    """Say whether a word of a tool's name ends something: "delete", but not "deleted"."""
-    known = tuple(stem for topic in _ENDINGS for stem in stems()[topic.removeprefix(TOPIC)])
-    return (word in endings() or word.startswith(known)) and not word.endswith("ed")
-
-
-@lru_cache(maxsize=256)
-def _endings_in(text: str) -> frozenset[str]:
-    """Return the words of a tool's name, or of a text, that end or hold something."""
-    words = _words_in(text) & endings()
-    if text.isascii():
-        return words
-    joined = "".join(phrase_tokens(text))
-    return words | {one for one in endings() if is_spaceless(one[0]) and one in joined}
 
 
 def _no_slots(slot: str, at: int) -> tuple[int, ...]:

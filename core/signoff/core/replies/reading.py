@@ -33,6 +33,7 @@ from signoff.core.lexicon.tokens import (
 from signoff.core.payloads.entries import assignment, entries_on_line, misspelt
 from signoff.core.payloads.payload import fields_of, parse_values
 from signoff.core.replies.commands import read_command
+from signoff.core.replies.examples import example_of_approval
 from signoff.core.replies.grammar import (
     LEFT_OVER,
     VALUE,
@@ -44,6 +45,7 @@ from signoff.core.replies.grammar import (
 from signoff.core.replies.refusals import refusing_field
 from signoff.core.replies.remark import contradiction
 from signoff.core.replies.reply import Approve, Grant, Part, Reject, Reply, Unclear
+from signoff.core.replies.signature import is_phone_number
 from signoff.core.replies.text import ReplyContext, Text
 
 _QUESTION_MARKS: Final = "?¿؟"
@@ -92,7 +94,7 @@ def is_reply(line: str) -> bool:
     Signoff's own mails must not contain such lines, because some mail programs quote a mail without
     marking the quote.
     """
-    if not may_be_reply(line):
+    if not may_be_reply(line) or is_phone_number(line):
         return False
     if not isinstance(read_reply(line), Unclear):
         return True
@@ -184,8 +186,8 @@ def _approval(reader: Reader, parse: Parse) -> Reply:
     if bound := next(filter(contradiction, notes), None):
         return Unclear(
             problem=f"I read your remark “{brief(bound)}” as a condition, a limit or a change, "
-            "and a remark decides nothing. Reply `approve` alone, or `reject` and below it what "
-            "you want.",
+            f"and a remark decides nothing. {_how_to_approve(reader)} To reject, reply `reject`, "
+            "and below it what you want.",
             seems="approve",
             parts=_parts(reader, parse.pieces),
         )
@@ -276,7 +278,8 @@ def _may_begin_a_condition(reader: Reader, yes: Piece, own: Container[str]) -> b
 def _is_left_open(reader: Reader, yes: Piece) -> bool:
     """Say whether a yes is a bare "if" behind other words: "ok si", which is not "ok, si"."""
     before = reader.text.tokens[yes.start - 1].text if yes.start else NEWLINE
-    alone = yes.end == yes.start + 1 and _folded(reader, yes) in ifs()
+    words = [one.text for one in reader.text.tokens[yes.start : yes.end] if one.text not in MARKS]
+    alone = len(words) == 1 and reader.text.words(yes.start, yes.start + 1).casefold() in ifs()
     return alone and before not in MARKS | {NEWLINE}
 
 
@@ -426,8 +429,10 @@ def _refusal(reader: Reader) -> _Refusal | None:
         if found is None:
             continue
         emoji = not reader.text.tokens[found.end - 1].text.isalnum()
-        if emoji or reader.text.is_boundary(found.end) or reader.harmless_from(found.end):
-            return _Refusal(reader, at, found.end, alone=True)
+        # "Do not cancel" is a no to a tool that cancels.
+        end = found.end + reader.names_its_verb(found.end)
+        if emoji or reader.text.is_boundary(found.end) or reader.harmless_from(end):
+            return _Refusal(reader, at, end, alone=True)
     return None
 
 
@@ -566,9 +571,20 @@ def _beside_a_yes(
     if any(reader.longest(at, Role.NO, Role.NO_ALONE) for span in spans for at in range(*span)):
         return f"I read “{said}”, and then something that disagrees: {shown}. {_ALONE}"
     return (
-        f"I read “{said}”, with something beside it: {shown}. Reply `approve` alone to approve. "
+        f"I read “{said}”, with something beside it: {shown}. {_how_to_approve(reader)} "
         "To add a remark, put it on a line that begins with `note:`."
     )
+
+
+def _how_to_approve(reader: Reader) -> str:
+    """Return a sentence that says how to approve, with the fields that must be filled in."""
+    context = reader.context
+    example = example_of_approval(None if context.proposes else context.fields)
+    _, *fields = example.split("\n")
+    if not fields:
+        return "Reply `approve` alone to approve."
+    below = ", ".join(f"`{line}`" for line in fields)
+    return f"To approve, reply `approve`, and below it a line such as {below}."
 
 
 def _left_over(reader: Reader, pieces: Iterable[Piece]) -> list[tuple[int, int]]:

@@ -196,7 +196,18 @@ def is_signature_line(line: str, names: Names, *, first: bool) -> bool:
     if any(is_spaceless(mark) for mark in bare):
         characters = sum(map(is_spaceless, bare))
         return characters <= _LONGEST_SPACELESS and _names_a_place(bare, names)
-    return _is_titled(bare, names, first=first)
+    # "Director | Acme Ltd | www.acme.example"
+    parts = bare.split("|")
+    return _is_titled(bare, names, first=first) or (
+        len(parts) > 1 and all(is_signature_line(one, names, first=False) for one in parts)
+    )
+
+
+def is_phone_number(line: str) -> bool:
+    """Say whether a line is only an international phone number: "+1 555 010 2233" is no "+1"."""
+    bare = line.strip()
+    digits = sum(map(str.isdecimal, bare))
+    return bare.startswith("+") and digits >= _PHONE_DIGITS and not bare.strip("+-()./ 0123456789")
 
 
 def _is_contact(bare: str, tokens: tuple[str, ...]) -> bool:

@@ -113,7 +113,10 @@ def _is_banner(line: str) -> bool:
         return True
     if "@" in plain and any(words in plain for words in BANNER_SENTENCES[1]):
         return True
-    return plain.startswith(BANNER_OPENINGS) and any(one in plain for one in BANNER_REASONS)
+    # "[EXTERNAL EMAIL] only if Tom agrees" goes on with the person's words.
+    tagged = _plain(rest) if (rest := without_tag(line)) != line else ""
+    warns = any(one in (tagged or plain) for one in BANNER_REASONS)
+    return warns and plain.startswith(BANNER_OPENINGS) and not says_more(line)
 
 
 def _is_wrapped(line: str) -> bool:
