@@ -11,6 +11,7 @@ from pydantic import JsonValue, ValidationError
 from builders import NOON, make_approval, make_origin
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
+from signoff.core.approvals.milestones import Milestone, milestone_of
 from signoff.core.approvals.parts import mark_of
 from signoff.core.base.durations import Span, parse_span
 from signoff.core.base.errors import (
@@ -245,6 +246,18 @@ def test_reminders() -> None:
 def test_last_level_has_no_level_to_escalate_to() -> None:
     """After the last level, there is no level to escalate to."""
     assert move_on(asked(level("ada")), PEOPLE, now=NOON, why="refused") is None
+
+
+@pytest.mark.parametrize("earlier", ["leave", "stay"])
+def test_request_stays_open_if_nobody_can_be_asked_at_a_later_level(earlier: str) -> None:
+    """A level without approvers is skipped, so the present level is the last, and the policy ends
+    it."""
+    approval = asked(level("ada"), level("gone", earlier=earlier), on_timeout="stay")
+    open_, (event,) = advance(approval, PEOPLE, now=NOON + HOUR)
+    assert (open_.state, open_.deadline, event.what) == (State.PENDING, None, What.OVERDUE)
+    assert milestone_of(approval, open_) is Milestone.OVERDUE
+    assert advance(open_, PEOPLE, now=NOON + 2 * HOUR) == (open_, ())
+    assert yes(open_, ADA, now=NOON + 2 * HOUR).state is State.APPROVED
 
 
 @pytest.mark.parametrize(

@@ -639,6 +639,14 @@ class Approval(Value):
                 until=claim.until,
             )
 
+    def too_late(self, zone: tzinfo) -> TooLate:
+        """Return the refusal of an answer that came after the end of the last level."""
+        ended = self.within_window(self.deadline) or self.window
+        when = f" on {moment_text(ended, zone)}" if ended is not None else ""
+        return TooLate(
+            f"Approval {self.id} expired{when}; nothing was done. The request has to be made again."
+        )
+
     def must_be_open(self, directory: Directory) -> None:
         """Refuse a move after the decision.
 
@@ -1096,7 +1104,9 @@ class Approval(Value):
         self._must_be_pending("time out")
         if not self.is_late(now):
             raise IllegalMove(f"Approval {self.id} is not due yet.")
-        if self.stays_open and not self.has_closed(now):
+        stays = self.terms is not None and self.terms.on_timeout is OnTimeout.STAY
+        # Not `stays_open`: further levels may follow, but nobody can be asked there.
+        if stays and not self.has_closed(now):
             why = "nobody answered in time; by its policy it stays open"
             event = self.note(What.OVERDUE, now=now, by="deadline", why=why)
             return self.model_copy(update={"deadline": None, "reminders": ()}), (event,)
@@ -1443,18 +1453,13 @@ class Approval(Value):
         """Refuse an answer to a level that has ended, even if no timer has recorded that yet."""
         if not self.is_late(now):
             return
-        deadline = self.within_window(self.deadline) or self.window
-        if deadline is None:
-            return
         closed = self.has_closed(now)
         following = next(self.terms.after(self.level, self.round), None) if self.terms else None
         if following is not None and self.terms and not (closed or self.terms.stays(following[0])):
-            raise Escalated(self._went_on(deadline, zone, to=following[0]))
+            ended = self.within_window(self.deadline) or self.window
+            raise Escalated(self._went_on(ended, zone, to=following[0]))
         if closed or (following is None and not self.stays_open):
-            raise TooLate(
-                f"Approval {self.id} expired on {moment_text(deadline, zone)}; "
-                "nothing was done. The request has to be made again."
-            )
+            raise self.too_late(zone)
 
     def _went_on(self, at: datetime | None, zone: tzinfo, *, to: int | None = None) -> str:
         """Say to which level it went on."""
