@@ -225,6 +225,17 @@ def test_silence_never_approves_after_a_rejection_or_with_open_fields() -> None:
         assert advance(approval, PEOPLE, now=NOON + HOUR)[0].state is State.TIMED_OUT
 
 
+@pytest.mark.parametrize("earlier", ["leave", "stay"])
+def test_silence_of_a_later_level_does_not_outvote_a_rejection(earlier: str) -> None:
+    """Nobody decided at the first level, but somebody was against it."""
+    first, second = level("ada", "bo", veto=False), level("cy", earlier=earlier)
+    approval = no(asked(first, second, on_timeout="approve", ceiling="true"), ADA)
+    approval, _ = advance(approval, PEOPLE, now=NOON + HOUR)
+    assert (approval.state, approval.level) == (State.PENDING, 1)
+    ended, _ = advance(approval, PEOPLE, now=NOON + 2 * HOUR)
+    assert ended.state is State.TIMED_OUT
+
+
 def test_agent_owner_never_decides() -> None:
     """The owner is recognised by every identity, even with a seat."""
     approval = asked(level("ada", "bo")).model_copy(update={"barred": ("bo@old.example",)})

@@ -1626,7 +1626,9 @@ class Approval(Value):
         if terms is None or terms.on_timeout is not OnTimeout.APPROVE or not terms.under_ceiling:
             return False
         plain = self.kind is not Kind.INPUT and not missing_fields(self.template, None)
-        return plain and not terms.second_step and not self.ballot.no
+        # Rejections of earlier levels, too, although they do not count any more.
+        against = any(one.verdict is Verdict.REJECT for one in self.votes)
+        return plain and not terms.second_step and not against
 
     def _end_unasked(self, move: Move, decision: Decision, terms: Terms | None) -> Moved:
         """End it by a grant or by the settings, before anybody is asked."""
