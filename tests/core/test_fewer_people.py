@@ -50,6 +50,23 @@ def test_quorum_of_two_does_not_drop_to_one() -> None:
     assert after.time_out(now=late)[0].state is State.TIMED_OUT
 
 
+@pytest.mark.parametrize("groups", [False, True])
+def test_two_people_who_share_a_place_are_not_two_of_a_quorum(*, groups: bool) -> None:
+    """Cleo stands in for Bo, who is asked under another id as well, so only one answer can come."""
+    away = Absence(start=NOON.date(), end=NOON.date(), delegate="cleo")
+    bo = Person(id="bo", email="bo@example.com", slack="U0BO", away=(away,))
+    twin = Person(id="bo.external", email="bo@partner.example", slack="U0BO")
+    folk = Directory([bo, twin, CLEO, RILEY, DAN])
+    group = Group(ask=("bo", "bo.external"), quorum=2)
+    first = Level(all_of=(group,)) if groups else Level(ask=group.ask, quorum=2)
+    policy = Policy(name="both", levels=(first,), on_timeout="stay")
+
+    choice = choose((policy,), DEFAULT, folk, make_approval().facts, now=NOON)
+
+    assert any("must approve, and only 1 can be asked" in one for one in choice.notes)
+    assert choice.stranded
+
+
 @pytest.mark.parametrize("phase", ["", "second"])
 def test_impossible_quorum_of_a_later_level_raises_an_alarm(phase: str) -> None:
     """Escalation and the next phase raise an alarm, and still ask the level."""
