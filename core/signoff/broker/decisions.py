@@ -323,7 +323,7 @@ class Decisions:
         details = {**actor.details, **move.details}
         events = with_details(events, details)
         change = _changes_of(extras)
-        if approval.passed:
+        if approval.passed_since(here):
             approval, passed = await self._pass_on(change, approval, now)
             events = (*events, *passed)
         if events:

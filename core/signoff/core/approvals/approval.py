@@ -459,6 +459,16 @@ class Approval(Value):
         """Whether its phase has approved it and the next phase has to be asked."""
         return self.state is State.PENDING and self.goes_on and self.ballot.reached
 
+    def passed_since(self, before: Self) -> bool:
+        """Say whether an approval since an earlier state lets the next phase start.
+
+        At the start of a level, approvals of people who stay may be enough already. They do not
+        decide alone, and neither does another move: somebody has to approve at this level.
+        """
+        last = self.votes[-1:]
+        approved = bool(last) and last[0].verdict is Verdict.APPROVE
+        return self.passed and approved and last != before.votes[-1:]
+
     @property
     def goes_on(self) -> bool:
         """Whether the next phase has to be asked after the present one has approved."""
