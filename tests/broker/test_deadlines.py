@@ -72,8 +72,7 @@ async def test_after_the_end_a_level_without_people_opens_no_door(
     earlier: Earlier,
     move: Move,
 ) -> None:
-    """Nobody can be asked at the next level, so the first deadline is the end; the audit says that
-    the answer came late."""
+    """Nobody can be asked at the next level, so the first deadline is the end of the request."""
     empty = Level(ask=("gone",), within=Span(HOUR), earlier=earlier)
     levels = (Level(ask=("mara",), within=Span(HOUR)), empty)
     approval = await asked(still_ledger, levels=levels)

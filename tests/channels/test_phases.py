@@ -105,8 +105,7 @@ async def test_phase_without_approvers_asks_the_default(
 async def test_only_an_approval_starts_the_next_phase(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """Mara's approval of the first level is enough for the second one, but not alone: Cleo's
-    rejection and comment are no approval."""
+    """Mara's approval is enough at the second level; Cleo's rejection and comment are none."""
     floor = Floor(
         still_channels,
         clock,

@@ -85,6 +85,19 @@ def test_impossible_quorum_of_a_later_level_raises_an_alarm(phase: str) -> None:
     assert alarm.why == "2 of them must approve, and only 1 can be asked"
 
 
+def test_level_at_which_everybody_has_approved_already_raises_an_alarm() -> None:
+    """Mara's approval does not decide alone, and nobody else is asked at the next level."""
+    first = Level(ask=("mara", "cleo"), quorum=2, within="1h")
+    again = Level(ask=("mara",), earlier=Earlier.STAY, within="1h")
+    approval, _ = routed(Policy(name="both", levels=(first, again)))
+    approval, events = advance(yes(approval, MARA), DIRECTORY, now=NOON + timedelta(hours=1))
+    assert (approval.state, approval.level) == (State.PENDING, 1)
+    assert [one.what for one in events] == [What.ESCALATED, What.UNROUTABLE]
+    later = NOON + timedelta(minutes=90)
+    decided, _ = approval.approve(MARA, DIRECTORY, channel="email", now=later)
+    assert decided.state is State.APPROVED
+
+
 @pytest.mark.parametrize("veto", [True, False])
 def test_request_with_an_impossible_quorum_can_be_rejected(veto: bool) -> None:
     """One rejection ends a request that approvals cannot end."""

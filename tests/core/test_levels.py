@@ -261,8 +261,7 @@ def test_last_level_has_no_level_to_escalate_to() -> None:
 
 @pytest.mark.parametrize("earlier", ["leave", "stay"])
 def test_request_stays_open_if_nobody_can_be_asked_at_a_later_level(earlier: str) -> None:
-    """A level without approvers is skipped, so the present level is the last, and the policy ends
-    it."""
+    """A level without approvers is skipped, so the present level is the last one."""
     approval = asked(level("ada"), level("gone", earlier=earlier), on_timeout="stay")
     open_, (event,) = advance(approval, PEOPLE, now=NOON + HOUR)
     assert (open_.state, open_.deadline, event.what) == (State.PENDING, None, What.OVERDUE)
