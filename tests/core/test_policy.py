@@ -70,6 +70,49 @@ def test_argument_that_a_tool_lacks_matches_no_policy() -> None:
     assert pick(LARGE, ANY).terms.policy == "any"
 
 
+LOOPS = (
+    "args.payments.exists(one, one.amount > 500)",
+    "!args.payments.all(one, one.amount <= 500)",
+    'args["payments"].exists(one, one["amount"] > 500)',
+    "args.payments.filter(one, one.amount > 500).size() > 0",
+    "args.payments.map(one, one.amount).exists(amount, amount > 500)",
+    "args.payments.exists(one, one.amount > 500) || args.fee > 500",
+    "args.fee > 500 || args.payments.exists(one, one.amount > 500)",
+    "args.bill.parts.exists(part, part.lines.exists(one, one.price.amount > 500))",
+    "args.named.exists(key, args.named[key].amount > 500)",
+)
+
+
+@pytest.mark.parametrize("when", LOOPS)
+def test_item_without_a_field_hides_no_other_item(when: str) -> None:
+    """A list whose first item lacks the amount must not lead to a weaker policy below."""
+    strict = Policy(name="strict", when=when, ask=("cleo",))
+    large: dict[str, JsonValue] = {"amount": 900}
+    lines: list[JsonValue] = [{"price": {}}, {"price": large}]
+    choice = pick(
+        strict,
+        ANY,
+        payments=[{"note": "a"}, large],
+        bill={"parts": [{"lines": lines}]},
+        named={"first": {}, "second": large},
+    )
+    assert choice.terms.policy in {"strict", "default"}
+    assert [person.id for person in choice.people] == ["cleo"]
+
+
+@pytest.mark.parametrize("when", LOOPS)
+def test_loop_over_an_argument_that_a_tool_lacks_matches_no_policy(when: str) -> None:
+    """It does not match a tool without the list either, or with complete items only."""
+    strict = Policy(name="strict", when=when, ask=("cleo",))
+    small: JsonValue = {"amount": 5}
+    assert pick(strict, ANY).terms.policy == "any"
+    assert pick(strict, ANY, other=[{"note": "a"}]).terms.policy == "any"
+    lines: list[JsonValue] = [{"price": small}]
+    bill: JsonValue = {"parts": [{"lines": lines}]}
+    full = pick(strict, ANY, payments=[small], bill=bill, named={"first": small}, fee=1)
+    assert full.terms.policy == "any"
+
+
 def test_no_policy_matches() -> None:
     """The default is asked, and the audit says why."""
     choice = pick()

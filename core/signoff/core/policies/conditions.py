@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
 from signoff.core.base.errors import ConditionError
 from signoff.core.directory.hours import zone
-from signoff.core.policies.condition_cost import MOST, cost
+from signoff.core.policies.condition_cost import MOST, cost, variables_of_loops
 
 # The package imports its terminal program with prompt_toolkit, which costs each process 8 MB and a
 # tenth of a second.
@@ -61,6 +61,13 @@ _QUOTED = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'")
 _NAME_OR_NUMBER = r"(?:args|now|limit)(?:\.[A-Za-z_]\w*)+|\b[0-9][0-9.]*"
 _COMPARED = re.compile(rf"({_NAME_OR_NUMBER})\s*(?:[<>]=?|[-+*/%])\s*({_NAME_OR_NUMBER})")
 _PATH = re.compile(r"\bargs(?:\.[A-Za-z_]\w*)+")
+_FIELDS: Final = r"(?<![\w.]){name}((?:\.[A-Za-z_]\w*(?!\w|\s*\())+)"
+"""The fields that an expression reads of a name: ``args.vendor.id``, not ``args.size()``."""
+
+_NOTHING: Final = object()
+_INDEX: Final = re.compile(r"""\[\s*(["'])([A-Za-z_]\w*)\1\s*\]""")
+"""``["vendor"]``, which reads the same field as ``.vendor``."""
+
 _KINDS: Mapping[type, str] = {
     bool: "true or false",
     int: "a number",
@@ -206,15 +213,59 @@ def holds(source: str, facts: Mapping[str, JsonValue]) -> bool:
 
     Raises:
         ConditionError: It cannot be evaluated on these facts, for example because an argument has
-            another type. The default approver is then asked.
+            another type, or an item of a list lacks a field. The default approver is then asked.
     """
     try:
         result = value(source, facts)
-    except KeyError:
+    except KeyError as error:
+        if _lacks_in_loop(source, facts):
+            # CEL stops at the first item without the field, and the next one may be the large one.
+            raise ConditionError(
+                f"{source!r} cannot be evaluated on this call: an item has no {error.args[0]!r}"
+            ) from error
         return False
     if not isinstance(result, bool):
         raise ConditionError(f"{source!r} gives {type(result).__name__}, not true or false.")
     return result
+
+
+def _lacks_in_loop(source: str, facts: Mapping[str, JsonValue]) -> bool:
+    """Say whether a field may be missing inside of a loop, and not only an argument."""
+    text = _QUOTED.sub('""', _INDEX.sub(r".\2", source))
+    if not (variables := variables_of_loops(text)):
+        return False
+    args, direct = facts.get("args"), _fields("args", text)
+    present = [found for path in direct if (found := _at(args, path)) is not _NOTHING]
+    if direct and len(present) == len(direct):
+        return True
+    read = [path for name in variables for path in _fields(name, text)]
+    items = [item for found in present for item in _items(found)]
+    return any(_at(item, path) is _NOTHING for item in items for path in read)
+
+
+def _fields(name: str, text: str) -> list[list[str]]:
+    return [path[1:].split(".") for path in re.findall(_FIELDS.format(name=name), text)]
+
+
+def _at(found: object, path: Sequence[str]) -> object:
+    """Return the field of an object at a path, `_NOTHING` if there is none."""
+    for part in path:
+        if not isinstance(found, Mapping) or part not in found:
+            return _NOTHING
+        found = found[part]
+    return found
+
+
+def _items(found: object) -> Iterator[object]:
+    """Yield the objects in all lists of a value."""
+    if isinstance(found, Mapping):
+        for one in found.values():
+            yield from _items(one)
+    elif isinstance(found, list | tuple):
+        for one in found:
+            if isinstance(one, Mapping):
+                yield one
+            yield from _items(one)
 
 
 def covers(until: str, facts: Mapping[str, JsonValue], limits: Mapping[str, float]) -> bool:
