@@ -64,6 +64,10 @@ _PATH = re.compile(r"\bargs(?:\.[A-Za-z_]\w*)+")
 _FIELDS: Final = r"(?<![\w.]){name}((?:\.[A-Za-z_]\w*(?!\w|\s*\())+)"
 """The fields that an expression reads of a name: ``args.vendor.id``, not ``args.size()``."""
 
+_PATTERN: Final = re.compile(
+    r"""\b(app|agent|tool|user)\s*[=!]=\s*("[^"]*[*?][^"]*"|'[^']*[*?][^']*')"""
+)
+_AS_TEXT: Final = re.compile(r"""[<>]=?\s*("-?\d[\d.,]*"|'-?\d[\d.,]*')""")
 _NOTHING: Final = object()
 _INDEX: Final = re.compile(r"""\[\s*(["'])([A-Za-z_]\w*)\1\s*\]""")
 """``["vendor"]``, which reads the same field as ``.vendor``."""
@@ -125,6 +129,42 @@ def _why_not_cel(error: str) -> str:
         return "it is not complete"
     what = f"unexpected {token[1].strip()!r}" if token else what
     return f"{what} in line {fault['line']}, column {fault['column']}"
+
+
+def parts_of(source: str) -> frozenset[str]:
+    """Return the parts of an expression that must all be true: ``a && b`` has two.
+
+    An expression whose parts are all among those of another one is true whenever that one is. An
+    empty expression and ``true`` have no parts.
+    """
+    literals: list[str] = []
+
+    def kept(found: re.Match[str]) -> str:
+        literals.append(found[0])
+        return f"\0{len(literals) - 1}\0"
+
+    parts, depth, start = list[str](), 0, 0
+    text = _QUOTED.sub(kept, source)
+    for at, sign in enumerate(text):
+        depth += (sign in "([{") - (sign in ")]}")
+        if not depth and (text.startswith("||", at) or sign in "?/"):
+            parts, start = [], 0
+            break
+        if not depth and text.startswith("&&", at):
+            parts.append(text[start:at])
+            start = at + 2
+    parts.append(text[start:])
+    plain = ("".join(one.split()) for one in parts)
+    whole = (re.sub(r"\0(\d+)\0", lambda one: literals[int(one[1])], part) for part in plain)
+    return frozenset(one for one in whole if one not in {"", "true"})
+
+
+def pitfalls(source: str) -> Iterator[str]:
+    """Yield what an expression most likely does not mean, in words."""
+    for name, text in _PATTERN.findall(source):
+        yield f"it compares {name} with {text}, where * and ? have no meaning"
+    for text in _AS_TEXT.findall(source):
+        yield f'it compares with the text {text}, letter by letter: "1000" comes before "500"'
 
 
 def limits_in(source: str) -> tuple[str, ...]:
