@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -69,6 +70,55 @@ def test_policy_that_cannot_be_evaluated_asks_the_default(amount: JsonValue) -> 
 def test_argument_that_a_tool_lacks_matches_no_policy() -> None:
     """A policy about amounts does not match a tool without an amount."""
     assert pick(LARGE, ANY).terms.policy == "any"
+
+
+@pytest.mark.parametrize(
+    ("when", "args"),
+    [
+        ("args.force == true", {"force": "true"}),
+        ("args.force == true", {"force": " True"}),
+        ("!(args.force != true)", {"force": "TRUE"}),
+        ("args.level == 3", {"level": "3"}),
+        ("args.level == 2.5", {"level": "2.5"}),
+        ("args.to.account == '42'", {"to": {"account": 42}}),
+        ("args.force == true || args.amount > 5", {"force": "true", "amount": 1}),
+    ],
+)
+def test_value_of_another_type_does_not_slip_through_an_equality(
+    when: str, args: dict[str, Any]
+) -> None:
+    """For CEL, the text "true" only differs from true, so a weaker policy below would apply."""
+    choice = pick(Policy(name="strict", when=when, ask=("cleo",)), ANY, **args)
+    assert choice.terms.policy == "default"
+    assert "must be" in choice.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("when", "args"),
+    [
+        ("args.force == true", {"force": "no"}),
+        ("args.force == true", {"force": None}),
+        ("args.to == 'all'", {"to": ["mara"]}),
+        ("args.force == true && args.amount > 5", {"force": "true", "amount": 1}),
+        ("tool == 'other' && args.force == true", {"force": "true"}),
+        ("tool in ['other'] && args.force == true", {"force": "true"}),
+        ("args.force == true && args.other > 5", {"force": "true"}),
+    ],
+)
+def test_type_of_a_value_that_decides_nothing_does_not_matter(
+    when: str, args: dict[str, Any]
+) -> None:
+    """The policy would not match with the right type either."""
+    choice = pick(Policy(name="strict", when=when, ask=("cleo",)), ANY, **args)
+    assert choice.terms.policy == "any"
+
+
+def test_value_of_another_type_does_not_avoid_the_second_step() -> None:
+    """A second step is needed if its condition would be true with the right type."""
+    policy = Policy(name="p", ask=("cleo",), second_step="args.force == true")
+    assert pick(policy, force="true").terms.second_step
+    assert pick(policy, force=True).terms.second_step
+    assert not pick(policy, force=False).terms.second_step
 
 
 LOOPS = (

@@ -6,6 +6,7 @@ The language is Google's Common Expression Language (https://cel.dev), evaluated
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -68,6 +69,11 @@ _PATTERN: Final = re.compile(
     r"""\b(app|agent|tool|user)\s*[=!]=\s*("[^"]*[*?][^"]*"|'[^']*[*?][^']*')"""
 )
 _AS_TEXT: Final = re.compile(r"""[<>]=?\s*("-?\d[\d.,]*"|'-?\d[\d.,]*')""")
+_EQUALITY: Final = re.compile(
+    r"""\bargs((?:\.[A-Za-z_]\w*)+)\s*[=!]=\s*"""
+    r"""(true\b|false\b|-?(?:0|[1-9]\d*)(?:\.\d+)?(?![\w.])|"[^"\\]*"|'[^'\\]*')"""
+)
+_SCALARS: Final = frozenset({bool, int, float, str})
 _NOTHING: Final = object()
 _INDEX: Final = re.compile(r"""\[\s*(["'])([A-Za-z_]\w*)\1\s*\]""")
 """``["vendor"]``, which reads the same field as ``.vendor``."""
@@ -266,7 +272,47 @@ def holds(source: str, facts: Mapping[str, JsonValue]) -> bool:
         return False
     if not isinstance(result, bool):
         raise ConditionError(f"{source!r} gives {type(result).__name__}, not true or false.")
+    for name, path, meant in _equalities(source):
+        found = _at(facts.get("args"), path)
+        if not _is_mistyped(found, meant):
+            continue
+        args = _with(facts.get("args"), path, meant)
+        try:
+            matters = value(source, {**facts, "args": args}) is not result
+        except (KeyError, ConditionError):
+            matters = False
+        if matters:
+            raise ConditionError(
+                f"{name} is {_KINDS[type(found)]}, but must be {_KINDS[type(meant)]}"
+            )
     return result
+
+
+@lru_cache(maxsize=1024)
+def _equalities(source: str) -> tuple[tuple[str, list[str], JsonValue], ...]:
+    """Return the arguments that an expression compares with a value by ``==`` or ``!=``.
+
+    For CEL, values of different types are only unequal, which is no error.
+    """
+    return tuple(
+        (f"args{path}", path[1:].split("."), text[1:-1] if text[0] in "\"'" else json.loads(text))
+        for path, text in _EQUALITY.findall(source)
+    )
+
+
+def _is_mistyped(found: object, meant: JsonValue) -> bool:
+    """Say whether a value of another type is written like the one that is meant: ``"true"``."""
+    if isinstance(found, str) is isinstance(meant, str) or type(found) not in _SCALARS:
+        return False
+    texts = [one if isinstance(one, str) else json.dumps(one) for one in (found, meant)]
+    return texts[0].strip().lower() == texts[1].strip().lower()
+
+
+def _with(found: JsonValue, path: Sequence[str], meant: JsonValue) -> JsonValue:
+    """Return a value with another field at a path."""
+    if not path or not isinstance(found, Mapping):
+        return meant
+    return {**found, path[0]: _with(found.get(path[0]), path[1:], meant)}
 
 
 def _lacks_in_loop(source: str, facts: Mapping[str, JsonValue]) -> bool:
