@@ -14,9 +14,10 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Current, Ledger
 from signoff.core.approvals.approval import Approval, Asked, State
 from signoff.core.approvals.events import What
+from signoff.core.approvals.moves import Approve, Claim, Comment, Move, Reject
 from signoff.core.base.durations import Span
 from signoff.core.base.errors import Escalated, SignoffError, TooLate
-from signoff.core.policies.levels import Level
+from signoff.core.policies.levels import Earlier, Level
 from signoff.core.policies.policy import Fallback, OnTimeout, Policy
 from signoff.core.routing.selection import choose
 from signoff.testing import VirtualClock
@@ -60,6 +61,27 @@ async def test_after_the_end_every_answer_is_too_late(
     with pytest.raises(TooLate):
         await still_decider.reject(approval.id, CLEO, channel="cli")
     assert await still_ledger.approval(approval.id) == before
+
+
+@pytest.mark.parametrize("earlier", Earlier)
+@pytest.mark.parametrize("move", [Approve(), Reject(reason="no"), Claim(), Comment(text="why?")])
+async def test_after_the_end_a_level_without_people_opens_no_door(
+    still_ledger: Ledger,
+    still_decider: Decider,
+    clock: VirtualClock,
+    earlier: Earlier,
+    move: Move,
+) -> None:
+    """Nobody can be asked at the next level, so the first deadline is the end of the request."""
+    empty = Level(ask=("gone",), within=Span(HOUR), earlier=earlier)
+    levels = (Level(ask=("mara",), within=Span(HOUR)), empty)
+    approval = await asked(still_ledger, levels=levels)
+    clock.advance(HOUR)
+    with pytest.raises(TooLate):
+        await still_decider.made(approval.id, move, MARA)
+    assert await still_ledger.approval(approval.id) == approval
+    refused = (await still_ledger.history(approval.id))[-1]
+    assert (refused.what, refused.more["late"]) == (What.REFUSED_ANSWER, True)
 
 
 async def test_an_answer_is_judged_by_the_level_of_that_moment(

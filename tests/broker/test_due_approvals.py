@@ -21,6 +21,7 @@ from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.run import RunState
 from signoff.core.base.errors import NotAnApprover, SignoffError, TooLate
 from signoff.core.directory.people import Person
+from signoff.core.policies.levels import Earlier, Level
 from signoff.core.policies.policy import OnTimeout
 from signoff.testing import VirtualClock
 
@@ -154,6 +155,24 @@ async def test_a_late_no_is_not_silence(
     assert after.state is State.TIMED_OUT
     assert "mara has rejected it since" in present(after.decision).reason
     assert (await still_ledger.approval(other.id)).state is State.APPROVED
+
+
+@pytest.mark.parametrize("earlier", Earlier)
+async def test_a_late_no_is_not_silence_if_a_level_without_people_follows(
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, earlier: Earlier
+) -> None:
+    """The level is skipped, so the rejection came after the end and not at an earlier level."""
+    asked = await approved_by_silence(still_ledger)
+    levels = (Level(ask=("mara",), within="1h"), Level(ask=("gone",), earlier=earlier))
+    terms = present(asked.terms).model_copy(update={"levels": levels})
+    await still_ledger.commit(Change().put(asked.model_copy(update={"terms": terms}), was=asked))
+    clock.advance(HOUR)
+    with pytest.raises(TooLate):
+        await still_decider.reject(asked.id, MARA, channel="email", reason="no")
+    await sweep_of(still_ledger).once()
+    after = await still_ledger.approval(asked.id)
+    assert after.state is State.TIMED_OUT
+    assert "mara has rejected it since" in present(after.decision).reason
 
 
 @pytest.mark.parametrize("text", ["9 x {}", "not a record"])

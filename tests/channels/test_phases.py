@@ -14,6 +14,7 @@ from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.pipeline.port import Kind
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
+from signoff.core.approvals.moves import Comment, Reject
 from signoff.core.approvals.run import RunState
 from signoff.core.base.errors import Escalated, NotAnApprover
 from signoff.testing import VirtualClock
@@ -99,3 +100,26 @@ async def test_phase_without_approvers_asks_the_default(
     clock.advance(25 * HOUR)
     await Reconciler(decider.roster).once()
     assert (await floor.now(approval)).state is State.TIMED_OUT
+
+
+async def test_only_an_approval_starts_the_next_phase(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
+    """Mara's approval is enough at the second level; Cleo's rejection and comment are none."""
+    floor = Floor(
+        still_channels,
+        clock,
+        level("mara", "cleo", phase="one", quorum=2, veto=False),
+        level("requester.manager", phase="one", earlier="stay", veto=False),
+        level("cleo", phase="two"),
+    )
+    approval = await floor.ask()
+    decider = floor.channels.decider
+    await decider.approve(approval.id, MARA, channel="cli")
+    clock.advance(HOUR)
+    await Reconciler(decider.roster).once()
+    for move in (Comment(text="I am against it"), Reject(reason="too much")):
+        after = await decider.made(approval.id, move, CLEO)
+        assert (after.state, after.level) == (State.PENDING, 1)
+    after = await decider.approve(approval.id, DAN, channel="cli")
+    assert (after.state, after.level) == (State.PENDING, 2)

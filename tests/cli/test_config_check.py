@@ -31,6 +31,13 @@ ask = ["mara"]
 ask = ["cleo", "mara"]
 """
 
+PAY = """\
+[[policies]]
+name = "pay"
+when = "tool=='pay'"
+ask = ["mara"]
+"""
+
 SHA = f'sha256 = "{"0" * 64}"\n'
 
 BAD = {
@@ -205,6 +212,24 @@ BAD = {
         "policies[1]",
         "never reached",
         "error",
+    ),
+    "a policy behind one with fewer conditions": (
+        GOOD.replace("[[policies]]", PAY + "[[policies]]", 1),
+        "policies[1]",
+        "never reached: 'pay' matches each of its calls",
+        "warning",
+    ),
+    "a pattern that is no pattern": (
+        GOOD.replace("tool == 'pay'", "tool == 'pay_*'"),
+        "policies[0].when",
+        "* and ? have no meaning",
+        "warning",
+    ),
+    "an amount in quotes": (
+        GOOD.replace("> 1000", "> '1000'"),
+        "policies[0].when",
+        "letter by letter",
+        "warning",
     ),
     "nobody by default": (
         GOOD.replace('ask = ["cleo", "mara"]', ""),

@@ -56,6 +56,12 @@ BAD = {
         "silence would approve every call",
         "error",
     ),
+    "a ceiling for every call": (
+        f'on_timeout = "approve"\nceiling = "true"\n{TWO}',
+        "policies[0].ceiling",
+        "silence approves every call",
+        "warning",
+    ),
     "a ceiling that is no CEL": (
         f'on_timeout = "approve"\nceiling = "args.amount <"\n{TWO}',
         "policies[0].ceiling",

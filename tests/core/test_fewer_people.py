@@ -50,6 +50,23 @@ def test_quorum_of_two_does_not_drop_to_one() -> None:
     assert after.time_out(now=late)[0].state is State.TIMED_OUT
 
 
+@pytest.mark.parametrize("groups", [False, True])
+def test_two_people_who_share_a_place_are_not_two_of_a_quorum(*, groups: bool) -> None:
+    """Cleo stands in for Bo, who is asked under another id as well, so only one answer can come."""
+    away = Absence(start=NOON.date(), end=NOON.date(), delegate="cleo")
+    bo = Person(id="bo", email="bo@example.com", slack="U0BO", away=(away,))
+    twin = Person(id="bo.external", email="bo@partner.example", slack="U0BO")
+    folk = Directory([bo, twin, CLEO, RILEY, DAN])
+    group = Group(ask=("bo", "bo.external"), quorum=2)
+    first = Level(all_of=(group,)) if groups else Level(ask=group.ask, quorum=2)
+    policy = Policy(name="both", levels=(first,), on_timeout="stay")
+
+    choice = choose((policy,), DEFAULT, folk, make_approval().facts, now=NOON)
+
+    assert any("must approve, and only 1 can be asked" in one for one in choice.notes)
+    assert choice.stranded
+
+
 @pytest.mark.parametrize("phase", ["", "second"])
 def test_impossible_quorum_of_a_later_level_raises_an_alarm(phase: str) -> None:
     """Escalation and the next phase raise an alarm, and still ask the level."""
@@ -66,6 +83,19 @@ def test_impossible_quorum_of_a_later_level_raises_an_alarm(phase: str) -> None:
     assert after.ballot.awaited == ("mara",)
     (alarm,) = [one for one in events if one.what is What.UNROUTABLE]
     assert alarm.why == "2 of them must approve, and only 1 can be asked"
+
+
+def test_level_at_which_everybody_has_approved_already_raises_an_alarm() -> None:
+    """Mara's approval does not decide alone, and nobody else is asked at the next level."""
+    first = Level(ask=("mara", "cleo"), quorum=2, within="1h")
+    again = Level(ask=("mara",), earlier=Earlier.STAY, within="1h")
+    approval, _ = routed(Policy(name="both", levels=(first, again)))
+    approval, events = advance(yes(approval, MARA), DIRECTORY, now=NOON + timedelta(hours=1))
+    assert (approval.state, approval.level) == (State.PENDING, 1)
+    assert [one.what for one in events] == [What.ESCALATED, What.UNROUTABLE]
+    later = NOON + timedelta(minutes=90)
+    decided, _ = approval.approve(MARA, DIRECTORY, channel="email", now=later)
+    assert decided.state is State.APPROVED
 
 
 @pytest.mark.parametrize("veto", [True, False])

@@ -11,6 +11,7 @@ from pydantic import JsonValue, ValidationError
 from builders import NOON, make_approval, make_origin
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
+from signoff.core.approvals.milestones import Milestone, milestone_of
 from signoff.core.approvals.parts import mark_of
 from signoff.core.base.durations import Span, parse_span
 from signoff.core.base.errors import (
@@ -224,6 +225,17 @@ def test_silence_never_approves_after_a_rejection_or_with_open_fields() -> None:
         assert advance(approval, PEOPLE, now=NOON + HOUR)[0].state is State.TIMED_OUT
 
 
+@pytest.mark.parametrize("earlier", ["leave", "stay"])
+def test_silence_of_a_later_level_does_not_outvote_a_rejection(earlier: str) -> None:
+    """Nobody decided at the first level, but somebody was against it."""
+    first, second = level("ada", "bo", veto=False), level("cy", earlier=earlier)
+    approval = no(asked(first, second, on_timeout="approve", ceiling="true"), ADA)
+    approval, _ = advance(approval, PEOPLE, now=NOON + HOUR)
+    assert (approval.state, approval.level) == (State.PENDING, 1)
+    ended, _ = advance(approval, PEOPLE, now=NOON + 2 * HOUR)
+    assert ended.state is State.TIMED_OUT
+
+
 def test_agent_owner_never_decides() -> None:
     """The owner is recognised by every identity, even with a seat."""
     approval = asked(level("ada", "bo")).model_copy(update={"barred": ("bo@old.example",)})
@@ -245,6 +257,17 @@ def test_reminders() -> None:
 def test_last_level_has_no_level_to_escalate_to() -> None:
     """After the last level, there is no level to escalate to."""
     assert move_on(asked(level("ada")), PEOPLE, now=NOON, why="refused") is None
+
+
+@pytest.mark.parametrize("earlier", ["leave", "stay"])
+def test_request_stays_open_if_nobody_can_be_asked_at_a_later_level(earlier: str) -> None:
+    """A level without approvers is skipped, so the present level is the last one."""
+    approval = asked(level("ada"), level("gone", earlier=earlier), on_timeout="stay")
+    open_, (event,) = advance(approval, PEOPLE, now=NOON + HOUR)
+    assert (open_.state, open_.deadline, event.what) == (State.PENDING, None, What.OVERDUE)
+    assert milestone_of(approval, open_) is Milestone.OVERDUE
+    assert advance(open_, PEOPLE, now=NOON + 2 * HOUR) == (open_, ())
+    assert yes(open_, ADA, now=NOON + 2 * HOUR).state is State.APPROVED
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from builders import NOON, people
 from signoff.core.base.durations import Duration, coarse, format_duration, parse_duration, roughly
 from signoff.core.base.errors import ConditionError
 from signoff.core.directory.people import Directory, Person
+from signoff.core.policies.conditions import parts_of
 from signoff.core.policies.policy import (
     Fallback,
     Policy,
@@ -68,6 +70,114 @@ def test_policy_that_cannot_be_evaluated_asks_the_default(amount: JsonValue) -> 
 def test_argument_that_a_tool_lacks_matches_no_policy() -> None:
     """A policy about amounts does not match a tool without an amount."""
     assert pick(LARGE, ANY).terms.policy == "any"
+
+
+@pytest.mark.parametrize(
+    ("when", "args"),
+    [
+        ("args.force == true", {"force": "true"}),
+        ("args.force == true", {"force": " True"}),
+        ("!(args.force != true)", {"force": "TRUE"}),
+        ("args.level == 3", {"level": "3"}),
+        ("args.level == 2.5", {"level": "2.5"}),
+        ("args.to.account == '42'", {"to": {"account": 42}}),
+        ("args.force == true || args.amount > 5", {"force": "true", "amount": 1}),
+    ],
+)
+def test_value_of_another_type_does_not_slip_through_an_equality(
+    when: str, args: dict[str, Any]
+) -> None:
+    """For CEL, the text "true" only differs from true, so a weaker policy below would apply."""
+    choice = pick(Policy(name="strict", when=when, ask=("cleo",)), ANY, **args)
+    assert choice.terms.policy == "default"
+    assert "must be" in choice.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("when", "args"),
+    [
+        ("args.force == true", {"force": "no"}),
+        ("args.force == true", {"force": None}),
+        ("args.to == 'all'", {"to": ["mara"]}),
+        ("args.force == true && args.amount > 5", {"force": "true", "amount": 1}),
+        ("tool == 'other' && args.force == true", {"force": "true"}),
+        ("tool in ['other'] && args.force == true", {"force": "true"}),
+        ("args.force == true && args.other > 5", {"force": "true"}),
+    ],
+)
+def test_type_of_a_value_that_decides_nothing_does_not_matter(
+    when: str, args: dict[str, Any]
+) -> None:
+    """The policy would not match with the right type either."""
+    choice = pick(Policy(name="strict", when=when, ask=("cleo",)), ANY, **args)
+    assert choice.terms.policy == "any"
+
+
+def test_value_of_another_type_does_not_avoid_the_second_step() -> None:
+    """A second step is needed if its condition would be true with the right type."""
+    policy = Policy(name="p", ask=("cleo",), second_step="args.force == true")
+    assert pick(policy, force="true").terms.second_step
+    assert pick(policy, force=True).terms.second_step
+    assert not pick(policy, force=False).terms.second_step
+
+
+LOOPS = (
+    "args.payments.exists(one, one.amount > 500)",
+    "!args.payments.all(one, one.amount <= 500)",
+    'args["payments"].exists(one, one["amount"] > 500)',
+    "args.payments.filter(one, one.amount > 500).size() > 0",
+    "args.payments.map(one, one.amount).exists(amount, amount > 500)",
+    "args.payments.exists(one, one.amount > 500) || args.fee > 500",
+    "args.fee > 500 || args.payments.exists(one, one.amount > 500)",
+    "args.bill.parts.exists(part, part.lines.exists(one, one.price.amount > 500))",
+    "args.named.exists(key, args.named[key].amount > 500)",
+)
+
+
+@pytest.mark.parametrize("when", LOOPS)
+def test_item_without_a_field_hides_no_other_item(when: str) -> None:
+    """A list whose first item lacks the amount must not lead to a weaker policy below."""
+    strict = Policy(name="strict", when=when, ask=("cleo",))
+    large: dict[str, JsonValue] = {"amount": 900}
+    lines: list[JsonValue] = [{"price": {}}, {"price": large}]
+    choice = pick(
+        strict,
+        ANY,
+        payments=[{"note": "a"}, large],
+        bill={"parts": [{"lines": lines}]},
+        named={"first": {}, "second": large},
+    )
+    assert choice.terms.policy in {"strict", "default"}
+    assert [person.id for person in choice.people] == ["cleo"]
+
+
+@pytest.mark.parametrize("when", LOOPS)
+def test_loop_over_an_argument_that_a_tool_lacks_matches_no_policy(when: str) -> None:
+    """It does not match a tool without the list either, or with complete items only."""
+    strict = Policy(name="strict", when=when, ask=("cleo",))
+    small: JsonValue = {"amount": 5}
+    assert pick(strict, ANY).terms.policy == "any"
+    assert pick(strict, ANY, other=[{"note": "a"}]).terms.policy == "any"
+    lines: list[JsonValue] = [{"price": small}]
+    bill: JsonValue = {"parts": [{"lines": lines}]}
+    full = pick(strict, ANY, payments=[small], bill=bill, named={"first": small}, fee=1)
+    assert full.terms.policy == "any"
+
+
+@pytest.mark.parametrize(
+    ("source", "parts"),
+    [
+        ("", set()),
+        (" true ", set()),
+        ('tool == "a b" && args.n>1', {'tool=="a b"', "args.n>1"}),
+        ("user == 'a && b' && (args.x && args.y)", {"user=='a && b'", "(args.x&&args.y)"}),
+        ("args.x && args.y || args.z", {"args.x&&args.y||args.z"}),
+        ("args.x ? args.y : args.z && args.z", {"args.x?args.y:args.z&&args.z"}),
+    ],
+)
+def test_parts_of_a_condition_must_all_be_true(source: str, parts: set[str]) -> None:
+    """Signs inside of texts and brackets separate nothing, and alternatives are one part."""
+    assert parts_of(source) == parts
 
 
 def test_no_policy_matches() -> None:

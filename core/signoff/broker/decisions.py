@@ -28,6 +28,7 @@ from signoff.core.base.errors import (
     ApprovalError,
     Conflict,
     DecisionRefused,
+    Escalated,
     GrantRefused,
     IllegalMove,
     NotAnApprover,
@@ -322,7 +323,7 @@ class Decisions:
         details = {**actor.details, **move.details}
         events = with_details(events, details)
         change = _changes_of(extras)
-        if approval.passed:
+        if approval.passed_since(here):
             approval, passed = await self._pass_on(change, approval, now)
             events = (*events, *passed)
         if events:
@@ -365,9 +366,19 @@ class Decisions:
         if isinstance(who, Person) and roster.directory.get(who.id) is None:
             raise NotAnApprover(f"{roster.directory.why_missing(who.id)} any more.")
         here, due = advance(was, roster.directory, now=now, rotations=roster.rotations.known)
+        ended = here.state is not was.state
         if here.state is not State.PENDING:
             here, due = was, ()
-        return _Judged(here, due, *move.make(here, actor, roster.directory, now))
+        try:
+            after, events = move.make(here, actor, roster.directory, now)
+        except Escalated:
+            if ended:
+                # Levels follow, but nobody can be asked there.
+                raise was.too_late(roster.directory.zone_of(actor.by)) from None
+            raise
+        if ended and move.in_time:
+            raise was.too_late(roster.directory.zone_of(actor.by))
+        return _Judged(here, due, after, events)
 
     async def _give(
         self, move: GiveGrant, approval: Approval, actor: Actor, now: datetime

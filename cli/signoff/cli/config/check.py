@@ -122,22 +122,32 @@ def _mailboxes(settings: Settings) -> Iterator[Found]:
 
 def _policies(settings: Settings) -> Iterator[Found]:
     names: dict[str, int] = {}
-    catch_all: int | None = None
+    before: list[tuple[frozenset[str], str]] = []
     for index, policy in enumerate(settings.policies):
         first = names.setdefault(policy.name, index)
         if first != index:
             message = f"{policy.name!r} is already the name of another policy"
             remedy = "Choose a unique name: the audit log and the cards name policies."
             yield ("policies", index, "name"), defect(message, remedy)
-        if catch_all is not None:
-            message = f"it is never reached: {settings.policies[catch_all].name!r} matches all"
+        parts = _parts(policy)
+        if wider := [(one, name) for one, name in before if one <= parts]:
+            # Only a policy that matches all is an error, as in earlier releases.
+            less, name = min(wider, key=lambda one: len(one[0]))
+            what, found = ("each of its calls", warning) if less else ("all", defect)
             remedy = "Put it before that one, or remove it: the first that matches wins."
-            yield ("policies", index), defect(message, remedy)
+            message = f"it is never reached: {name!r} matches {what}"
+            yield ("policies", index), found(message, remedy)
         yield from _condition(("policies", index, "when"), policy.when)
         yield from _clock(("policies", index), policy)
         yield from _routing(settings, ("policies", index), policy)
-        if catch_all is None and policy.when.strip() in {"", "true"}:
-            catch_all = index
+        before.append((parts, policy.name))
+
+
+def _parts(policy: Policy) -> frozenset[str]:
+    """Return the parts of a policy's condition; those that read `now` with the time zone."""
+    zone = policy.time_zone
+    parts = conditions.parts_of(policy.when)
+    return frozenset(f"{one} in {zone}" if "now." in one else one for one in parts)
 
 
 def _condition(loc: Loc, source: str) -> Iterator[Found]:
@@ -148,6 +158,9 @@ def _condition(loc: Loc, source: str) -> Iterator[Found]:
     except ConditionError as error:
         remedy = "For instance: tool == 'reimburse' && args.amount > 1000."
         yield loc, defect(str(error).rstrip("."), remedy)
+    for message in conditions.pitfalls(source):
+        remedy = "Write tool.startsWith('delete_') for a pattern, and numbers without quotes."
+        yield loc, warning(message, remedy)
 
 
 def _clock(loc: Loc, policy: Policy) -> Iterator[Found]:

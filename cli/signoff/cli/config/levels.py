@@ -68,8 +68,15 @@ def _end(loc: Loc, rule: Routing) -> Iterator[Found]:
     approves = rule.on_timeout is OnTimeout.APPROVE
     if approves and not rule.ceiling:
         message = "silence would approve every call"
-        remedy = "Add a ceiling, such as 'args.amount <= 200': above it, it is rejected."
+        remedy = (
+            "Add a ceiling, such as 'args.amount >= 0 && args.amount <= 200': above it, it is "
+            "rejected."
+        )
         yield (*loc, "on_timeout"), defect(message, remedy)
+    if approves and rule.ceiling.strip() == "true":
+        message = "silence approves every call"
+        remedy = "Write what is small enough: 'args.amount >= 0 && args.amount <= 200'."
+        yield (*loc, "ceiling"), warning(message, remedy)
     if rule.ceiling and not approves:
         message = "it has no effect unless silence approves"
         yield (*loc, "ceiling"), warning(message, 'Set on_timeout = "approve", or remove it.')

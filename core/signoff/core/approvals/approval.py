@@ -468,6 +468,16 @@ class Approval(Value):
         """Whether its phase has approved it and the next phase has to be asked."""
         return self.state is State.PENDING and self.goes_on and self.ballot.reached
 
+    def passed_since(self, before: Self) -> bool:
+        """Say whether an approval since an earlier state lets the next phase start.
+
+        At the start of a level, approvals of people who stay may be enough already. They do not
+        decide alone, and neither does another move: somebody has to approve at this level.
+        """
+        last = self.votes[-1:]
+        approved = bool(last) and last[0].verdict is Verdict.APPROVE
+        return self.passed and approved and last != before.votes[-1:]
+
     @property
     def goes_on(self) -> bool:
         """Whether the next phase has to be asked after the present one has approved."""
@@ -647,6 +657,14 @@ class Approval(Value):
                 "they release it.",
                 until=claim.until,
             )
+
+    def too_late(self, zone: tzinfo) -> TooLate:
+        """Return the refusal of an answer that came after the end of the last level."""
+        ended = self.within_window(self.deadline) or self.window
+        when = f" on {moment_text(ended, zone)}" if ended is not None else ""
+        return TooLate(
+            f"Approval {self.id} expired{when}; nothing was done. The request has to be made again."
+        )
 
     def must_be_open(self, directory: Directory) -> None:
         """Refuse a move after the decision.
@@ -1105,7 +1123,9 @@ class Approval(Value):
         self._must_be_pending("time out")
         if not self.is_late(now):
             raise IllegalMove(f"Approval {self.id} is not due yet.")
-        if self.stays_open and not self.has_closed(now):
+        stays = self.terms is not None and self.terms.on_timeout is OnTimeout.STAY
+        # Not `stays_open`: further levels may follow, but nobody can be asked there.
+        if stays and not self.has_closed(now):
             why = "nobody answered in time; by its policy it stays open"
             event = self.note(What.OVERDUE, now=now, by="deadline", why=why)
             return self.model_copy(update={"deadline": None, "reminders": ()}), (event,)
@@ -1311,18 +1331,13 @@ class Approval(Value):
         """Refuse an answer to a level that has ended, even if no timer has recorded that yet."""
         if not self.is_late(now):
             return
-        deadline = self.within_window(self.deadline) or self.window
-        if deadline is None:
-            return
         closed = self.has_closed(now)
         following = next(self.terms.after(self.level, self.round), None) if self.terms else None
         if following is not None and self.terms and not (closed or self.terms.stays(following[0])):
-            raise Escalated(self._went_on(deadline, zone, to=following[0]))
+            ended = self.within_window(self.deadline) or self.window
+            raise Escalated(self._went_on(ended, zone, to=following[0]))
         if closed or (following is None and not self.stays_open):
-            raise TooLate(
-                f"Approval {self.id} expired on {moment_text(deadline, zone)}; "
-                "nothing was done. The request has to be made again."
-            )
+            raise self.too_late(zone)
 
     def _went_on(self, at: datetime | None, zone: tzinfo, *, to: int | None = None) -> str:
         """Say to which level it went on."""
@@ -1489,7 +1504,9 @@ class Approval(Value):
         if terms is None or terms.on_timeout is not OnTimeout.APPROVE or not terms.under_ceiling:
             return False
         plain = self.kind is not Kind.INPUT and not missing_fields(self.template, None)
-        return plain and not terms.second_step and not self.ballot.no
+        # Rejections of earlier levels, too, although they do not count any more.
+        against = any(one.verdict is Verdict.REJECT for one in self.votes)
+        return plain and not terms.second_step and not against
 
     def _end_unasked(self, move: Move, decision: Decision, terms: Terms | None) -> Moved:
         """End it by a grant or by the settings, before anybody is asked."""

@@ -86,7 +86,7 @@ def milestone_of(was: Approval, after: Approval) -> Milestone | None:
     if after.level_key != was.level_key:
         passed = len(after.given) > len(was.given)
         return Milestone.PASSED if passed else Milestone.ESCALATED
-    if was.deadline is not None and after.deadline is None and after.stays_open:
+    if was.deadline is not None and after.deadline is None:
         return Milestone.OVERDUE
     return None
 

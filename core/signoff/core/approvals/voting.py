@@ -306,6 +306,13 @@ def count(
     )
 
 
+def places_of(seats: Sequence[Seat]) -> int:
+    """Return how many answers the people of some seats can give; a shared place counts once."""
+    people = {one.person for one in seats}
+    shared = _shared(seats)
+    return len({next((one for one in shared if name in one), name) for name in people})
+
+
 def _panel(seats: Sequence[Seat], quorum: Quorum) -> Panel:
     people = tuple(dict.fromkeys(one.person for one in seats))
     shared = _shared(seats)

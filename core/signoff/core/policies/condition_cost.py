@@ -101,6 +101,11 @@ def cost(source: str, facts: Mapping[str, JsonValue]) -> float:
     return total
 
 
+def variables_of_loops(source: str) -> frozenset[str]:
+    """Return the names that the loops of an expression give to the items."""
+    return frozenset(found[2] for found in _LOOP.finditer(source))
+
+
 def size_of(value: JsonValue) -> Size | None:
     """Return the size of a value, None if it is nested too deeply."""
     longest = element = 1

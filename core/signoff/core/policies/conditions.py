@@ -6,20 +6,21 @@ The language is Google's Common Expression Language (https://cel.dev), evaluated
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
 from signoff.core.base.errors import ConditionError
 from signoff.core.directory.hours import zone
-from signoff.core.policies.condition_cost import MOST, cost
+from signoff.core.policies.condition_cost import MOST, cost, variables_of_loops
 
 # The package imports its terminal program with prompt_toolkit, which costs each process 8 MB and a
 # tenth of a second.
@@ -61,6 +62,22 @@ _QUOTED = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'")
 _NAME_OR_NUMBER = r"(?:args|now|limit)(?:\.[A-Za-z_]\w*)+|\b[0-9][0-9.]*"
 _COMPARED = re.compile(rf"({_NAME_OR_NUMBER})\s*(?:[<>]=?|[-+*/%])\s*({_NAME_OR_NUMBER})")
 _PATH = re.compile(r"\bargs(?:\.[A-Za-z_]\w*)+")
+_FIELDS: Final = r"(?<![\w.]){name}((?:\.[A-Za-z_]\w*(?!\w|\s*\())+)"
+"""The fields that an expression reads of a name: ``args.vendor.id``, not ``args.size()``."""
+
+_PATTERN: Final = re.compile(
+    r"""\b(app|agent|tool|user)\s*[=!]=\s*("[^"]*[*?][^"]*"|'[^']*[*?][^']*')"""
+)
+_AS_TEXT: Final = re.compile(r"""[<>]=?\s*("-?\d[\d.,]*"|'-?\d[\d.,]*')""")
+_EQUALITY: Final = re.compile(
+    r"""\bargs((?:\.[A-Za-z_]\w*)+)\s*[=!]=\s*"""
+    r"""(true\b|false\b|-?(?:0|[1-9]\d*)(?:\.\d+)?(?![\w.])|"[^"\\]*"|'[^'\\]*')"""
+)
+_SCALARS: Final = frozenset({bool, int, float, str})
+_NOTHING: Final = object()
+_INDEX: Final = re.compile(r"""\[\s*(["'])([A-Za-z_]\w*)\1\s*\]""")
+"""``["vendor"]``, which reads the same field as ``.vendor``."""
+
 _KINDS: Mapping[type, str] = {
     bool: "true or false",
     int: "a number",
@@ -118,6 +135,42 @@ def _why_not_cel(error: str) -> str:
         return "it is not complete"
     what = f"unexpected {token[1].strip()!r}" if token else what
     return f"{what} in line {fault['line']}, column {fault['column']}"
+
+
+def parts_of(source: str) -> frozenset[str]:
+    """Return the parts of an expression that must all be true: ``a && b`` has two.
+
+    An expression whose parts are all among those of another one is true whenever that one is. An
+    empty expression and ``true`` have no parts.
+    """
+    literals: list[str] = []
+
+    def kept(found: re.Match[str]) -> str:
+        literals.append(found[0])
+        return f"\0{len(literals) - 1}\0"
+
+    parts, depth, start = list[str](), 0, 0
+    text = _QUOTED.sub(kept, source)
+    for at, sign in enumerate(text):
+        depth += (sign in "([{") - (sign in ")]}")
+        if not depth and (text.startswith("||", at) or sign in "?/"):
+            parts, start = [], 0
+            break
+        if not depth and text.startswith("&&", at):
+            parts.append(text[start:at])
+            start = at + 2
+    parts.append(text[start:])
+    plain = ("".join(one.split()) for one in parts)
+    whole = (re.sub(r"\0(\d+)\0", lambda one: literals[int(one[1])], part) for part in plain)
+    return frozenset(one for one in whole if one not in {"", "true"})
+
+
+def pitfalls(source: str) -> Iterator[str]:
+    """Yield what an expression most likely does not mean, in words."""
+    for name, text in _PATTERN.findall(source):
+        yield f"it compares {name} with {text}, where * and ? have no meaning"
+    for text in _AS_TEXT.findall(source):
+        yield f'it compares with the text {text}, letter by letter: "1000" comes before "500"'
 
 
 def limits_in(source: str) -> tuple[str, ...]:
@@ -206,15 +259,99 @@ def holds(source: str, facts: Mapping[str, JsonValue]) -> bool:
 
     Raises:
         ConditionError: It cannot be evaluated on these facts, for example because an argument has
-            another type. The default approver is then asked.
+            another type, or an item of a list lacks a field. The default approver is then asked.
     """
     try:
         result = value(source, facts)
-    except KeyError:
+    except KeyError as error:
+        if _lacks_in_loop(source, facts):
+            # CEL stops at the first item without the field, and the next one may be the large one.
+            raise ConditionError(
+                f"{source!r} cannot be evaluated on this call: an item has no {error.args[0]!r}"
+            ) from error
         return False
     if not isinstance(result, bool):
         raise ConditionError(f"{source!r} gives {type(result).__name__}, not true or false.")
+    for name, path, meant in _equalities(source):
+        found = _at(facts.get("args"), path)
+        if not _is_mistyped(found, meant):
+            continue
+        args = _with(facts.get("args"), path, meant)
+        try:
+            matters = value(source, {**facts, "args": args}) is not result
+        except (KeyError, ConditionError):
+            matters = False
+        if matters:
+            raise ConditionError(
+                f"{name} is {_KINDS[type(found)]}, but must be {_KINDS[type(meant)]}"
+            )
     return result
+
+
+@lru_cache(maxsize=1024)
+def _equalities(source: str) -> tuple[tuple[str, list[str], JsonValue], ...]:
+    """Return the arguments that an expression compares with a value by ``==`` or ``!=``.
+
+    For CEL, values of different types are only unequal, which is no error.
+    """
+    return tuple(
+        (f"args{path}", path[1:].split("."), text[1:-1] if text[0] in "\"'" else json.loads(text))
+        for path, text in _EQUALITY.findall(source)
+    )
+
+
+def _is_mistyped(found: object, meant: JsonValue) -> bool:
+    """Say whether a value of another type is written like the one that is meant: ``"true"``."""
+    if isinstance(found, str) is isinstance(meant, str) or type(found) not in _SCALARS:
+        return False
+    texts = [one if isinstance(one, str) else json.dumps(one) for one in (found, meant)]
+    return texts[0].strip().lower() == texts[1].strip().lower()
+
+
+def _with(found: JsonValue, path: Sequence[str], meant: JsonValue) -> JsonValue:
+    """Return a value with another field at a path."""
+    if not path or not isinstance(found, Mapping):
+        return meant
+    return {**found, path[0]: _with(found.get(path[0]), path[1:], meant)}
+
+
+def _lacks_in_loop(source: str, facts: Mapping[str, JsonValue]) -> bool:
+    """Say whether a field may be missing inside of a loop, and not only an argument."""
+    text = _QUOTED.sub('""', _INDEX.sub(r".\2", source))
+    if not (variables := variables_of_loops(text)):
+        return False
+    args, direct = facts.get("args"), _fields("args", text)
+    present = [found for path in direct if (found := _at(args, path)) is not _NOTHING]
+    if direct and len(present) == len(direct):
+        return True
+    read = [path for name in variables for path in _fields(name, text)]
+    items = [item for found in present for item in _items(found)]
+    return any(_at(item, path) is _NOTHING for item in items for path in read)
+
+
+def _fields(name: str, text: str) -> list[list[str]]:
+    return [path[1:].split(".") for path in re.findall(_FIELDS.format(name=name), text)]
+
+
+def _at(found: object, path: Sequence[str]) -> object:
+    """Return the field of an object at a path, `_NOTHING` if there is none."""
+    for part in path:
+        if not isinstance(found, Mapping) or part not in found:
+            return _NOTHING
+        found = found[part]
+    return found
+
+
+def _items(found: object) -> Iterator[object]:
+    """Yield the objects in all lists of a value."""
+    if isinstance(found, Mapping):
+        for one in found.values():
+            yield from _items(one)
+    elif isinstance(found, list | tuple):
+        for one in found:
+            if isinstance(one, Mapping):
+                yield one
+            yield from _items(one)
 
 
 def covers(until: str, facts: Mapping[str, JsonValue], limits: Mapping[str, float]) -> bool:

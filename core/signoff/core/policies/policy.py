@@ -618,7 +618,8 @@ def second_step_needed(second_step: str, facts: Facts) -> bool:
     if not second_step:
         return False
     try:
-        return conditions.value(second_step, facts) is not False
+        seen = conditions.value(second_step, facts)
+        return seen is not False or conditions.holds(second_step, facts)
     except (KeyError, ConditionError):
         return True
 

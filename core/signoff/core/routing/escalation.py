@@ -141,7 +141,8 @@ def pass_on(
     if start is None:
         return None
     after, events = approval.pass_on(start, directory, now=now, notes=notes)
-    events = (*events, *_alarm(after, start, now))
+    if not after.passed:
+        events = (*events, *_alarm(after, start, now))
     went = pass_on(after, directory, now=now, rotations=rotations)
     return None if went is None else (went[0], (*events, *went[1]))
 
@@ -153,6 +154,9 @@ def _alarm(approval: Approval, start: Start, now: datetime) -> tuple[Event, ...]
     ballot, why = approval.ballot, start.short
     if not why and not ballot.can_reach({*ballot.own, *ballot.stay} - {*ballot.no}):
         why = f"{ballot.need} have to approve, and too few can be asked"
+    if not why and not {*ballot.own} & {*ballot.awaited}:
+        # Their earlier approvals count here, but do not decide alone.
+        why = "all who are asked have approved already, and one of them has to approve again"
     return (approval.note(What.UNROUTABLE, now=now, by="router", why=why),) if why else ()
 
 

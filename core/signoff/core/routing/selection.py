@@ -8,6 +8,7 @@ from typing import Final
 
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import people_here
+from signoff.core.approvals.voting import places_of
 from signoff.core.base.hiding import Hidden
 from signoff.core.base.model import Value
 from signoff.core.directory.people import Directory, Person
@@ -359,16 +360,16 @@ def owners_of(owned: Mapping[str, str], facts: Facts) -> tuple[str, ...]:
 
 def _too_few(level: Level, seats: Sequence[Seat], at_least: int) -> Iterator[str]:
     """Yield a note for each quorum that is larger than the number of people who can be asked."""
-    people = {one.person for one in seats}
-    if at_least > len(people):
-        yield f"{at_least} people must approve, and only {len(people)} can be asked"
+    people = places_of(seats)
+    if at_least > people:
+        yield f"{at_least} people must approve, and only {people} can be asked"
         return
     groups = level.all_of or (Group(ask=level.ask, quorum=level.quorum),)
     for number, group in enumerate(groups):
-        able = {one.person for one in seats if not level.all_of or number in one.groups}
+        able = places_of([one for one in seats if not level.all_of or number in one.groups])
         of = "them" if not level.all_of else ", ".join(group.ask)
-        if isinstance(group.quorum, int) and group.quorum > len(able):
-            yield f"{group.quorum} of {of} must approve, and only {len(able)} can be asked"
+        if isinstance(group.quorum, int) and group.quorum > able:
+            yield f"{group.quorum} of {of} must approve, and only {able} can be asked"
         elif not able:
             yield f"{group.quorum} of {of} must approve, and nobody can be asked"
 

@@ -369,7 +369,9 @@ def _answered(approval: Approval, said: SimulatedAnswer, world: _World, now: dat
     except (DecisionRefused, PayloadError) as error:
         why = str(error)
         return approval, (approval.note(What.REFUSED_ANSWER, now=now, by=said.by, why=why),)
-    went = pass_on(after, directory, now=now, rotations=world.rotations)
+    went: Moved | None = after, ()
+    if after.passed_since(approval):
+        went = pass_on(after, directory, now=now, rotations=world.rotations)
     if went is not None:
         return went[0], (*events, *went[1])
     if world.fallback is None:
