@@ -20,6 +20,7 @@ from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
+from pydantic import JsonValue
 
 from signoff.core.approvals.approval import Approval
 from signoff.worker.adk.history import (
@@ -30,17 +31,11 @@ from signoff.worker.adk.history import (
     original_call,
     responded_ids,
 )
-from signoff.worker.adk.questions import CONFIRMATION
+from signoff.worker.adk.questions import CONFIRMATION, LOST, RESERVED
 from signoff.worker.suspended import claimed
 
 _PLACEHOLDER = {"error": "This tool call requires confirmation, please approve or reject."}
 """The result that ADK's own gate writes (google.adk.tools._confirmation_utils)."""
-
-
-_LOST = {
-    "error": "The worker that made this call died: it may or may not have happened. Look before "
-    "you call it again."
-}
 
 
 def missing_events(
@@ -57,21 +52,51 @@ def missing_events(
     return [*_missing_placeholders(mine), *_missing_requests(mine, carrying)]
 
 
-def lost_results(events: Sequence[Event], invocation_id: str) -> list[Event]:
-    """Return results for the calls that were lost with a worker, in a resumable app.
+def unanswered_long_running(events: Sequence[Event]) -> dict[str, str]:
+    """Return the agents of the long-running calls without a result, by the ids of the calls.
 
-    If the model has made them together with a long-running call, ADK neither runs them again nor
-    continues without them: it waits for results that never come.
+    ADK considers such a call as waiting even if its tool has not run, and never runs it again.
     """
-    mine = [one for one in events if one.invocation_id == invocation_id and one.content]
-    if not mine or mine[-1].author == "user":
-        return []
-    last, open_ids = mine[-1], mine[-1].long_running_tool_ids or set()
-    calls = last.get_function_calls()
-    lost = [call for call in calls if call.id not in open_ids]
-    if not lost or len(lost) == len(calls):
-        return []
-    return [_beside(last, types.Content(role="user", parts=[_told(call, _LOST) for call in lost]))]
+    settled = {one.id for event in events for one in event.get_function_responses()}
+    settled |= {one.call_id for event in events for one in confirmations(event)}
+    return {
+        call.id: event.author or ""
+        for event in events
+        for call in event.get_function_calls()
+        if call.id
+        and call.id in (event.long_running_tool_ids or ())
+        and call.id not in settled
+        and not (call.name or "").startswith(RESERVED)
+    }
+
+
+def lost_results(events: Sequence[Event], results: Mapping[str, JsonValue]) -> list[Event]:
+    """Return the results that were lost with a worker of long-running calls, and of others.
+
+    ADK neither runs a long-running call again, nor the calls that the model has made together with
+    it, nor continues without them: it waits for results that never come.
+
+    Args:
+        events: The events of the turn.
+        results: The results of the long-running calls that have run, by their ids; None or empty
+            for a call whose result comes later.
+    """
+    waiting = unanswered_long_running(events)
+    settled = {one.id for event in events for one in event.get_function_responses()}
+    found = []
+    for event in events:
+        calls = [call for call in event.get_function_calls() if call.id not in settled]
+        if not any(call.id in waiting for call in calls):
+            continue
+        told = [(call, results.get(call.id or "", LOST)) for call in calls]
+        parts = [
+            _told(call, result if isinstance(result, dict) else {"result": result})
+            for call, result in told
+            if result
+        ]
+        if parts:
+            found.append(_beside(event, types.Content(role="user", parts=parts)))
+    return found
 
 
 def cancelled_result(

@@ -17,6 +17,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions.session import Session
 from google.genai import types
+from pydantic import JsonValue
 
 from signoff.core.approvals.approval import Approval, Handoff, State
 from signoff.core.approvals.input.long_running import LongRunning
@@ -49,7 +50,12 @@ from signoff.worker.adk.history import (
 )
 from signoff.worker.adk.orphans import orphans
 from signoff.worker.adk.questions import is_node, is_request, node_errors
-from signoff.worker.adk.repair import cancelled_result, lost_results, missing_events
+from signoff.worker.adk.repair import (
+    cancelled_result,
+    lost_results,
+    missing_events,
+    unanswered_long_running,
+)
 from signoff.worker.adk.replies import Reply, filed, grouped, message_of, reply
 from signoff.worker.adk.sessions.ledger import latest, lease_held, opened
 from signoff.worker.adk.showing import EventSink, latest_turn, show_nobody
@@ -350,8 +356,9 @@ class AdkRuntime:
         """Return how an earlier worker left this invocation; complete a half-written pause."""
         carrying = await self.guard.carrying(session, run.invocation)
         missing = missing_events(session.events, run.invocation, carrying)
+        turn = latest_turn(session.events, run.invocation)
+        missing += lost_results(turn, await self._results(runner, session, turn))
         if _is_resumable(runner):
-            missing += lost_results(session.events, run.invocation)
             missing += reopened(runner.agent, _events_of(run, session))
         for event in missing:
             log.info("adk.pause_mended")
@@ -359,6 +366,17 @@ class AdkRuntime:
         for event in latest_turn(session.events, run.invocation):
             await self.show(run, event)
         return await self._read(session, run)
+
+    async def _results(
+        self, runner: Runner, session: Session, turn: Sequence[Event]
+    ) -> dict[str, JsonValue]:
+        """Return the results of a turn's long-running calls, unless callbacks may change them."""
+        calls = unanswered_long_running(turn)
+        results = await self.guard.results(session, calls)
+        return {
+            call_id: None if _changes_results(runner, calls[call_id]) else result
+            for call_id, result in results.items()
+        }
 
     def _remainder(
         self, runner: Runner, session: Session, run: Run, before: Invocation

@@ -22,6 +22,7 @@ from google.adk.sessions.session import Session
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
+from pydantic import JsonValue
 
 from signoff.broker.freezes import Freezes
 from signoff.broker.ledger.change import Change
@@ -41,7 +42,13 @@ from signoff.core.base.freezes import Freeze, covering
 from signoff.core.payloads.digest import digest
 from signoff.worker.adk.foreign_answers import require_ours
 from signoff.worker.adk.guard.actions import keep_actions, kept_actions, take_over
-from signoff.worker.adk.guard.actual import as_they_are, carrying, note_call
+from signoff.worker.adk.guard.actual import (
+    as_they_are,
+    carrying,
+    note_call,
+    note_result,
+    noted_results,
+)
 from signoff.worker.adk.guard.agent_tools import (
     AsksInside,
     Inside,
@@ -547,6 +554,14 @@ class GuardPlugin(BasePlugin):
         """Record what a tool declares, and its arguments if they are not those of the model."""
         await note_call(self._ledger, tool, args, context)
 
+    async def note_result(self, result: object, context: ToolContext) -> None:
+        """Record the result of a long-running tool."""
+        await note_result(self._ledger, result, context)
+
+    async def results(self, session: Session, calls: Iterable[str]) -> dict[str, JsonValue]:
+        """Return the results of long-running calls that have run, by their ids."""
+        return await noted_results(self._ledger, session, calls)
+
     async def set_aside(self, tool: BaseTool, context: ToolContext) -> None:
         """Store the snapshot of code that has just stopped in the ledger."""
         await set_aside(self._ledger, tool, context)
@@ -599,6 +614,8 @@ class _Asking:
         await self.guard.require_thawed(self.tool, args, context)
         with self.guard.running_tools.running(_session_of(context)):
             result = await self._inner(args, context, inner)
+        if self.tool.is_long_running:
+            await self.guard.note_result(result, context)
         if asked_by(context) is not None or self.tool.is_long_running:
             await self.asked(got, context)
         await self.guard.set_aside(self.tool, context)
