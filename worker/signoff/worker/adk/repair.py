@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from google.adk.events.event import Event
@@ -38,18 +38,10 @@ _PLACEHOLDER = {"error": "This tool call requires confirmation, please approve o
 """The result that ADK's own gate writes (google.adk.tools._confirmation_utils)."""
 
 
-def missing_events(
-    events: Sequence[Event], invocation_id: str, carrying: Container[str] = ()
-) -> list[Event]:
-    """Return the events that complete the pauses of an invocation, in the order to append them.
-
-    Args:
-        events: The events of the session.
-        invocation_id: The invocation.
-        carrying: The ids of the calls that contain suspended code, which may ask again.
-    """
+def missing_events(events: Sequence[Event], invocation_id: str) -> list[Event]:
+    """Return the events that complete the pauses of an invocation, in the order to append them."""
     mine = [event for event in events if event.invocation_id == invocation_id]
-    return [*_missing_placeholders(mine), *_missing_requests(mine, carrying)]
+    return [*_missing_placeholders(mine), *missing_requests(mine)]
 
 
 def unanswered_long_running(events: Sequence[Event]) -> dict[str, str]:
@@ -155,17 +147,24 @@ def _placeholder(request: Event, bare: Sequence[Confirmation]) -> Event:
     )
 
 
-def _missing_requests(events: Sequence[Event], carrying: Container[str]) -> list[Event]:
+def missing_requests(events: Sequence[Event]) -> list[Event]:
+    """Return the requests that some of these events lack.
+
+    A call may ask again after it was answered, as suspended code does. Before the user's last
+    message, such a question was ignored (by an earlier release, or without our guard).
+    """
+    turn = len(events) - next(
+        (place for place, event in enumerate(reversed(events)) if event.author == "user"),
+        len(events),
+    )
     asked = Counter(one.call_id for event in events for one in confirmations(event))
     wanted: Counter[str] = Counter()
     found = []
-    for event in events:
+    for place, event in enumerate(events):
         lost = {}
         for call_id, ask in (event.actions.requested_tool_confirmations or {}).items():
-            # ADK does not ask a second time about one call, but suspended code may have to.
             wanted[call_id] += 1
-            again = call_id in carrying
-            if wanted[call_id] > asked[call_id] and (again or not asked[call_id]):
+            if wanted[call_id] > asked[call_id] and place >= turn:
                 lost[call_id] = ask
         if lost:
             found.append(_request(event, lost, wanted, events))

@@ -207,8 +207,7 @@ class AdkRuntime:
         question, changed = new_question(session.events, approval)
         if question:
             await self._append(session, question)
-            carrying = await self.guard.carrying(session, run.invocation)
-            await self._append(session, missing_events(session.events, run.invocation, carrying))
+            await self._append(session, await self._missing(session, run))
         raise changed
 
     async def _answer(
@@ -354,8 +353,7 @@ class AdkRuntime:
 
     async def _take_up(self, runner: Runner, session: Session, run: Run) -> Invocation:
         """Return how an earlier worker left this invocation; complete a half-written pause."""
-        carrying = await self.guard.carrying(session, run.invocation)
-        missing = missing_events(session.events, run.invocation, carrying)
+        missing = await self._missing(session, run)
         turn = latest_turn(session.events, run.invocation)
         missing += lost_results(turn, await self._results(runner, session, turn))
         if _is_resumable(runner):
@@ -366,6 +364,16 @@ class AdkRuntime:
         for event in latest_turn(session.events, run.invocation):
             await self.show(run, event)
         return await self._read(session, run)
+
+    async def _missing(self, session: Session, run: Run) -> list[Event]:
+        """Return the events that complete a pause, with what its tools have changed before."""
+        found = missing_events(session.events, run.invocation)
+        for event in found:
+            for one in event.get_function_responses():
+                changes = await self.guard.changes(session, one.id or "")
+                event.actions.state_delta.update(changes.state_delta)
+                event.actions.artifact_delta.update(changes.artifact_delta)
+        return found
 
     async def _results(
         self, runner: Runner, session: Session, turn: Sequence[Event]
@@ -436,9 +444,8 @@ class AdkRuntime:
             log.debug("adk.event", author=event.author, event_id=event.id)
             await self.show(run, event)
         session = await self._require_session(run)
-        carrying = await self.guard.carrying(session, run.invocation)
-        for event in missing_events(session.events, run.invocation, carrying):
-            # Code that has stopped a second time: ADK itself does not ask again.
+        for event in await self._missing(session, run):
+            # ADK cancels a single-turn agent when another one pauses, also while it asks.
             appended = await self.apps.sessions.append_event(session, event)
             await self.show(run, appended)
         await self.guard.journals.drop(run)

@@ -145,25 +145,6 @@ def _about_code(asked: Confirmation, code: Suspended) -> Confirmation:
     )
 
 
-async def carrying(ledger: Ledger, session: Session, invocation: str) -> set[str]:
-    """Return the ids of an invocation's calls that contain suspended code.
-
-    Raises:
-        LedgerUnavailable: Redis cannot be reached.
-    """
-    latest = {
-        call_id: ask.payload
-        for event in session.events
-        if event.invocation_id == invocation
-        for call_id, ask in (event.actions.requested_tool_confirmations or {}).items()
-    }
-    return {
-        call_id
-        for call_id, payload in latest.items()
-        if suspended_at(await _sealed(ledger, payload), _where(session, call_id))
-    }
-
-
 async def _sealed(ledger: Ledger, payload: object) -> str:
     code = claimed(payload)
     if code is None:

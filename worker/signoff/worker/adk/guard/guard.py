@@ -41,10 +41,15 @@ from signoff.core.base.errors import (
 from signoff.core.base.freezes import Freeze, covering
 from signoff.core.payloads.digest import digest
 from signoff.worker.adk.foreign_answers import require_ours
-from signoff.worker.adk.guard.actions import keep_actions, kept_actions, take_over
+from signoff.worker.adk.guard.actions import (
+    keep_actions,
+    keep_changes,
+    kept_actions,
+    kept_changes,
+    take_over,
+)
 from signoff.worker.adk.guard.actual import (
     as_they_are,
-    carrying,
     note_call,
     note_result,
     noted_results,
@@ -59,6 +64,7 @@ from signoff.worker.adk.guard.agent_tools import (
     run_agent,
     run_decided,
 )
+from signoff.worker.adk.guard.asking_again import drop_repeated, watch_questions
 from signoff.worker.adk.guard.call_ids import CallIds
 from signoff.worker.adk.guard.declared import declared_by
 from signoff.worker.adk.guard.entering import Inner, entry_of, stand_before
@@ -134,6 +140,7 @@ class GuardPlugin(BasePlugin):
         self._call_ids = CallIds()
         self.running_tools = RunningTools()
         watch_function_nodes()
+        watch_questions()
 
     @contextmanager
     def expecting(self, approvals: Iterable[Approval], fence: Fence) -> Iterator[None]:
@@ -542,10 +549,6 @@ class GuardPlugin(BasePlugin):
         """Return what the tool of a finished call has told ADK to do beside its result."""
         return await kept_actions(self._ledger, approval_id)
 
-    async def carrying(self, session: Session, invocation: str) -> set[str]:
-        """Return the ids of an invocation's calls that contain suspended code."""
-        return await carrying(self._ledger, session, invocation)
-
     async def as_they_are(self, session: Session, invocation: Invocation) -> Invocation:
         """Return the state of an invocation, with the calls that would actually run."""
         return await as_they_are(self._ledger, session, invocation)
@@ -553,6 +556,14 @@ class GuardPlugin(BasePlugin):
     async def note_call(self, tool: BaseTool, args: dict[str, Any], context: ToolContext) -> None:
         """Record what a tool declares, and its arguments if they are not those of the model."""
         await note_call(self._ledger, tool, args, context)
+
+    async def keep_changes(self, context: ToolContext) -> None:
+        """Store what a tool has changed before it asked."""
+        await keep_changes(self._ledger, context)
+
+    async def changes(self, session: Session, call_id: str) -> EventActions:
+        """Return what the tool of a call has changed before it asked."""
+        return await kept_changes(self._ledger, session, call_id)
 
     async def note_result(self, result: object, context: ToolContext) -> None:
         """Record the result of a long-running tool."""
@@ -616,6 +627,8 @@ class _Asking:
             result = await self._inner(args, context, inner)
         if self.tool.is_long_running:
             await self.guard.note_result(result, context)
+        if asked_by(context) is not None:
+            await self.guard.keep_changes(context)
         if asked_by(context) is not None or self.tool.is_long_running:
             await self.asked(got, context)
         await self.guard.set_aside(self.tool, context)
@@ -717,6 +730,7 @@ class _Entering:
             await self._finish(context, {"error": problem}, why=f"it raised {problem}")
             await self.guard.running_tools.let_others_end(_session_of(context))
             raise
+        drop_repeated(context)
         async with self._stopping_turn(context):
             await self.guard.set_aside(self.tool, context)
         await self._finish(context, result)
