@@ -32,6 +32,7 @@ from signoff.worker.adk.composites import (
     has_spoken,
     is_in_transfer,
     llm_agents,
+    only_begun,
     remainder,
     reopened,
     undone,
@@ -167,7 +168,7 @@ class AdkRuntime:
             before = await self._take_up(runner, session, run)
             if before.paused:
                 await self._restore_results(runner, session, approvals)
-            left = self._remainder(runner, session, run, before)
+            left = self._remainder(runner, session, run, before, approvals)
             open_still = _open(session, replies)
             taken = [one for one in replies if one.given and one.approval not in open_still]
             if left is Remainder.LOST and not _all_have_spoken(session, taken):
@@ -175,6 +176,8 @@ class AdkRuntime:
             if not open_still and left is not Remainder.RESUMABLE:
                 await self._require_taken(session, run, approvals, fence)
                 return self._with_note(runner, run, session, turn_of(run, before))
+        elif _is_resumable(runner):
+            await self._append(session, reopened(runner.agent, _events_of(run, session)))
         runner = self._for_the_rest(runner, session, run)
         nodes = [one for one in approvals if is_node(one) and one.state is State.APPROVED]
         with (
@@ -339,8 +342,9 @@ class AdkRuntime:
         """Return whether these approvals of a pause may be answered separately.
 
         Between two answers a resumable app waits. In other apps the model is called, and sees that
-        the other call "requires confirmation". If several agents have asked, or agents run others
-        in an order of their own, ADK continues after an agent that still waits.
+        the other call "requires confirmation". If several agents have asked, or a single-turn
+        agent (which has a branch of its own), or agents run others in an order of their own, ADK
+        continues after an agent that still waits.
         """
         runner = self.apps.runner(run.app)
         if not _is_resumable(runner) or has_order(runner.agent):
@@ -349,7 +353,8 @@ class AdkRuntime:
         events = session.events if session is not None else []
         calls = [one for one in approvals if not is_request(one)]
         places = [asking_event(events, one.origin.confirmation) for one in calls]
-        return len({(one.author, one.branch) for one in places if one is not None}) <= 1
+        asking = {(one.author, one.branch) for one in places if one is not None}
+        return len(asking) <= 1 and not any(branch for _, branch in asking)
 
     async def _take_up(self, runner: Runner, session: Session, run: Run) -> Invocation:
         """Return how an earlier worker left this invocation; complete a half-written pause."""
@@ -387,9 +392,21 @@ class AdkRuntime:
         }
 
     def _remainder(
-        self, runner: Runner, session: Session, run: Run, before: Invocation
+        self,
+        runner: Runner,
+        session: Session,
+        run: Run,
+        before: Invocation,
+        approvals: Sequence[Approval] = (),
     ) -> Remainder:
+        """Return the remainder of a turn that another worker has left.
+
+        Raises:
+            TurnLost: A node of a workflow has begun, and ADK takes it for done.
+        """
         mine = _events_of(run, session)
+        if begun := only_begun(runner.agent, mine):
+            raise turn_lost(run, approvals, f"ADK takes {', '.join(begun)} for done")
         return remainder(runner.agent, mine, paused=before.paused, resumable=_is_resumable(runner))
 
     def _for_the_rest(self, runner: Runner, session: Session, run: Run) -> Runner:

@@ -71,6 +71,7 @@ from signoff.worker.adk.guard.entering import Inner, entry_of, stand_before
 from signoff.worker.adk.guard.holding import LEAVING, Holding, held_again, hold
 from signoff.worker.adk.guard.journals import Journals
 from signoff.worker.adk.guard.nodes import watch_function_nodes
+from signoff.worker.adk.guard.resuming import watch_resumes
 from signoff.worker.adk.guard.suspension import (
     asked_by,
     code_of,
@@ -140,6 +141,7 @@ class GuardPlugin(BasePlugin):
         self._call_ids = CallIds()
         self.running_tools = RunningTools()
         watch_function_nodes()
+        watch_resumes()
         watch_questions()
 
     @contextmanager
