@@ -646,7 +646,11 @@ class _Asking:
             raise
 
     async def asked(self, args: dict[str, Any], context: ToolContext) -> None:
-        """Record the arguments that the question is about."""
+        """Record the arguments that the question is about, once no approved tool runs.
+
+        ADK cancels a single-turn agent, with its tools, when another one pauses.
+        """
+        await self.guard.running_tools.wait_for_approved(_session_of(context))
         await self.guard.note_call(self.tool, args, context)
         self.noted = True
 
@@ -708,8 +712,11 @@ class _Entering:
     async def run(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> Any:  # noqa: ANN401 -- a tool may return anything
         """Run the tool once, with a copy of the arguments that were compared with the approval."""
         # An error that stops the turn meanwhile waits for the tool and for the commits.
-        with self.guard.running_tools.running(_session_of(context)):
-            return await self._run(copied(args), context, inner)
+        with self.guard.running_tools.running(_session_of(context), approved=True):
+            result = await self._run(copied(args), context, inner)
+        if asked_by(context) is not None:
+            await self.guard.running_tools.wait_for_approved(_session_of(context))
+        return result
 
     async def _run(self, own: dict[str, Any], context: ToolContext, inner: Inner) -> object:
         node = self.guard.asks_again(self.tool.name, own, context, self.tool)
