@@ -102,6 +102,7 @@ async def require_nothing_lost(
     paid = Counter(str(line["paid"]) for line in lines if "paid" in line)
     done = {str(line[key]) for line in lines for key in ("paid", "noted") if key in line}
     assert not paid or max(paid.values()) == 1, where
+    assert not done - shapes.EFFECTS[shape], where
     if run.state is RunState.COMPLETED:
         why = (await ledger.history(run.id))[-1].why
         missing = shapes.EFFECTS[shape] - done

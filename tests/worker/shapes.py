@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from google.adk.agents import Agent, BaseAgent, LoopAgent, ParallelAgent, SequentialAgent
+from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.apps.app import App, ResumabilityConfig
 from google.adk.code_executors.unsafe_local_code_executor import UnsafeLocalCodeExecutor
@@ -23,6 +24,7 @@ from google.adk.models import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.exit_loop_tool import exit_loop
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.adk.workflow import BaseNode, FunctionNode, JoinNode, Workflow
@@ -71,6 +73,33 @@ def pay_and_leave(to: str, tool_context: ToolContext) -> dict[str, str]:
     journal({"paid": to})
     tool_context.actions.transfer_to_agent = "b"
     return {"paid": to}
+
+
+def note_and_stop(text: str, tool_context: ToolContext) -> dict[str, str]:
+    """Take a note, and end the loop after this agent."""
+    tool_context.actions.escalate = True
+    return note(text)
+
+
+def pay_as_noted(to: str, tool_context: ToolContext) -> dict[str, str]:
+    """Write into the state who is to be paid, ask, and pay."""
+    if tool_context.tool_confirmation is None:
+        tool_context.state["to"] = to
+        tool_context.request_confirmation(hint="May I?")
+        return {"status": "pending"}
+    return pay(tool_context.state.get("to", "nobody"))
+
+
+def pay_in_two_steps(to: str, tool_context: ToolContext) -> dict[str, str]:
+    """Pay somebody after two questions."""
+    if tool_context.tool_confirmation is None:
+        tool_context.request_confirmation(hint="May I?")
+        return {"status": "pending"}
+    if not tool_context.state.get(f"sure of {to}"):
+        tool_context.state[f"sure of {to}"] = True
+        tool_context.request_confirmation(hint="Really?")
+        return {"status": "pending"}
+    return pay(to)
 
 
 def gated_pay() -> FunctionTool:
@@ -148,6 +177,11 @@ def payer(name: str, rounds: int = 1, **more: Any) -> Agent:
     return actor(name, *plan, tools=[gated_pay()], **more)
 
 
+def leave_trace(callback_context: CallbackContext) -> None:
+    """Write into the state that an agent begins, or has ended."""
+    callback_context.state[callback_context.agent_name] = "here"
+
+
 def noter(name: str, rounds: int = 1, **more: Any) -> Agent:
     """Build an agent that takes a note, once in each round of a loop, without asking."""
     plan: list[Step] = []
@@ -196,6 +230,19 @@ def loop(name: str, *agents: BaseAgent) -> LoopAgent:
     return LoopAgent(name=name, max_iterations=2, sub_agents=list(agents))
 
 
+def stopper(name: str) -> Agent:
+    """Build an agent that pays, and then leaves its loop."""
+    pays: Calls = [("pay", {"to": f"{name}1"})]
+    return actor(name, pays, [("exit_loop", {})], tools=[gated_pay(), exit_loop])
+
+
+def early_stopper(name: str) -> Agent:
+    """Build an agent that pays after it has ended its loop."""
+    stops: Calls = [("note_and_stop", {"text": f"{name}1"})]
+    pays: Calls = [("pay", {"to": f"{name}2"})]
+    return actor(name, stops, pays, f"{name} is done.", tools=[gated_pay(), note_and_stop])
+
+
 def graph(*nodes: BaseNode) -> Workflow:
     """Run nodes one after the other."""
     edges: list[Any] = [("START", nodes[0]), *pairwise(nodes)]
@@ -240,6 +287,12 @@ def agent_tool() -> Agent:
     return actor("root", calling("a"), pays, "Done.", tools=tools)
 
 
+def two_steps(*others: tuple[str, dict[str, Any]]) -> Agent:
+    """Build an agent that pays after two questions, and makes other calls in the same step."""
+    step: Calls = [("pay_in_two_steps", {"to": "a1"}), *others]
+    return actor("a", step, "a is done.", tools=[pay_in_two_steps, gated_pay(), note])
+
+
 def same_ids(*names: str, **more: Any) -> list[BaseAgent]:
     """Build agents that pay, and whose models give all calls one id."""
     return [payer(one, call_id="call_0", **more) for one in names]
@@ -281,10 +334,16 @@ def transfers(*names: str) -> Agent:
     return agent
 
 
-def both(name: str) -> Agent:
+def two_calls(**more: Any) -> Agent:
+    """Build an agent that pays twice in one step."""
+    step: Calls = [("pay", {"to": "a1"}), ("pay", {"to": "a2"})]
+    return actor("a", step, "a has paid.", tools=[gated_pay()], **more)
+
+
+def both(name: str, **more: Any) -> Agent:
     """Build an agent that pays and takes a note in one step."""
     step: Calls = [("pay", {"to": f"{name}1"}), ("note", {"text": f"{name}2"})]
-    return actor(name, step, f"{name} is done.", tools=[gated_pay(), note])
+    return actor(name, step, f"{name} is done.", tools=[gated_pay(), note], **more)
 
 
 SHAPES: dict[str, Callable[[], BaseNode]] = {
@@ -316,18 +375,31 @@ SHAPES: dict[str, Callable[[], BaseNode]] = {
     ),
     "loop_of_parallel": lambda: loop("root", parallel("both", payer("a", 2), noter("b", 2))),
     "sequence_of_loop": lambda: sequence("root", loop("twice", payer("a", 2)), noter("b")),
+    "loop_with_parallel": lambda: loop(
+        "root",
+        payer("a", 2),
+        parallel("both", noter("b", 2), noter("c", 2, after_agent_callback=leave_trace)),
+    ),
+    "left_loop": lambda: loop("root", noter("a", 2), stopper("b"), noter("c")),
+    "early_left_loop": lambda: loop("root", noter("a", 2), early_stopper("b"), noter("c")),
+    "left_loop_of_sequence": lambda: loop(
+        "root", sequence("line", stopper("a"), noter("b", 2)), noter("c")
+    ),
+    "sequence_of_left_loop": lambda: sequence(
+        "root", loop("twice", loop("inner", stopper("a"), noter("b")), noter("c")), noter("d")
+    ),
     "three": lambda: parallel("root", payer("a"), payer("b"), payer("c")),
     "parallel_twice": lambda: parallel("root", twice("a"), twice("b")),
-    "two_calls": lambda: sequence(
+    "two_calls": lambda: sequence("root", two_calls(), noter("b")),
+    "two_calls_of_single": lambda: actor(
         "root",
-        actor(
-            "a",
-            [("pay", {"to": "a1"}), ("pay", {"to": "a2"})],
-            "a has paid.",
-            tools=[gated_pay()],
-        ),
-        noter("b"),
+        calling("a"),
+        [("note", {"text": "b1"})],
+        "Done.",
+        tools=[note],
+        sub_agents=[two_calls(mode="single_turn")],
     ),
+    "two_calls_in_graph": lambda: graph(two_calls(), noter("b")),
     "beside": lambda: both("a"),
     "beside_in_sequence": lambda: sequence("root", both("a"), noter("b")),
     "beside_in_graph": lambda: graph(both("a"), noter("b")),
@@ -371,6 +443,29 @@ SHAPES: dict[str, Callable[[], BaseNode]] = {
     "same_ids_of_singles": lambda: actor(
         "root", calling("a", "b"), "Both.", sub_agents=same_ids("a", "b", mode="single_turn")
     ),
+    "state_of_question": lambda: actor(
+        "a", [("pay_as_noted", {"to": "a1"})], "a is done.", tools=[pay_as_noted]
+    ),
+    "two_steps": two_steps,
+    "two_steps_in_sequence": lambda: sequence("root", two_steps(), noter("b")),
+    "two_steps_beside": lambda: sequence(
+        "root", two_steps(("pay", {"to": "a2"}), ("note", {"text": "a3"})), noter("b")
+    ),
+    "two_steps_in_parallel": lambda: parallel("root", two_steps(), payer("b"), noter("c")),
+    "two_steps_in_graph": lambda: graph(two_steps(), noter("b")),
+    "agent_tool_in_sequence": lambda: sequence(
+        "root",
+        actor("a", calling("inner"), "a is done.", tools=[AgentTool(twice("inner"))]),
+        noter("b"),
+    ),
+    "tracing": lambda: both("a", before_agent_callback=leave_trace),
+    "tracing_in_sequence": lambda: sequence(
+        "root",
+        both("a", before_agent_callback=leave_trace, after_agent_callback=leave_trace),
+        noter("b"),
+    ),
+    "tracing_in_graph": lambda: graph(both("a", before_agent_callback=leave_trace), noter("b")),
+    "tracing_in_fan": lambda: fan(both("a", before_agent_callback=leave_trace), payer("b")),
     "transfer_beside": leaver,
     "transfer_by_tool": lambda: leaver(pay_and_leave),
     "transfer_twice": lambda: transfers("root", "a", "b", "c"),
@@ -400,9 +495,16 @@ EFFECTS: dict[str, set[str]] = {
     "sequence_of_parallel": {"a1", "b1", "c1", "d1"},
     "loop_of_parallel": {"a1", "b1", "a2", "b2"},
     "sequence_of_loop": {"a1", "a2", "b1"},
+    "loop_with_parallel": {"a1", "b1", "c1", "a2", "b2", "c2"},
+    "left_loop": {"a1", "b1"},
+    "early_left_loop": {"a1", "b1", "b2"},
+    "left_loop_of_sequence": {"a1", "b1"},
+    "sequence_of_left_loop": {"a1", "d1"},
     "three": {"a1", "b1", "c1"},
     "parallel_twice": {"a1", "b1", "a2", "b2"},
     "two_calls": {"a1", "a2", "b1"},
+    "two_calls_of_single": {"a1", "a2", "b1"},
+    "two_calls_in_graph": {"a1", "a2", "b1"},
     "beside": {"a1", "a2"},
     "beside_in_sequence": {"a1", "a2", "b1"},
     "beside_in_graph": {"a1", "a2", "b1"},
@@ -421,6 +523,17 @@ EFFECTS: dict[str, set[str]] = {
     "same_ids_in_sequence": {"a1", "b1"},
     "same_ids_in_step": {"a1", "a2", "a3"},
     "same_ids_of_singles": {"a1", "b1"},
+    "state_of_question": {"a1"},
+    "two_steps": {"a1"},
+    "two_steps_in_sequence": {"a1", "b1"},
+    "two_steps_beside": {"a1", "a2", "a3", "b1"},
+    "two_steps_in_parallel": {"a1", "b1", "c1"},
+    "two_steps_in_graph": {"a1", "b1"},
+    "agent_tool_in_sequence": {"inner1", "inner2", "b1"},
+    "tracing": {"a1", "a2"},
+    "tracing_in_sequence": {"a1", "a2", "b1"},
+    "tracing_in_graph": {"a1", "a2", "b1"},
+    "tracing_in_fan": {"a1", "a2", "b1", "last1"},
     "transfer_beside": {"a1", "b1"},
     "transfer_by_tool": {"a1", "b1"},
     "transfer_twice": {"c1"},
@@ -428,7 +541,7 @@ EFFECTS: dict[str, set[str]] = {
     "code_in_sequence": {"a1", "b1"},
     "three_deep": {"a1", "a2", "b1", "c1", "d1"},
 }
-"""The payments and notes after all approvals and all work."""
+"""The payments and notes after all approvals and all work; no run makes others."""
 
 
 def build(shape: str, manner: Manner) -> App | BaseNode:

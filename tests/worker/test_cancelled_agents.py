@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
+from google.adk.flows.llm_flows.tools import _caller
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_context import ToolContext
 
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
@@ -17,6 +20,7 @@ from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.history import result_of
 from signoff.worker.adk.repair import cancelled_result
 from signoff.worker.adk.runtime import AdkRuntime
+from signoff.worker.running_tools import RunningTools
 from worker.office import Office
 
 pytestmark = [
@@ -25,10 +29,38 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The .plugins. argument is deprecated:DeprecationWarning"),
 ]
 
-AGENT = """
+AGENT = '''
+import asyncio
 from google.adk.apps.app import App, ResumabilityConfig
 from google.adk.plugins.base_plugin import BasePlugin
-from worker.shapes import actor, calling, gated_pay, payer
+from google.adk.tools.function_tool import FunctionTool
+from worker.shapes import actor, calling, gated_pay, pay, payer
+
+
+asked = asyncio.Event()
+
+
+async def pay_slowly(to: str) -> dict[str, str]:
+    """Pay somebody while another agent asks."""
+    await asyncio.wait_for(asked.wait(), 60)
+    for _ in range(2_000):
+        await asyncio.sleep(0)
+    return pay(to)
+
+
+def ask(to: str) -> bool:
+    if to == "a2":
+        asked.set()
+    return True
+
+
+def build_slow():
+    steps = [[("pay", {"to": "a1"})], [("pay", {"to": "a2"})], "a is done."]
+    tools = [FunctionTool(pay, require_confirmation=ask)]
+    a = actor("a", *steps, tools=tools, mode="single_turn")
+    tools = [FunctionTool(pay_slowly, require_confirmation=True)]
+    b = actor("b", [("pay_slowly", {"to": "b1"})], "b is done.", tools=tools, mode="single_turn")
+    return actor("root", calling("a", "b"), "Both have paid.", sub_agents=[a, b])
 
 
 class Masking(BasePlugin):
@@ -47,10 +79,13 @@ def build(**more):
     return actor("root", calling("a", "b"), "Both have paid.", sub_agents=[a, b])
 
 
-"""
+'''
 KINDS = {
     "plain": "App(name='plain', root_agent=build())",
     "resumable": "App(name='resumable', root_agent=build(), "
+    "resumability_config=ResumabilityConfig(is_resumable=True))",
+    "slow": "App(name='slow', root_agent=build_slow())",
+    "slow_resumable": "App(name='slow_resumable', root_agent=build_slow(), "
     "resumability_config=ResumabilityConfig(is_resumable=True))",
     "callback": "App(name='callback', root_agent=build(after_tool_callback=mask))",
     "plugin": "App(name='plugin', root_agent=build(), plugins=[Masking(name='masking')])",
@@ -90,18 +125,31 @@ def hold(monkeypatch: pytest.MonkeyPatch, *, finished: bool) -> list[str]:
         What was cancelled.
     """
     finish: Callable[..., Any] = GuardPlugin.finish
+    call: Callable[..., Any] = _caller._call_tool_async
     held: list[str] = []
 
-    async def slow(self: GuardPlugin, *args: Any, **more: Any) -> None:
-        first = args[3].agent_name == "b" and not held
-        if first:
+    async def hold_first(context: ToolContext) -> None:
+        if context.agent_name == "b" and context.tool_confirmation and not held:
             held.append("b")
-        if finished or not first:
-            await finish(self, *args, **more)
-        if first:
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(GuardPlugin, "finish", slow)
+    async def finishing(self: GuardPlugin, *args: Any, **more: Any) -> None:
+        await hold_first(args[3])
+        await finish(self, *args, **more)
+
+    async def ending(tool: BaseTool, args: dict[str, Any], tool_context: ToolContext) -> object:
+        result: object = await call(tool, args, tool_context)
+        await hold_first(tool_context)
+        return result
+
+    async def do_not_wait(*_: object) -> None:
+        """Ask while the tool runs, as if it had only started after the question."""
+
+    if finished:
+        monkeypatch.setattr(_caller, "_call_tool_async", ending)
+    else:
+        monkeypatch.setattr(GuardPlugin, "finish", finishing)
+        monkeypatch.setattr(RunningTools, "wait_for_approved", do_not_wait)
     return held
 
 
@@ -167,6 +215,19 @@ async def test_restored_event_equals_the_one_that_adk_writes(office: Office, app
     assert restored is not None
     unlike = {"id", "timestamp", "custom_metadata"}
     assert restored.model_dump(exclude=unlike) == written.model_dump(exclude=unlike)
+
+
+@pytest.mark.parametrize("app", ["slow", "slow_resumable"])
+async def test_question_waits_for_the_approved_tools_that_run(office: Office, app: str) -> None:
+    """Otherwise ADK would cancel the tool of the other agent, and it would be in doubt."""
+    run = await pause(office, app)
+    run = await office.resume(run)
+    assert run.state is RunState.PAUSED, run.problem
+    assert sorted(map(str, paid(office))) == ["a1", "b1"]
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert sorted(map(str, paid(office))) == ["a1", "a2", "b1"]
 
 
 @pytest.mark.parametrize("written", [False, True], ids=["before", "after"])

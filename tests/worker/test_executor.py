@@ -230,16 +230,19 @@ class TestPauses:
         assert "the bank hung up" in run.problem
         assert len(office.executed()) == 1
 
-    async def test_a_second_question_on_the_approved_pass_is_not_asked(
-        self, office: Office
-    ) -> None:
-        """ADK does not surface a second request: the model gets the interim result, once."""
+    async def test_a_second_question_on_the_approved_pass_is_asked(self, office: Office) -> None:
+        """Each question has an approval of its own, and the tool runs on with its answer."""
         run = await office.submit("careless", "asks_twice")
-        await office.approve(run, code="one")
-        run = await office.resume(run)
-        assert run.state is RunState.COMPLETED
-        assert "pending" in run.text
-        assert office.executed() == []
+        for number in (1, 2):
+            (approval,) = await office.ask(run)
+            assert approval.hint == f"question {number}"
+            assert office.executed() == []
+            await office.decider.approve(
+                approval.id, MARA, channel="cli", values={"code": f"answer {number}"}
+            )
+            run = await office.resume(run)
+        assert run.state is RunState.COMPLETED, run.problem
+        assert office.executed() == [{"paid": "A", "code": "answer 2"}]
 
     async def test_unanswerable_pause_fails_the_run_with_a_reason(self, office: Office) -> None:
         """A request for a credential neither counts as the end of the run nor hangs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import count
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -79,7 +80,7 @@ EFFECTS = {
     "asks_model": [],
     "ticket": ["ticket", "paid"],
 }
-RULES = (LongRunning(tool="ask_for_approval"),)
+RULES = (LongRunning(tool="ask_for_approval"), LongRunning(tool="wait_for_it"))
 
 pytestmark = [
     # ADK announces its experimental features by warning about them.
@@ -147,6 +148,39 @@ async def test_death_at_any_step_leads_to_the_same_end(
     assert not missing or "may or may not have happened" in run.text
     assert await user_messages(office, run) == [MESSAGES.get(app, "go")]
     await audit.verify(office.ledger.store)
+
+
+@pytest.mark.parametrize("app", ["ticket", "ticket_resumable"])
+@pytest.mark.parametrize("message", ["ask:50", "wait:50", "ask:50 wait:50"])
+async def test_long_running_tool_is_asked_about_only_if_it_has_run(
+    office: Office, monkeypatch: pytest.MonkeyPatch, app: str, message: str
+) -> None:
+    """A call whose worker died before the tool is lost, as any call; a result is not."""
+    ends: Counter[RunState] = Counter()
+    for step in count(1):
+        office.journal.unlink(missing_ok=True)
+        run = await office.decider.submit(app, message, user="riley@example.com")
+        fuse = Fuse(step, after=True)
+        with monkeypatch.context() as patch:
+            lay(patch, office, fuse)
+            await work_until_death(office, stages.run(app))
+        if not fuse.blown:
+            break
+        await office.executor.drain(stages.run(app))
+        run = await office.ledger.run(run.id)
+        ends[run.state] += 1
+        asked = await office.ledger.approvals(run.waiting)
+        assert len(office.executed()) >= len(asked)
+        for one in asked:
+            assert one.call.name == "wait_for_it" or "t-17" in one.hint
+        if asked:
+            await decide(office, run)
+            run = await office.resume(run)
+        assert run.state is RunState.COMPLETED, run.problem
+        assert run.text.count('"status": "approved"') == len(asked)
+        lost = len(message.split()) - len(asked)
+        assert run.text.count("may or may not have happened") == lost
+    assert set(ends) == {RunState.COMPLETED, RunState.PAUSED}
 
 
 @pytest.mark.parametrize(("app", "turn", "step", "after"), deaths(NODE_TURNS))

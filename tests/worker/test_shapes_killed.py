@@ -17,6 +17,7 @@ from signoff.broker.ledger.store import Store
 from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.directory.people import Directory
+from signoff.core.policies.policy import Resume
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.composites import is_composite
 from signoff.worker.adk.guard.guard import GuardPlugin
@@ -35,11 +36,11 @@ pytestmark = [
 
 SHORT = (
     *("sequence", "parallel", "loop", "transfer", "singles", "graph"),
-    *("same_ids", "transfer_beside"),
+    *("same_ids", "transfer_beside", "loop_with_parallel"),
 )
 """The shapes whose workers die at every model call in `make test`; `make soak` has all."""
 
-NOT_TAKEN_UP = {"own", "transfer_to_sequence", "transfer_to_parallel"}
+NOT_TAKEN_UP = {"own", "transfer_to_sequence", "transfer_to_parallel", "tracing_in_fan"}
 TAKEN_UP = {one for one in SHAPES if "_in_graph" not in one} - NOT_TAKEN_UP
 """Shapes that ADK can always continue; with others a run may fail, and says so."""
 
@@ -129,12 +130,61 @@ async def test_no_work_is_lost_in_silence_in_any_shape(
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("manner", ["bare", "resumable"])
-@pytest.mark.parametrize("shape", ["state", "transfer_by_tool"])
+@pytest.mark.parametrize("shape", ["state", "state_of_question", "transfer_by_tool"])
 async def test_what_a_tool_has_told_adk_is_not_lost(
     office: Office, shape: str, manner: str
 ) -> None:
-    """A worker may die between the end of a tool and the event with its changes of the state."""
+    """A worker may die between the end of a tool, or its question, and its changes of the state."""
     await kill(office, shape, manner, lambda steps: list(range(1, len(steps) + 1)))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("manner", ["bare", "resumable"])
+@pytest.mark.parametrize(
+    "shape", ["tracing", "tracing_in_sequence", "tracing_in_graph", "tracing_in_fan"]
+)
+async def test_callback_of_an_agent_does_not_hide_its_calls(
+    office: Office, shape: str, manner: str
+) -> None:
+    """A callback may write an event between a call and its result, when the turn is taken up."""
+    await kill(office, shape, manner, lambda steps: list(range(1, len(steps) + 1)))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("manner", ["bare", "resumable"])
+@pytest.mark.parametrize(
+    "shape", ["two_steps", "two_steps_in_sequence", "two_steps_beside", "agent_tool_in_sequence"]
+)
+async def test_second_question_of_a_call_is_asked(office: Office, shape: str, manner: str) -> None:
+    """No agent goes on before it is answered, wherever a worker dies."""
+    await kill(office, shape, manner, lambda steps: list(range(1, len(steps) + 1)))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "shape", ["left_loop", "early_left_loop", "left_loop_of_sequence", "sequence_of_left_loop"]
+)
+async def test_loop_that_was_left_does_nothing_more(office: Office, shape: str) -> None:
+    """A worker may die, or the turn may pause, between `escalate` and the end of the loop."""
+    await kill(office, shape, "bare", lambda steps: list(range(1, len(steps) + 1)))
+
+
+@pytest.mark.parametrize("shape", ["two_calls", "two_calls_of_single", "two_calls_in_graph"])
+async def test_no_agent_goes_on_after_one_answer_of_two(office: Office, shape: str) -> None:
+    """ADK takes an agent that still waits for done, so the answers are given together."""
+    app = f"{shape}_resumable"
+    run = await office.submit(app, "go")
+    first, second = await office.ask(run, resume=Resume.EACH)
+    await office.decider.approve(first.id, MARA, channel="cli")
+    run = await office.resume(run)
+    assert run.waiting == (second.id,)
+    assert office.executed() == []
+    await office.decider.approve(second.id, MARA, channel="cli")
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert sorted(map(str, office.executed())) == [
+        *("{'noted': 'b1'}", "{'paid': 'a1'}", "{'paid': 'a2'}")
+    ]
 
 
 async def kill(

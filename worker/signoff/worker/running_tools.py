@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NoReturn
+from weakref import WeakSet
 
 _Session = tuple[str, str, str]
 _Ended = asyncio.Event
@@ -56,12 +57,20 @@ class RunningTools:
 
     def __init__(self) -> None:
         self._running: dict[_Session, set[_Ended]] = {}
+        self._approved: WeakSet[_Ended] = WeakSet()
         self._stopping: dict[_Session, Exception] = {}
 
     @contextmanager
-    def running(self, session: _Session) -> Iterator[None]:
-        """Count a tool as running inside the `with` block."""
+    def running(self, session: _Session, *, approved: bool = False) -> Iterator[None]:
+        """Count a tool as running inside the `with` block.
+
+        Args:
+            session: The session.
+            approved: Whether it runs on an approval.
+        """
         ended = asyncio.Event()
+        if approved:
+            self._approved.add(ended)
         self._running.setdefault(session, set()).add(ended)
         token = _enclosing.set((*_enclosing.get(), ended))
         try:
@@ -107,6 +116,17 @@ class RunningTools:
     async def wait_for_others(self, session: _Session) -> None:
         """Wait until the tools of a session have ended, except for those that call this."""
         await self._wait(session, *_enclosing.get())
+
+    async def wait_for_approved(self, session: _Session) -> None:
+        """Wait until the approved tools of a session have ended, unless one of them calls this."""
+        if not self._approved.isdisjoint(_enclosing.get()):
+            return
+        while waiting := [
+            one
+            for one in self._running.get(session, ())
+            if one in self._approved and not one.is_set()
+        ]:
+            await waiting[0].wait()
 
     async def _wait(self, session: _Session, *excepted: _Ended) -> None:
         while waiting := [

@@ -62,8 +62,10 @@ def is_composite(root: BaseNode) -> bool:
 
 
 def has_order(root: BaseNode) -> bool:
-    """Return whether an agent in this tree runs other agents in an order of its own."""
-    return any(not isinstance(one, LlmAgent) for top in _agents(root) for one in _tree(top))
+    """Return whether this is a workflow, or an agent in this tree has an order of its own."""
+    return not isinstance(root, BaseAgent) or any(
+        not isinstance(one, LlmAgent) for one in _tree(root)
+    )
 
 
 def remainder(
@@ -80,7 +82,7 @@ def remainder(
     if not any(event.author != "user" for event in events):
         return Remainder.RESUMABLE
     at_work = _at_work(root, events)
-    if not isinstance(root, BaseAgent) and not all(_has_ended(one, events) for one in at_work):
+    if not isinstance(root, BaseAgent) and not all(has_ended(one, events) for one in at_work):
         # A workflow considers such a node done as soon as it has said anything.
         return Remainder.LOST
     if not isinstance(root, BaseAgent) or not at_work:
@@ -90,7 +92,7 @@ def remainder(
     checkpoints = any(event.author == top.name and is_checkpoint(event) for event in events)
     goes_on = resumable and top is root and (is_composite(top) or checkpoints)
     pause = paused and (goes_on or not _runs_side_by_side(top))
-    if pause or _has_ended(top, events):
+    if pause or has_ended(top, events):
         return Remainder.NOTHING
     return Remainder.RESUMABLE if goes_on else Remainder.LOST
 
@@ -109,7 +111,7 @@ def reopened(root: BaseNode, events: Sequence[Event]) -> list[Event]:
     for side in (one for top in _agents(root) for one in _tree(top)):
         if not isinstance(side, ParallelAgent):
             continue
-        loops = {one.name for one in _ancestors(side) if isinstance(one, LoopAgent)}
+        loops = {one.name for one in ancestors(side) if isinstance(one, LoopAgent)}
         for agent in side.sub_agents:
             place = _last_end(agent, events)
             if place is not None and _is_round_over(loops, events, place):
@@ -146,11 +148,11 @@ def ends_with_word(events: Sequence[Event]) -> bool:
         and not last.isolation_scope
         and last.is_final_response()
         and not calls_others(last)
-        and not _has_code_to_run(last)
+        and not has_code_to_run(last)
     )
 
 
-def _has_code_to_run(event: Event) -> bool:
+def has_code_to_run(event: Event) -> bool:
     """Return whether an event ends with code of the model, whose result is another event."""
     parts = (event.content.parts if event.content else None) or []
     return bool(parts) and parts[-1].executable_code is not None
@@ -198,6 +200,25 @@ def cut_off(root: BaseNode, events: Sequence[Event]) -> list[str]:
             if own and not any(str(call.id) in place for place in inner):
                 found[event.author or ""] = event
     return list(found)
+
+
+def only_begun(root: BaseNode, events: Sequence[Event]) -> list[str]:
+    """Return the agents of a workflow of which only a callback has run, which wrote the state.
+
+    ADK considers such a node done, and never calls its model.
+
+    Args:
+        root: The root agent.
+        events: The events of the invocation.
+    """
+    if isinstance(root, BaseAgent):
+        return []
+    found = []
+    for agent in llm_agents(root):
+        own = [event for event in events if event.author == agent.name]
+        if own and not has_ended(agent, own) and not any(event.content for event in own):
+            found.append(agent.name)
+    return found
 
 
 def llm_agents(root: BaseNode) -> Iterator[LlmAgent]:
@@ -273,7 +294,8 @@ def _tree(agent: BaseAgent) -> Iterator[BaseAgent]:
         yield from _tree(one)
 
 
-def _ancestors(agent: BaseAgent) -> Iterator[BaseAgent]:
+def ancestors(agent: BaseAgent) -> Iterator[BaseAgent]:
+    """Yield the agents around an agent, the nearest first."""
     outer = agent.parent_agent
     while outer is not None:
         yield outer
@@ -283,7 +305,7 @@ def _ancestors(agent: BaseAgent) -> Iterator[BaseAgent]:
 def _path(root: BaseNode, name: str) -> list[BaseAgent]:
     """Return the agents from the outermost to the one with this name; empty if it is missing."""
     agent = next((one for top in _agents(root) if (one := top.find_agent(name))), None)
-    return [*reversed(list(_ancestors(agent))), agent] if agent is not None else []
+    return [*reversed(list(ancestors(agent))), agent] if agent is not None else []
 
 
 def _at_work(root: BaseNode, events: Sequence[Event]) -> list[BaseAgent]:
@@ -298,7 +320,7 @@ def _at_work(root: BaseNode, events: Sequence[Event]) -> list[BaseAgent]:
     return list(found.values())
 
 
-def _has_ended(agent: BaseAgent, events: Sequence[Event]) -> bool:
+def has_ended(agent: BaseAgent, events: Sequence[Event]) -> bool:
     """Return whether the last checkpoint of an agent says so."""
     own = [event for event in events if event.author == agent.name and is_checkpoint(event)]
     return bool(own) and bool(own[-1].actions.end_of_agent)
@@ -306,7 +328,12 @@ def _has_ended(agent: BaseAgent, events: Sequence[Event]) -> bool:
 
 def _last_end(agent: BaseAgent, events: Sequence[Event]) -> int | None:
     """Return where an agent has ended; None if it has acted since, or has not ended."""
-    own = [place for place, event in enumerate(events) if event.author == agent.name]
+    # A callback after the agent may write another event without content, with the state.
+    own = [
+        place
+        for place, event in enumerate(events)
+        if event.author == agent.name and (event.content or is_checkpoint(event))
+    ]
     return own[-1] if own and events[own[-1]].actions.end_of_agent else None
 
 

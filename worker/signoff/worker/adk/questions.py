@@ -12,7 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from google.adk.events.event import Event
 from google.genai import types
@@ -28,8 +28,16 @@ NODE = "wf_tool_confirmation:"
 CONFIRMATION = "adk_request_confirmation"
 """The FunctionCall that asks for a confirmation (google.adk.utils._function_call_names)."""
 
-_RESERVED = "adk_"
+RESERVED = "adk_"
+"""The beginning of the names of ADK's own calls."""
+
 _LONGEST_HINT = 2_000
+
+LOST: Final[dict[str, Any]] = {
+    "error": "This call was interrupted: it may or may not have happened. Look before you call it "
+    "again."
+}
+"""The result of a call that was lost with a worker: a long-running one does not wait either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,7 @@ def requests(events: Sequence[Event]) -> list[Request]:
         long_running = event.long_running_tool_ids or set()
         for call in event.get_function_calls():
             asks = call.name == INPUT or (
-                call.id in long_running and not (call.name or "").startswith(_RESERVED)
+                call.id in long_running and not (call.name or "").startswith(RESERVED)
             )
             if not asks or not call.id or event.author == "user" or _is_forged(event, call):
                 continue
@@ -118,7 +126,7 @@ def waiting(
     for one in requests(events):
         if one.invocation not in invocations or one.answer is not None or not one.whole:
             continue
-        if one.kind is Kind.LONG_RUNNING and not _was_let_run(events, one):
+        if one.kind is Kind.LONG_RUNNING and (one.result == LOST or not _was_let_run(events, one)):
             continue
         if one.kind is not Kind.LONG_RUNNING:
             asked.append(one)

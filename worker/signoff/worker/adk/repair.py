@@ -13,13 +13,14 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
+from pydantic import JsonValue
 
 from signoff.core.approvals.approval import Approval
 from signoff.worker.adk.history import (
@@ -30,48 +31,64 @@ from signoff.worker.adk.history import (
     original_call,
     responded_ids,
 )
-from signoff.worker.adk.questions import CONFIRMATION
+from signoff.worker.adk.questions import CONFIRMATION, LOST, RESERVED
 from signoff.worker.suspended import claimed
 
 _PLACEHOLDER = {"error": "This tool call requires confirmation, please approve or reject."}
 """The result that ADK's own gate writes (google.adk.tools._confirmation_utils)."""
 
 
-_LOST = {
-    "error": "The worker that made this call died: it may or may not have happened. Look before "
-    "you call it again."
-}
+def missing_events(events: Sequence[Event], invocation_id: str) -> list[Event]:
+    """Return the events that complete the pauses of an invocation, in the order to append them."""
+    mine = [event for event in events if event.invocation_id == invocation_id]
+    return [*_missing_placeholders(mine), *missing_requests(mine)]
 
 
-def missing_events(
-    events: Sequence[Event], invocation_id: str, carrying: Container[str] = ()
-) -> list[Event]:
-    """Return the events that complete the pauses of an invocation, in the order to append them.
+def unanswered_long_running(events: Sequence[Event]) -> dict[str, str]:
+    """Return the agents of the long-running calls without a result, by the ids of the calls.
+
+    ADK considers such a call as waiting even if its tool has not run, and never runs it again.
+    """
+    settled = {one.id for event in events for one in event.get_function_responses()}
+    settled |= {one.call_id for event in events for one in confirmations(event)}
+    return {
+        call.id: event.author or ""
+        for event in events
+        for call in event.get_function_calls()
+        if call.id
+        and call.id in (event.long_running_tool_ids or ())
+        and call.id not in settled
+        and not (call.name or "").startswith(RESERVED)
+    }
+
+
+def lost_results(events: Sequence[Event], results: Mapping[str, JsonValue]) -> list[Event]:
+    """Return the results that were lost with a worker of long-running calls, and of others.
+
+    ADK neither runs a long-running call again, nor the calls that the model has made together with
+    it, nor continues without them: it waits for results that never come.
 
     Args:
-        events: The events of the session.
-        invocation_id: The invocation.
-        carrying: The ids of the calls that contain suspended code, which may ask again.
+        events: The events of the turn.
+        results: The results of the long-running calls that have run, by their ids; None or empty
+            for a call whose result comes later.
     """
-    mine = [event for event in events if event.invocation_id == invocation_id]
-    return [*_missing_placeholders(mine), *_missing_requests(mine, carrying)]
-
-
-def lost_results(events: Sequence[Event], invocation_id: str) -> list[Event]:
-    """Return results for the calls that were lost with a worker, in a resumable app.
-
-    If the model has made them together with a long-running call, ADK neither runs them again nor
-    continues without them: it waits for results that never come.
-    """
-    mine = [one for one in events if one.invocation_id == invocation_id and one.content]
-    if not mine or mine[-1].author == "user":
-        return []
-    last, open_ids = mine[-1], mine[-1].long_running_tool_ids or set()
-    calls = last.get_function_calls()
-    lost = [call for call in calls if call.id not in open_ids]
-    if not lost or len(lost) == len(calls):
-        return []
-    return [_beside(last, types.Content(role="user", parts=[_told(call, _LOST) for call in lost]))]
+    waiting = unanswered_long_running(events)
+    settled = {one.id for event in events for one in event.get_function_responses()}
+    found = []
+    for event in events:
+        calls = [call for call in event.get_function_calls() if call.id not in settled]
+        if not any(call.id in waiting for call in calls):
+            continue
+        told = [(call, results.get(call.id or "", LOST)) for call in calls]
+        parts = [
+            _told(call, result if isinstance(result, dict) else {"result": result})
+            for call, result in told
+            if result
+        ]
+        if parts:
+            found.append(_beside(event, types.Content(role="user", parts=parts)))
+    return found
 
 
 def cancelled_result(
@@ -130,17 +147,24 @@ def _placeholder(request: Event, bare: Sequence[Confirmation]) -> Event:
     )
 
 
-def _missing_requests(events: Sequence[Event], carrying: Container[str]) -> list[Event]:
+def missing_requests(events: Sequence[Event]) -> list[Event]:
+    """Return the requests that some of these events lack.
+
+    A call may ask again after it was answered, as suspended code does. Before the user's last
+    message, such a question was ignored (by an earlier release, or without our guard).
+    """
+    turn = len(events) - next(
+        (place for place, event in enumerate(reversed(events)) if event.author == "user"),
+        len(events),
+    )
     asked = Counter(one.call_id for event in events for one in confirmations(event))
     wanted: Counter[str] = Counter()
     found = []
-    for event in events:
+    for place, event in enumerate(events):
         lost = {}
         for call_id, ask in (event.actions.requested_tool_confirmations or {}).items():
-            # ADK does not ask a second time about one call, but suspended code may have to.
             wanted[call_id] += 1
-            again = call_id in carrying
-            if wanted[call_id] > asked[call_id] and (again or not asked[call_id]):
+            if wanted[call_id] > asked[call_id] and place >= turn:
                 lost[call_id] = ask
         if lost:
             found.append(_request(event, lost, wanted, events))

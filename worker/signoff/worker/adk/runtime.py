@@ -17,6 +17,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions.session import Session
 from google.genai import types
+from pydantic import JsonValue
 
 from signoff.core.approvals.approval import Approval, Handoff, State
 from signoff.core.approvals.input.long_running import LongRunning
@@ -31,6 +32,7 @@ from signoff.worker.adk.composites import (
     has_spoken,
     is_in_transfer,
     llm_agents,
+    only_begun,
     remainder,
     reopened,
     undone,
@@ -49,7 +51,12 @@ from signoff.worker.adk.history import (
 )
 from signoff.worker.adk.orphans import orphans
 from signoff.worker.adk.questions import is_node, is_request, node_errors
-from signoff.worker.adk.repair import cancelled_result, lost_results, missing_events
+from signoff.worker.adk.repair import (
+    cancelled_result,
+    lost_results,
+    missing_events,
+    unanswered_long_running,
+)
 from signoff.worker.adk.replies import Reply, filed, grouped, message_of, reply
 from signoff.worker.adk.sessions.ledger import latest, lease_held, opened
 from signoff.worker.adk.showing import EventSink, latest_turn, show_nobody
@@ -161,7 +168,7 @@ class AdkRuntime:
             before = await self._take_up(runner, session, run)
             if before.paused:
                 await self._restore_results(runner, session, approvals)
-            left = self._remainder(runner, session, run, before)
+            left = self._remainder(runner, session, run, before, approvals)
             open_still = _open(session, replies)
             taken = [one for one in replies if one.given and one.approval not in open_still]
             if left is Remainder.LOST and not _all_have_spoken(session, taken):
@@ -169,6 +176,8 @@ class AdkRuntime:
             if not open_still and left is not Remainder.RESUMABLE:
                 await self._require_taken(session, run, approvals, fence)
                 return self._with_note(runner, run, session, turn_of(run, before))
+        elif _is_resumable(runner):
+            await self._append(session, reopened(runner.agent, _events_of(run, session)))
         runner = self._for_the_rest(runner, session, run)
         nodes = [one for one in approvals if is_node(one) and one.state is State.APPROVED]
         with (
@@ -201,8 +210,7 @@ class AdkRuntime:
         question, changed = new_question(session.events, approval)
         if question:
             await self._append(session, question)
-            carrying = await self.guard.carrying(session, run.invocation)
-            await self._append(session, missing_events(session.events, run.invocation, carrying))
+            await self._append(session, await self._missing(session, run))
         raise changed
 
     async def _answer(
@@ -334,8 +342,9 @@ class AdkRuntime:
         """Return whether these approvals of a pause may be answered separately.
 
         Between two answers a resumable app waits. In other apps the model is called, and sees that
-        the other call "requires confirmation". If several agents have asked, or agents run others
-        in an order of their own, ADK continues after an agent that still waits.
+        the other call "requires confirmation". If several agents have asked, or a single-turn
+        agent (which has a branch of its own), or agents run others in an order of their own, ADK
+        continues after an agent that still waits.
         """
         runner = self.apps.runner(run.app)
         if not _is_resumable(runner) or has_order(runner.agent):
@@ -344,14 +353,15 @@ class AdkRuntime:
         events = session.events if session is not None else []
         calls = [one for one in approvals if not is_request(one)]
         places = [asking_event(events, one.origin.confirmation) for one in calls]
-        return len({(one.author, one.branch) for one in places if one is not None}) <= 1
+        asking = {(one.author, one.branch) for one in places if one is not None}
+        return len(asking) <= 1 and not any(branch for _, branch in asking)
 
     async def _take_up(self, runner: Runner, session: Session, run: Run) -> Invocation:
         """Return how an earlier worker left this invocation; complete a half-written pause."""
-        carrying = await self.guard.carrying(session, run.invocation)
-        missing = missing_events(session.events, run.invocation, carrying)
+        missing = await self._missing(session, run)
+        turn = latest_turn(session.events, run.invocation)
+        missing += lost_results(turn, await self._results(runner, session, turn))
         if _is_resumable(runner):
-            missing += lost_results(session.events, run.invocation)
             missing += reopened(runner.agent, _events_of(run, session))
         for event in missing:
             log.info("adk.pause_mended")
@@ -360,10 +370,43 @@ class AdkRuntime:
             await self.show(run, event)
         return await self._read(session, run)
 
+    async def _missing(self, session: Session, run: Run) -> list[Event]:
+        """Return the events that complete a pause, with what its tools have changed before."""
+        found = missing_events(session.events, run.invocation)
+        for event in found:
+            for one in event.get_function_responses():
+                changes = await self.guard.changes(session, one.id or "")
+                event.actions.state_delta.update(changes.state_delta)
+                event.actions.artifact_delta.update(changes.artifact_delta)
+        return found
+
+    async def _results(
+        self, runner: Runner, session: Session, turn: Sequence[Event]
+    ) -> dict[str, JsonValue]:
+        """Return the results of a turn's long-running calls, unless callbacks may change them."""
+        calls = unanswered_long_running(turn)
+        results = await self.guard.results(session, calls)
+        return {
+            call_id: None if _changes_results(runner, calls[call_id]) else result
+            for call_id, result in results.items()
+        }
+
     def _remainder(
-        self, runner: Runner, session: Session, run: Run, before: Invocation
+        self,
+        runner: Runner,
+        session: Session,
+        run: Run,
+        before: Invocation,
+        approvals: Sequence[Approval] = (),
     ) -> Remainder:
+        """Return the remainder of a turn that another worker has left.
+
+        Raises:
+            TurnLost: A node of a workflow has begun, and ADK takes it for done.
+        """
         mine = _events_of(run, session)
+        if begun := only_begun(runner.agent, mine):
+            raise turn_lost(run, approvals, f"ADK takes {', '.join(begun)} for done")
         return remainder(runner.agent, mine, paused=before.paused, resumable=_is_resumable(runner))
 
     def _for_the_rest(self, runner: Runner, session: Session, run: Run) -> Runner:
@@ -418,9 +461,8 @@ class AdkRuntime:
             log.debug("adk.event", author=event.author, event_id=event.id)
             await self.show(run, event)
         session = await self._require_session(run)
-        carrying = await self.guard.carrying(session, run.invocation)
-        for event in missing_events(session.events, run.invocation, carrying):
-            # Code that has stopped a second time: ADK itself does not ask again.
+        for event in await self._missing(session, run):
+            # ADK cancels a single-turn agent when another one pauses, also while it asks.
             appended = await self.apps.sessions.append_event(session, event)
             await self.show(run, appended)
         await self.guard.journals.drop(run)

@@ -7,7 +7,8 @@ ledger and a seal prove this: a tool, and so a model, may have written the reque
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final, TypeVar
@@ -15,6 +16,7 @@ from typing import Any, Final, TypeVar
 from google.adk.sessions.session import Session
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
+from pydantic import JsonValue
 
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.suspended import arguments, snapshots
@@ -25,11 +27,13 @@ from signoff.worker.adk.history import Confirmation, Invocation, original_call
 from signoff.worker.adk.questions import NODE, Request
 from signoff.worker.ces.seal import suspended_at
 from signoff.worker.suspended import Suspended, claimed
+from signoff.worker.turn_results import kept_result
 
 Asked = TypeVar("Asked", Confirmation, Request)
 
 
 _DECLARED: Final = "declared"
+_RESULT: Final = "result"
 _NOTED: Final = timedelta(days=1)
 """Needed only until the turn ends: then the approval is opened, and contains it."""
 
@@ -59,6 +63,34 @@ async def _note_declared(ledger: Ledger, where: Sequence[str], tool: BaseTool) -
     declared = declared_by(tool)
     noted = {_DECLARED: declared} if declared else None
     await arguments.keep(ledger, [*where, _DECLARED], noted, kept=_NOTED)
+
+
+async def note_result(ledger: Ledger, result: object, context: ToolContext) -> None:
+    """Record that a long-running tool has run, and its result, before ADK writes it.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    where = [*_where(context.session, context.function_call_id or ""), _RESULT]
+    await arguments.keep(ledger, where, {_RESULT: json.loads(kept_result(result))})
+
+
+async def noted_results(
+    ledger: Ledger, session: Session, calls: Iterable[str]
+) -> dict[str, JsonValue]:
+    """Return the results of long-running calls, by their ids; calls that have not run are missing.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    found = {}
+    for call_id in calls:
+        where = _where(session, call_id)
+        noted = await arguments.fetch(ledger, [*where, _RESULT])
+        # Workers of the last release only record what such a tool declares, once it has run.
+        if noted is not None or await arguments.fetch(ledger, [*where, _DECLARED]):
+            found[call_id] = (noted or {}).get(_RESULT)
+    return found
 
 
 async def as_they_are(ledger: Ledger, session: Session, invocation: Invocation) -> Invocation:
@@ -111,25 +143,6 @@ def _about_code(asked: Confirmation, code: Suspended) -> Confirmation:
         made=digest(asked.tool, asked.args),
         doubtful=code.doubtful,
     )
-
-
-async def carrying(ledger: Ledger, session: Session, invocation: str) -> set[str]:
-    """Return the ids of an invocation's calls that contain suspended code.
-
-    Raises:
-        LedgerUnavailable: Redis cannot be reached.
-    """
-    latest = {
-        call_id: ask.payload
-        for event in session.events
-        if event.invocation_id == invocation
-        for call_id, ask in (event.actions.requested_tool_confirmations or {}).items()
-    }
-    return {
-        call_id
-        for call_id, payload in latest.items()
-        if suspended_at(await _sealed(ledger, payload), _where(session, call_id))
-    }
 
 
 async def _sealed(ledger: Ledger, payload: object) -> str:

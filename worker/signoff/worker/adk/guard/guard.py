@@ -22,6 +22,7 @@ from google.adk.sessions.session import Session
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
+from pydantic import JsonValue
 
 from signoff.broker.freezes import Freezes
 from signoff.broker.ledger.change import Change
@@ -40,8 +41,19 @@ from signoff.core.base.errors import (
 from signoff.core.base.freezes import Freeze, covering
 from signoff.core.payloads.digest import digest
 from signoff.worker.adk.foreign_answers import require_ours
-from signoff.worker.adk.guard.actions import keep_actions, kept_actions, take_over
-from signoff.worker.adk.guard.actual import as_they_are, carrying, note_call
+from signoff.worker.adk.guard.actions import (
+    keep_actions,
+    keep_changes,
+    kept_actions,
+    kept_changes,
+    take_over,
+)
+from signoff.worker.adk.guard.actual import (
+    as_they_are,
+    note_call,
+    note_result,
+    noted_results,
+)
 from signoff.worker.adk.guard.agent_tools import (
     AsksInside,
     Inside,
@@ -52,12 +64,14 @@ from signoff.worker.adk.guard.agent_tools import (
     run_agent,
     run_decided,
 )
+from signoff.worker.adk.guard.asking_again import drop_repeated, watch_questions
 from signoff.worker.adk.guard.call_ids import CallIds
 from signoff.worker.adk.guard.declared import declared_by
 from signoff.worker.adk.guard.entering import Inner, entry_of, stand_before
 from signoff.worker.adk.guard.holding import LEAVING, Holding, held_again, hold
 from signoff.worker.adk.guard.journals import Journals
 from signoff.worker.adk.guard.nodes import watch_function_nodes
+from signoff.worker.adk.guard.resuming import watch_resumes
 from signoff.worker.adk.guard.suspension import (
     asked_by,
     code_of,
@@ -127,6 +141,8 @@ class GuardPlugin(BasePlugin):
         self._call_ids = CallIds()
         self.running_tools = RunningTools()
         watch_function_nodes()
+        watch_resumes()
+        watch_questions()
 
     @contextmanager
     def expecting(self, approvals: Iterable[Approval], fence: Fence) -> Iterator[None]:
@@ -535,10 +551,6 @@ class GuardPlugin(BasePlugin):
         """Return what the tool of a finished call has told ADK to do beside its result."""
         return await kept_actions(self._ledger, approval_id)
 
-    async def carrying(self, session: Session, invocation: str) -> set[str]:
-        """Return the ids of an invocation's calls that contain suspended code."""
-        return await carrying(self._ledger, session, invocation)
-
     async def as_they_are(self, session: Session, invocation: Invocation) -> Invocation:
         """Return the state of an invocation, with the calls that would actually run."""
         return await as_they_are(self._ledger, session, invocation)
@@ -546,6 +558,22 @@ class GuardPlugin(BasePlugin):
     async def note_call(self, tool: BaseTool, args: dict[str, Any], context: ToolContext) -> None:
         """Record what a tool declares, and its arguments if they are not those of the model."""
         await note_call(self._ledger, tool, args, context)
+
+    async def keep_changes(self, context: ToolContext) -> None:
+        """Store what a tool has changed before it asked."""
+        await keep_changes(self._ledger, context)
+
+    async def changes(self, session: Session, call_id: str) -> EventActions:
+        """Return what the tool of a call has changed before it asked."""
+        return await kept_changes(self._ledger, session, call_id)
+
+    async def note_result(self, result: object, context: ToolContext) -> None:
+        """Record the result of a long-running tool."""
+        await note_result(self._ledger, result, context)
+
+    async def results(self, session: Session, calls: Iterable[str]) -> dict[str, JsonValue]:
+        """Return the results of long-running calls that have run, by their ids."""
+        return await noted_results(self._ledger, session, calls)
 
     async def set_aside(self, tool: BaseTool, context: ToolContext) -> None:
         """Store the snapshot of code that has just stopped in the ledger."""
@@ -599,6 +627,10 @@ class _Asking:
         await self.guard.require_thawed(self.tool, args, context)
         with self.guard.running_tools.running(_session_of(context)):
             result = await self._inner(args, context, inner)
+        if self.tool.is_long_running:
+            await self.guard.note_result(result, context)
+        if asked_by(context) is not None:
+            await self.guard.keep_changes(context)
         if asked_by(context) is not None or self.tool.is_long_running:
             await self.asked(got, context)
         await self.guard.set_aside(self.tool, context)
@@ -614,7 +646,11 @@ class _Asking:
             raise
 
     async def asked(self, args: dict[str, Any], context: ToolContext) -> None:
-        """Record the arguments that the question is about."""
+        """Record the arguments that the question is about, once no approved tool runs.
+
+        ADK cancels a single-turn agent, with its tools, when another one pauses.
+        """
+        await self.guard.running_tools.wait_for_approved(_session_of(context))
         await self.guard.note_call(self.tool, args, context)
         self.noted = True
 
@@ -676,8 +712,11 @@ class _Entering:
     async def run(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> Any:  # noqa: ANN401 -- a tool may return anything
         """Run the tool once, with a copy of the arguments that were compared with the approval."""
         # An error that stops the turn meanwhile waits for the tool and for the commits.
-        with self.guard.running_tools.running(_session_of(context)):
-            return await self._run(copied(args), context, inner)
+        with self.guard.running_tools.running(_session_of(context), approved=True):
+            result = await self._run(copied(args), context, inner)
+        if asked_by(context) is not None:
+            await self.guard.running_tools.wait_for_approved(_session_of(context))
+        return result
 
     async def _run(self, own: dict[str, Any], context: ToolContext, inner: Inner) -> object:
         node = self.guard.asks_again(self.tool.name, own, context, self.tool)
@@ -700,6 +739,7 @@ class _Entering:
             await self._finish(context, {"error": problem}, why=f"it raised {problem}")
             await self.guard.running_tools.let_others_end(_session_of(context))
             raise
+        drop_repeated(context)
         async with self._stopping_turn(context):
             await self.guard.set_aside(self.tool, context)
         await self._finish(context, result)

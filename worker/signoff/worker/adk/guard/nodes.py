@@ -12,6 +12,7 @@ from contextlib import aclosing
 from typing import Any, Final, Protocol, runtime_checkable
 
 from google.adk.agents.context import Context
+from google.adk.agents.invocation_context import InvocationContext
 from google.adk.workflow import FunctionNode
 from google.adk.workflow.utils._workflow_hitl_utils import create_confirmation_request_input
 from pydantic import TypeAdapter
@@ -85,6 +86,11 @@ async def _runs(self: FunctionNode, *, ctx: Context, node_input: Any) -> AsyncGe
 def _guards(ctx: Context) -> list[NodeGuard]:
     plugins = ctx.get_invocation_context().plugin_manager.plugins
     return [one for one in plugins if isinstance(one, NodeGuard)]
+
+
+def is_guarded(context: InvocationContext) -> bool:
+    """Return whether a guard watches an agent."""
+    return any(isinstance(one, NodeGuard) for one in context.plugin_manager.plugins)
 
 
 def watch_function_nodes() -> None:
