@@ -130,6 +130,21 @@ def test_page_alone_makes_no_first_step() -> None:
             two_steps().approve(MARA, DIRECTORY, channel=channel, now=NOON)
 
 
+@pytest.mark.parametrize("channel", sorted(FIRST | {"cli", "api", "inbox", "mattermost"}))
+def test_each_step_has_its_channels(channel: str) -> None:
+    """A mail neither confirms a mail, nor does a page take the first step."""
+    if channel in FIRST:
+        assert two_steps().approve(MARA, DIRECTORY, channel=channel, now=NOON)[0].steps
+    else:
+        with pytest.raises(SecondStepNeeded):
+            two_steps().approve(MARA, DIRECTORY, channel=channel, now=NOON)
+    if channel in SECOND:
+        assert confirm(by_mail(two_steps()), channel=channel).state is State.APPROVED
+    else:
+        with pytest.raises(SecondStepNeeded):
+            confirm(by_mail(two_steps()), channel=channel)
+
+
 def test_only_the_same_approver_confirms_in_time() -> None:
     """Other approvers cannot confirm it, and nobody can after the deadline or the end."""
     noted = by_mail(two_steps())
