@@ -489,14 +489,17 @@ async def test_best_of_two_valid_signatures_names_the_recipients(zone: Zone) -> 
 async def test_signature_that_leaves_the_reading_open_vouches_for_no_recipient(zone: Zone) -> None:
     """Another mail could be made of it by a field that the signature does not cover."""
     zone.publish(COMPANY)
-    escaped = letter(text="approve=20\r\n")
-    open_, sealed = COMPANY.sign(escaped, fields=("from", "to")), COMPANY.sign(escaped)
+    escaped = letter(text="approve=20\r\n", more="Content-Transfer-Encoding: 7bit\r\n")
+    fields = (*FIELDS, "content-transfer-encoding")
+    open_, sealed = COMPANY.sign(escaped), COMPANY.sign(escaped, fields=fields)
+    assert (await prove(sealed, zone)).vouches_for(CARD)
     proof = await prove(open_, zone)
     assert (proof.proven, proof.open, proof.vouches_for(CARD)) == (Proven.DMARC, True, False)
     sent = PASS.replace("; ", "; spf=pass smtp.mailfrom=example.com; ", 1).encode()
     for raw in (open_, sealed):
         assert not (await prove(sent + raw, server=SERVER)).open
-    two = await prove(PASS.encode() + COMPANY.sign(open_), server=SERVER)
+    assert not (await prove(PASS.encode() + sealed, server=SERVER)).open
+    two = await prove(PASS.encode() + COMPANY.sign(open_, fields=fields), server=SERVER)
     assert (two.open, two.vouches_for(CARD)) == (True, False)
 
 
@@ -554,6 +557,32 @@ async def test_a_missing_key_is_not_several_keys(zone: Zone) -> None:
     assert "there are several keys at" in (await prove(COMPANY.sign(letter()), zone)).why
 
 
+async def test_mail_with_too_many_fields_is_not_looked_at(zone: Zone) -> None:
+    """Verifying a signature reads the fields once for each name that it covers."""
+    zone.publish(COMPANY)
+    raw = COMPANY.sign(letter())
+    for many in (b"X: 1\r\n" * 1_100 + raw, raw.replace(b"h=from", b"h=from" + b":x" * 250, 1)):
+        assert "more fields than are looked at" in (await prove(many, zone)).why
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "Subject: x\r\n",
+        "no field\r\n",
+        "X-A: b\rc\r\n",
+        "X: \0\r\n",
+    ],
+)
+async def test_a_header_that_can_be_read_in_two_ways_proves_nothing(more: str) -> None:
+    """Another program may see another author or recipient, whoever vouches for the mail."""
+    known = Authenticator(authserv_id=SERVER)
+    now, sender = datetime.now(UTC), "mara@example.com"
+    for raw in (PASS + more + letter().decode(), PASS + letter(more=more).decode()):
+        proof = await known.prove(raw.encode(), sender, peer="", now=now)
+        assert proof.proven is Proven.NONE, proof.why
+
+
 @pytest.mark.parametrize("gone", [b"d=example.com", b"s=s1", b"h=from", b" b="])
 def test_a_signature_without_a_required_tag_is_not_parsed(gone: bytes) -> None:
     """Nor is one whose domain or selector is a sentence, which messages would quote."""
@@ -584,13 +613,14 @@ def test_tags_are_read_or_refused(text: str, tags: dict[str, str] | None) -> Non
 def test_content_of_a_signature_has_the_lowest_fields_of_a_name_first() -> None:
     """RFC 6376, section 5.4.2: what is added on top is not what was signed."""
 
-    def content(*subjects: str, covers: str = "subject") -> str:
+    def content(*subjects: str, covers: str = "subject", value: str = "A") -> str:
         lines = "".join(f"Subject: {one}\r\n" for one in subjects)
-        line = f"DKIM-Signature: d=a.example; s=s; h={covers}; b=A\r\n"
+        line = f"DKIM-Signature: d=a.example; s=s; h={covers}; b={value}\r\n"
         headers = parse_headers(f"{line}{lines}\r\n".encode())
         return signatures_in(headers)[0].content(headers)
 
     assert content("b") == content("a", "b") != content("b", "a")
+    assert content("b") == content("b", value="B"), "one signature can be written in many ways"
     twice = "subject:subject"
     assert content("a", "b", covers=twice) == content("x", "a", "b", covers=twice)
     assert content("a", "b", covers=twice) != content("x", "b", covers=twice)
