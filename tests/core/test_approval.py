@@ -12,7 +12,7 @@ from builders import NOON, make_approval, make_call, make_origin
 from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, Asked, Handoff, Kind, State
 from signoff.core.approvals.collaboration import Operator
-from signoff.core.approvals.parts import Assurance
+from signoff.core.approvals.parts import Assurance, Program
 from signoff.core.base.errors import (
     ApprovalError,
     Escalated,
@@ -20,6 +20,7 @@ from signoff.core.base.errors import (
     MoveRefused,
     NotAnApprover,
     NotShownInFull,
+    OwnRequest,
     SecondFactorNeeded,
     TooLate,
 )
@@ -236,7 +237,9 @@ def test_a_phase_is_passed_only_by_its_approval() -> None:
     with pytest.raises(IllegalMove, match="no phase to go on to"):
         team.pass_on(start, PEOPLE, now=NOON)
     assert not team.passed
-    assert says(team, ADA).passed
+    passed = says(team, ADA)
+    assert passed.passed
+    assert not passed.withdraw(by="riley", reason="", now=NOON)[0].passed
     assert (team.still_needed, says(team, ADA).still_needed) == (3, 2)
     assert make_approval().still_needed == 1
 
@@ -269,7 +272,17 @@ def test_silence_approves_nothing_that_a_person_has_to_fill_in_or_has_rejected()
     assert unheard.decision is not None
     assert unheard.decision.reason == "an answer could not be read"
     terms = present_terms(silent)
+    program = Program(
+        instance="i",
+        request="r",
+        tool="reimburse",
+        arguments="{}",
+        timeout="1h",
+        until=late,
+        valid_for=HOUR,
+    )
     for update in (
+        {"program": program},
         {"kind": Kind.INPUT},
         {"template": {"days": 0}},
         {"terms": terms.model_copy(update={"second_step": True})},
@@ -289,6 +302,29 @@ def test_the_claim_of_a_decided_request_or_of_somebody_who_has_answered_holds_no
     for state in State:
         ended = claimed.model_copy(update={"state": state})
         assert (ended.claim_at(NOON) is not None) is (state is State.PENDING)
+
+
+def test_values_are_covered_by_the_limits_of_the_person_who_enters_them() -> None:
+    """The delegate of an absent manager enters no more than both of them may approve."""
+    boss = Person(id="boss", email="boss@example.com", limits={"money": 5_000})
+    bo = BO.model_copy(update={"limits": {"money": 100}})
+    people = Directory([boss, bo, RILEY])
+    policy = Policy(name="p", ask=("boss",), until="limit.money >= args.amount")
+    call = make_call(amount=50)
+    opened = make_approval(
+        origin=make_origin(user="riley"), call=call, template={"amount": 50, "note": "x"}
+    )
+    choice = choose([policy], Fallback(), people, opened.facts, now=NOON)
+    assert choice.start is not None
+    waits = opened.ask(choice.terms, (), now=NOON, start=choice.start)[0]
+    shared = (*waits.seats, Seat(person="bo", instead_of="boss"))
+    waits = waits.model_copy(update={"seats": shared})
+    for person, amount, covers in ((boss, 3_000, True), (bo, 100, True), (bo, 3_000, False)):
+        parts: dict[str, Any] = {"channel": "cli", "now": NOON, "values": {"amount": amount}}
+        after, _ = waits.approve(person, people, **parts)
+        said = after.decision or after.votes[-1].decision
+        assert said.covers is covers
+        assert (after.state is State.APPROVED) is covers
 
 
 # Reminding.
@@ -379,6 +415,11 @@ def test_the_glass_is_broken_for_a_pending_or_frozen_call_where_all_of_it_is_sho
     ):
         with pytest.raises(ApprovalError):
             approval.break_glass(EVE, directory, **parts)
+    with pytest.raises(TooLate):
+        waits.break_glass(EVE, there, **{**parts, "now": NOON + HOUR})
+    own = asked(level("ada"), break_glass=("riley",))
+    with pytest.raises(OwnRequest):
+        own.break_glass(RILEY, PEOPLE, **parts)
     with pytest.raises(NotShownInFull):
         waits.break_glass(EVE, PEOPLE, **{**parts, "channel": "slack"})
     with pytest.raises(TooLate):
@@ -391,6 +432,19 @@ def test_the_glass_is_broken_for_a_pending_or_frozen_call_where_all_of_it_is_sho
 
 
 # Who sees it.
+
+
+def test_an_operator_acts_as_such_except_for_their_own_requests() -> None:
+    """The role gives no power over a request or an agent of one's own."""
+    approval = asked(level("ada"))
+    acts = collaboration.acting(approval, OPA, PEOPLE)
+    assert (isinstance(acts, Operator), acts.id) == (True, "opa")
+    assert collaboration.acting(approval, ADA, PEOPLE) is ADA
+    for own in (
+        make_approval(origin=make_origin(user="opa")),
+        approval.model_copy(update={"barred": ("opa@example.com",)}),
+    ):
+        assert collaboration.acting(own, OPA, PEOPLE) is OPA
 
 
 def test_who_a_request_concerns() -> None:

@@ -372,6 +372,8 @@ def test_every_question_about_a_call_again_is_another_approval() -> None:
             origin.confirmation,
             origin.run,
         )
+        assert approval.origin.again - before.origin.again == (why == "in doubt")
+        assert approval.origin.expired - before.origin.expired == (why != "in doubt")
         ids.append(approval.id)
     assert len({*ids}) == len(ids) == 9
 
