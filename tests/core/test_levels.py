@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -364,14 +365,8 @@ def test_settings_that_contradict_each_other_are_refused(
         "level": {"levels": [rules]},
         "inherited": {**others, "levels": [asks]},
     }[place]
-    try:
+    with pytest.raises(ValidationError, match=fault) if fault else nullcontext():
         Policy.model_validate({"name": "p", **settings})
-    except ValidationError as error:
-        found = error.errors()[0]["msg"]
-    else:
-        found = ""
-    assert bool(found) == bool(fault)
-    assert fault in found
 
 
 def test_groups_need_at_least_what_the_largest_of_them_needs() -> None:

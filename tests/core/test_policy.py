@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import timedelta
 
 import pytest
@@ -288,10 +289,5 @@ def test_rules_that_contradict_each_other_are_refused(
 ) -> None:
     """The message says which of them to take out."""
     settings = {"name": "p", "ask": ["mara"], **rules}
-    try:
+    with pytest.raises(ValidationError, match=fault) if fault else nullcontext():
         Policy.model_validate(settings)
-    except ValidationError as error:
-        assert fault
-        assert fault in str(error)
-    else:
-        assert not fault
