@@ -130,12 +130,13 @@ def test_only_an_approval_before_routing_is_allowed_or_refused_by_the_settings()
     assert waits.terms is not None
     assert opened.allow(waits.terms, now=NOON)[0].state is State.APPROVED
     assert opened.refuse(reason="no", now=NOON)[0].state is State.REJECTED
-    for move in (
+    moves: tuple[Callable[[], object], ...] = (
         lambda: waits.allow(present_terms(waits), now=NOON),
         lambda: waits.refuse(reason="no", now=NOON),
         lambda: waits.take_grant(present_terms(waits), by="ada", grant="g", reason="", now=NOON),
         lambda: opened.escalate(Start(0, 0, (), NOON), now=NOON),
-    ):
+    )
+    for move in moves:
         with pytest.raises(IllegalMove):
             move()
     blank = make_approval(template={"days": 0})
@@ -391,7 +392,7 @@ def test_a_freeze_stops_the_calls_that_it_covers(app: str, tool: str, *, stops: 
 
 def test_the_glass_is_broken_for_a_pending_or_frozen_call_where_all_of_it_is_shown() -> None:
     """Only the freezes of that moment are ignored; a later one stops the call."""
-    policy = {"break_glass": ("eve",)}
+    policy: dict[str, Any] = {"break_glass": ("eve",)}
     freeze, later = frozen("reimburse"), frozen("reimburse", name="fz_2")
     there = PEOPLE.with_freezes((freeze,))
     parts: dict[str, Any] = {"channel": "inbox", "now": NOON + MINUTE, "reason": "fire"}

@@ -151,7 +151,7 @@ def test_an_approval_with_others_needs_a_policy_that_allows_it() -> None:
     batch = waiting()
     assert batch.batchable
     assert batch.terms is not None
-    forbidden = {
+    forbidden: dict[str, dict[str, object]] = {
         "policy": {"terms": batch.terms.model_copy(update={"batch": False})},
         "values": {"template": {"days": 5}},
         "second step": {"terms": batch.terms.model_copy(update={"second_step": True})},

@@ -545,7 +545,7 @@ async def test_a_key_may_be_for_few_signatures(
         if "v=" in flags
         else COMPANY.record + flags
     ]
-    raw = COMPANY.sign(letter(), **({"identity": identity.encode()} if identity else {}))
+    raw = COMPANY.sign(letter(), identity=identity.encode() or None)
     proof = await prove(raw, zone)
     assert (proof.proven is Proven.DMARC) is holds, proof.why
 
