@@ -341,7 +341,7 @@ UNTIL = "limit.expenses >= args.amount"
         ({"all_of": GROUPS, "order": "sequence"}, "at the same time"),
         ({"all_of": GROUPS, "quorum": 2}, "its own quorum"),
         ({"all_of": GROUPS, "until": UNTIL}, "take all_of out"),
-        ({"all_of": ({"ask": ("requester.managers",)},)}, "take it out of all_of"),
+        ({"all_of": ({"ask": ("requester.managers",)}, *GROUPS)}, "take it out of all_of"),
         ({"ask": ("ada", "bo"), "order": "sequence", "quorum": 2}, ""),
         ({"ask": ("ada",), "until": UNTIL, "order": "sequence"}, ""),
         ({"ask": ("requester.managers",)}, ""),
@@ -378,4 +378,6 @@ def test_groups_need_at_least_what_the_largest_of_them_needs() -> None:
 @given(st.integers(0, 30), st.integers(0, 30))
 def test_the_key_of_a_level_names_the_level(level: int, round_: int) -> None:
     """The key of the first level in the first round is empty."""
-    assert level_of(level_key_of(level, round_)) == level
+    key = level_key_of(level, round_)
+    assert level_of(key) == level
+    assert (key == "") is (level == round_ == 0)
