@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -109,3 +109,61 @@ async def test_a_claim_drops_an_index_entry_without_an_item(still_ledger: Ledger
     claim = await claim_runs(still_ledger, RUN, limit=9, lease=10)
     assert (claim.runs, claim.waiting, claim.put_off) == ((), 0, 0)
     assert await still_ledger.store.members(f"outbox:{RUN}") == []
+
+
+class CountingBell:
+    """A bell that remembers its rings."""
+
+    def __init__(self) -> None:
+        self.rung: list[str] = []
+
+    async def ring(self, *stages: str) -> None:
+        """Remember the rings."""
+        self.rung += stages
+
+
+async def test_only_the_first_claim_of_a_drain_resets_the_bell(
+    still_ledger: Ledger, still_decider: Decider
+) -> None:
+    """A run that is submitted after it rings at once, and not after a growing pause."""
+    still_ledger.bell = bell = CountingBell()
+    for rung, opening in enumerate((True, True, False), start=1):
+        await still_decider.submit("finance", "hi", user="riley")
+        assert bell.rung == [RUN] * rung
+        await claim_runs(still_ledger, RUN, limit=5, lease=10, opening=opening)
+    await still_decider.submit("finance", "hi", user="riley")
+    assert bell.rung == [RUN] * 3
+
+
+async def test_without_a_clock_of_its_own_a_ledger_uses_that_of_redis(
+    ledger: Ledger, decider: Decider
+) -> None:
+    """Claims take what is due by it and nothing else, and leases last as long as was asked for."""
+    client, prefix = ledger.store.client, ledger.store.prefix
+    hour = timedelta(hours=1)
+
+    async def lasts(index: str, name: str) -> timedelta:
+        end = await client.zscore(prefix + index, name)
+        assert end is not None
+        return datetime.fromtimestamp(end / 1000, UTC) - began
+
+    async def milliseconds() -> float:
+        return (await ledger.now()).timestamp() * 1000
+
+    began = await ledger.now() - timedelta(milliseconds=1)
+    await decider.submit("finance", "hi", user="riley", session="a")
+    later = await decider.submit("finance", "hi", user="riley", session="b")
+    at = await milliseconds()
+    await client.zadd(f"{prefix}outbox:{RUN}", {later.id: at + 9e6})
+    (taken,) = (await claim_runs(ledger, RUN, limit=5, lease=3600)).runs
+    assert taken.item.id != later.id
+    await client.zadd(f"{prefix}waiting", {"ap_past": at - 1, "ap_later": at + 9e6})
+    assert await ledger.due(lease=3600) == ["ap_past"]
+    for index, name in ((f"outbox:{RUN}", taken.item.id), ("waiting", "ap_past")):
+        assert hour <= await lasts(index, name) <= hour + (await ledger.now() - began)
+    keys = [taken.lease_key]
+    await ledger.extend(taken.item, token=taken.item.token, lease=7200, keys=keys)
+    assert await lasts(f"outbox:{RUN}", taken.item.id) >= 2 * hour
+    assert await client.pttl(prefix + taken.lease_key) > 3_600_000
+    await ledger.extend(None, token=taken.item.token, lease=10_800, keys=keys)
+    assert await lasts(f"outbox:{RUN}", taken.item.id) < 3 * hour

@@ -240,3 +240,27 @@ async def test_breaking_the_glass_is_not_reported_as_failed_after_its_commit(
     broken = Decider(_BrokenLedger(ledger.store), directory)
     done = await broken.made(approval.id, breaking(), CLEO, channel="cli")
     assert done.state is State.APPROVED
+
+
+@pytest.mark.parametrize("app", ["finance", ""])
+@pytest.mark.parametrize("virtual", [False, True])
+async def test_waking_makes_waiting_runs_due_and_no_leased_ones(
+    ledger: Ledger, still_ledger: Ledger, app: str, *, virtual: bool
+) -> None:
+    """A worker that runs one keeps it, and other stages wait on, whichever clock counts."""
+    ledger = still_ledger if virtual else ledger
+    stage, other = stages.run("finance"), stages.run("other")
+    change = Change().send_raw(stage, "leased", {}).send_raw(stage, "back", {})
+    await ledger.commit(change.send_raw(stage, "new", {}, after=60).send_raw("route", "x", {}))
+    await ledger.commit(Change().send_raw("later", "y", {}, after=60))
+    await ledger.commit(Change().send_raw(other, "z", {}, after=60))
+    held = {one.id: one for one in (await ledger.claim(stage, lease=60)).items}
+    await ledger.commit(Change().retry(held["back"], after=60))
+    assert (await ledger.claim(stage)).items == ()
+
+    await Freezes(ledger).wake(app)
+
+    assert {one.id for one in (await ledger.claim(stage)).items} == {"back", "new"}
+    assert len((await ledger.claim(other)).items) == (app == "")
+    assert (await ledger.claim("later")).items == ()
+    await ledger.commit(Change().ack(held["leased"]))

@@ -6,6 +6,8 @@ from datetime import date, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from builders import NOON, RILEY, make_approval, make_call, make_origin
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
@@ -156,3 +158,43 @@ def test_proofs_and_cautions_of_the_policy_stay(how: str) -> None:
         True,
     )
     assert (terms.in_doubt, terms.edits) == (InDoubt.ASK, Edits.ASK)
+
+
+TERMS = st.builds(
+    Terms,
+    policy=st.just("p"),
+    on_timeout=st.sampled_from(OnTimeout),
+    under_ceiling=st.booleans(),
+    second_step=st.booleans(),
+    grants=st.sampled_from([None, GRANTS]),
+    break_glass=st.sampled_from([(), ("cy",), ("cy", "eve"), ("eve",)]),
+    email=st.sampled_from([None, *EmailProof]),
+    risk=st.sampled_from(Risk),
+    edits=st.sampled_from(Edits),
+    in_doubt=st.sampled_from(InDoubt),
+    valid_for=st.sampled_from([None, HOUR, 2 * HOUR]),
+)
+
+
+@given(TERMS, TERMS)
+def test_replaced_terms_lose_no_strictness_and_keep_their_own(own: Terms, before: Terms) -> None:
+    """Each rule is as strict as the stricter one of both, if these can be compared."""
+    terms = own.no_weaker_than(before)
+    both = (own, before)
+    assert terms.second_step is any(one.second_step for one in both)
+    assert (terms.under_ceiling and terms.on_timeout is OnTimeout.APPROVE) is all(
+        one.under_ceiling and one.on_timeout is OnTimeout.APPROVE for one in both
+    )
+    assert terms.grants is None
+    assert {*terms.break_glass} == {*own.break_glass} & {*before.break_glass}
+    assert (terms.risk is Risk.HIGH) is any(one.risk is Risk.HIGH for one in both)
+    assert (terms.edits is Edits.APPROVE) is all(one.edits is Edits.APPROVE for one in both)
+    assert (terms.in_doubt is InDoubt.RETRY) is all(one.in_doubt is InDoubt.RETRY for one in both)
+    assert terms.in_doubt in {own.in_doubt, before.in_doubt}
+    strongest = EmailProof.TOKEN_FROM_DMARC
+    if strongest in {own.email, before.email}:
+        assert terms.email is strongest
+    else:
+        assert terms.email is before.email
+    spans = [one.valid_for for one in both if one.valid_for is not None]
+    assert terms.valid_for == (min(spans) if before.valid_for is not None else None)

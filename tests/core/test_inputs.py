@@ -194,6 +194,54 @@ def test_rejection_payload_is_the_schemas_answer_for_no(
     assert after.decision.payload == (wanted.value if wanted else None)
 
 
+OBJECT = Review.model_json_schema()
+
+
+@pytest.mark.parametrize(
+    ("schema", "answer", "wanted"),
+    [
+        ({"type": "boolean"}, True, (True, None)),
+        ({"type": "boolean"}, False, (False, None)),
+        ({"type": "boolean"}, "true", "true or false"),
+        ({"type": "boolean"}, None, "true or false"),
+        ({"type": "boolean"}, 1, "true or false"),
+        (None, "no", (False, {"value": "no"})),
+        (None, False, (False, {"value": False})),
+        (None, "Oslo", (True, {"value": "Oslo"})),
+        # The schema has a type, so that "no" is a value.
+        ({"type": "string"}, "no", (True, {"value": "no"})),
+        (OBJECT, {"approved": True, "comment": "a"}, (True, {"approved": True, "comment": "a"})),
+        (OBJECT, {"approved": False, "comment": "a"}, (False, {"approved": False, "comment": "a"})),
+        (OBJECT, {"comment": "a"}, '"approved" should be true or false'),
+        (OBJECT, {"approved": "false", "comment": "a"}, '"approved" should be true or false'),
+        (OBJECT, {"approved": 0, "comment": "a"}, '"approved" should be true or false'),
+        (OBJECT, [True], "an object"),
+        (OBJECT, True, "an object"),
+        (Address.model_json_schema(), {"street": "a"}, (True, {"street": "a"})),
+        (Address.model_json_schema(), "yes", "an object"),
+    ],
+)
+def test_answer_of_a_program_approves_only_if_it_says_so(
+    schema: JsonValue, answer: JsonValue, wanted: tuple[bool, dict[str, JsonValue] | None] | str
+) -> None:
+    """A value of another type than true or false is not a verdict."""
+    form = read_form(schema)
+    if isinstance(wanted, str):
+        with pytest.raises(PayloadError, match=wanted):
+            form.read(answer)
+    else:
+        verdict, values = form.read(answer)
+        assert (verdict, values) == wanted
+        assert isinstance(verdict, bool)
+
+
+@pytest.mark.parametrize("value", ["no", "No.", False])
+def test_an_approval_whose_free_answer_says_no_is_refused(value: JsonValue) -> None:
+    """Such an answer contradicts itself, so it is asked back."""
+    with pytest.raises(PayloadError, match="Choose one of the two"):
+        read_form(None).accept({"value": value})
+
+
 def test_a_verdict_that_needs_more_than_a_reason_has_no_no() -> None:
     """A rejection without a remark lacks a field that the schema requires."""
     form = read_form(Review.model_json_schema())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import JsonValue, ValidationError
 
 from builders import NOON, make_approval, make_origin
@@ -25,7 +28,7 @@ from signoff.core.base.errors import (
     TooLate,
 )
 from signoff.core.directory.people import Directory, Person
-from signoff.core.policies.levels import Level, Seat
+from signoff.core.policies.levels import Level, Seat, level_key_of, level_of
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.core.routing.escalation import advance, move_on
 from signoff.core.routing.selection import choose, choose_default
@@ -346,3 +349,58 @@ def test_default_levels_refuse_an_approver_whose_policy_level_is_over() -> None:
             yes(one, ADA, now=now)
     for person in (BO, CY, DEE):
         assert yes(later, person, now=now + HOUR).state is State.APPROVED
+
+
+GROUPS = ({"ask": ("ada", "bo"), "quorum": 2}, {"ask": ("cy",)})
+UNTIL = "limit.expenses >= args.amount"
+
+
+@pytest.mark.parametrize(
+    ("rules", "fault"),
+    [
+        ({"all_of": GROUPS}, ""),
+        ({"all_of": GROUPS, "quorum": 1}, ""),
+        ({"all_of": GROUPS, "ask": ("dee",)}, "beside ask"),
+        ({"all_of": GROUPS, "order": "sequence"}, "at the same time"),
+        ({"all_of": GROUPS, "quorum": 2}, "its own quorum"),
+        ({"all_of": GROUPS, "until": UNTIL}, "take all_of out"),
+        ({"all_of": ({"ask": ("requester.managers",)}, *GROUPS)}, "take it out of all_of"),
+        ({"ask": ("ada", "bo"), "order": "sequence", "quorum": 2}, ""),
+        ({"ask": ("ada",), "until": UNTIL, "order": "sequence"}, ""),
+        ({"ask": ("requester.managers",)}, ""),
+        ({"ask": ("ada", "bo"), "until": UNTIL}, "until goes up the managers"),
+        ({"ask": ("queue:money",), "until": UNTIL}, "until goes up the managers"),
+        ({"ask": ("asked.manager",), "until": UNTIL}, "until goes up the managers"),
+        ({"ask": ("requester.managers", "ada")}, "requester.managers goes up the managers"),
+        ({"ask": ("ada",), "until": UNTIL, "quorum": 2}, "take quorum out"),
+        ({"ask": ("requester.managers",), "quorum": "all"}, "take quorum out"),
+    ],
+)
+@pytest.mark.parametrize("place", ["policy", "level", "inherited"])
+def test_settings_that_contradict_each_other_are_refused(
+    rules: dict[str, Any], fault: str, place: str
+) -> None:
+    """The same rules hold in a policy, in its levels, and for what these inherit from it."""
+    asks = {name: rules[name] for name in ("ask", "all_of") if name in rules}
+    others = {name: one for name, one in rules.items() if name not in asks}
+    settings: dict[str, Any] = {
+        "policy": rules,
+        "level": {"levels": [rules]},
+        "inherited": {**others, "levels": [asks]},
+    }[place]
+    with pytest.raises(ValidationError, match=fault) if fault else nullcontext():
+        Policy.model_validate({"name": "p", **settings})
+
+
+def test_groups_need_at_least_what_the_largest_of_them_needs() -> None:
+    """A person in several groups counts in each, so the numbers are not added up."""
+    assert Level.model_validate({"all_of": GROUPS}).fewest == 2
+    assert Level.model_validate({"all_of": GROUPS[1:]}).fewest == 1
+
+
+@given(st.integers(0, 30), st.integers(0, 30))
+def test_the_key_of_a_level_names_the_level(level: int, round_: int) -> None:
+    """The key of the first level in the first round is empty."""
+    key = level_key_of(level, round_)
+    assert level_of(key) == level
+    assert (key == "") is (level == round_ == 0)

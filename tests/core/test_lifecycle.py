@@ -7,14 +7,27 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
-from builders import CLEO, MARA, NOON, RILEY, ask, asked_approval, make_approval, people
+from builders import (
+    CLEO,
+    MARA,
+    NOON,
+    RILEY,
+    ask,
+    asked_approval,
+    make_approval,
+    make_call,
+    make_origin,
+    people,
+)
 from signoff.core.approvals import deliveries, reopening
 from signoff.core.approvals.approval import (
     HANDOFFS,
     TRANSITIONS,
     Approval,
     Handoff,
+    Kind,
     Move,
     State,
 )
@@ -246,6 +259,143 @@ def test_a_call_in_doubt_is_asked_about_as_another_approval() -> None:
     assert question.supersedes == approval.id == event.more["supersedes"]
     assert "may or may not have happened" in question.hint
     assert question.state is State.PENDING
+
+
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("state", [one for one in State if one is not State.PENDING])
+@pytest.mark.parametrize("start", [Handoff.RECORDED, Handoff.FINISHED])
+def test_agent_goes_on_without_an_approved_call_only_after_it_finished(
+    start: Handoff, state: State, kind: Kind
+) -> None:
+    """An approved confirmation is not handed on as long as its tool was not seen to finish."""
+    before = in_state(state).model_copy(update={"handoff": start, "kind": kind})
+    runs = (state, kind) == (State.APPROVED, Kind.CONFIRMATION)
+    assert before.lets_run is runs
+    assert before.is_to_run is (runs and start is Handoff.RECORDED)
+    if runs and start is Handoff.RECORDED:
+        with pytest.raises(IllegalMove, match="went on without reimburse"):
+            before.hand_on(Handoff.RESUMED, now=LATER)
+    else:
+        assert before.hand_on(Handoff.RESUMED, now=LATER)[0].handoff is Handoff.RESUMED
+
+
+DAY = timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("own", "state", "kind", "valid"),
+    [
+        (None, State.APPROVED, Kind.CONFIRMATION, DAY),
+        (2 * DAY, State.APPROVED, Kind.CONFIRMATION, 2 * DAY),
+        (DAY / 2, State.APPROVED, Kind.CONFIRMATION, DAY / 2),
+        (None, State.APPROVED, Kind.INPUT, None),
+        (None, State.REJECTED, Kind.CONFIRMATION, None),
+        (None, State.PENDING, Kind.CONFIRMATION, None),
+    ],
+)
+def test_approved_call_is_started_within_its_validity_or_asked_again(
+    own: timedelta | None, state: State, kind: Kind, valid: timedelta | None
+) -> None:
+    """The policy may set the validity; at its last moment the approval has expired."""
+    approval = in_state(state).model_copy(update={"kind": kind})
+    assert approval.terms is not None
+    terms = approval.terms.model_copy(update={"valid_for": own})
+    approval = approval.model_copy(update={"terms": terms})
+    if valid is None:
+        assert approval.good_until(DAY) is None
+        assert not approval.has_expired(LATER + 9 * DAY, DAY)
+        with pytest.raises(IllegalMove, match="has not expired"):
+            reopening.expire(approval, now=LATER + 9 * DAY, valid_for=DAY)
+        return
+    end = LATER + valid
+    assert approval.good_until(DAY) == end
+    for moment in (LATER, end - timedelta.resolution):
+        assert not approval.has_expired(moment, DAY)
+        with pytest.raises(IllegalMove, match="has not expired"):
+            reopening.expire(approval, now=moment, valid_for=DAY)
+    assert approval.has_expired(end, DAY)
+    assert reopening.expire(approval, now=end, valid_for=DAY)[0].handoff is Handoff.EXPIRED
+
+
+def test_every_question_about_a_call_again_is_another_approval() -> None:
+    """No id comes twice, however often and why a call is asked about; it starts undecided."""
+    template: JsonValue = {"days": 5}
+    approval, _ = Approval.open(
+        make_origin(),
+        make_call(),
+        hint="Look at the receipt.",
+        template=template,
+        said="I pay it.",
+        request="Pay it",
+        hide=("purpose",),
+        declared="d1",
+        now=NOON,
+    )
+    origin, now, ids = approval.origin, NOON, [approval.id]
+    for why in ("expired", "in doubt", "void", "changed", "expired", "changed", "void", "in doubt"):
+        before = ask(approval, MARA, now=now)
+        yes, _ = before.approve(MARA, people(), channel="email", now=now)
+        now += DAY
+        args, declared = before.call.args, before.declared
+        match why:
+            case "expired":
+                after, approval, _ = reopening.expire(yes, now=now, valid_for=DAY)
+                assert after.handoff is Handoff.EXPIRED
+            case "void":
+                after, approval, _ = reopening.void(yes, why="no receipt", now=now)
+                assert after.handoff is Handoff.VOID
+            case "changed":
+                args, declared = {**args, "amount": len(ids)}, f"d{len(ids)}"
+                changed = before.call.model_copy(update={"args": args})
+                after, approval, _ = reopening.ask_about_change(
+                    yes, changed, origin={}, declared=declared, why="It has changed.", now=now
+                )
+                assert after.handoff is Handoff.VOID
+            case _:
+                for step in (Handoff.STARTED, Handoff.IN_DOUBT):
+                    yes, _ = yes.hand_on(step, now=now)
+                approval, _ = reopening.ask_again(yes, now=now)
+                template = None
+        assert (approval.state, approval.handoff) == (State.PENDING, Handoff.NONE)
+        assert (approval.supersedes, approval.decision, approval.terms) == (before.id, None, None)
+        assert (approval.call.args, approval.declared) == (args, declared)
+        assert approval.template == template
+        assert approval.digest == approval.digest_of(approval.call.name, args)
+        assert (approval.digest == before.digest) is (why != "changed")
+        assert (approval.said, approval.request, approval.hide) == (
+            "I pay it.",
+            "Pay it",
+            ("purpose",),
+        )
+        assert (approval.origin.confirmation, approval.origin.run) == (
+            origin.confirmation,
+            origin.run,
+        )
+        assert approval.origin.again - before.origin.again == (why == "in doubt")
+        assert approval.origin.expired - before.origin.expired == (why != "in doubt")
+        ids.append(approval.id)
+    assert len({*ids}) == len(ids) == 9
+
+
+def test_digest_covers_the_caller_and_what_the_tool_declares() -> None:
+    """A call of another agent, app or requester, or with other declared parameters, is another."""
+    approval = make_approval()
+    same = approval.digest_of("reimburse", approval.call.args)
+    assert same == approval.digest
+    others = {
+        approval.digest_of("reimburse", {**approval.call.args, "amount": 2501}),
+        approval.digest_of("refund", approval.call.args),
+        approval.digest_of("reimburse", approval.call.args, declared="d1"),
+        *(
+            approval.digest_of(
+                "reimburse",
+                approval.call.args,
+                origin=approval.origin.model_copy(update={name: "other"}),
+            )
+            for name in ("agent", "app", "user")
+        ),
+    }
+    assert len(others - {same}) == 6
 
 
 def test_a_template_wants_its_blanks_filled() -> None:

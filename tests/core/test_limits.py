@@ -462,17 +462,6 @@ def test_each_yes_that_counts_again_is_in_the_audit() -> None:
     ("settings", "message"),
     [
         ({"ask": ["queue:q"], "until": LIMIT}, "above one person"),
-        ({"ask": ["ada", "bo"], "until": LIMIT}, "above one person"),
-        ({"ask": ["ada"], "until": LIMIT, "quorum": 2}, "take quorum out"),
-        ({"ask": ["requester.managers", "eve"]}, "above one person"),
-        (
-            {"ask": ["ada"], "until": LIMIT, "on_timeout": "approve", "ceiling": "true"},
-            "a timeout cannot approve",
-        ),
-        ({"ask": ["ada"], "all_of": [{"ask": ["bo"]}]}, "beside ask"),
-        ({"all_of": [{"ask": ["bo"]}], "order": "sequence"}, "everybody at the same time"),
-        ({"all_of": [{"ask": ["bo"]}], "quorum": 2}, "each group has its own quorum"),
-        ({"all_of": [{"ask": ["requester.managers"]}]}, "one after another"),
         ({"all_of": [{"ask": []}]}, "at least 1"),
         ({"levels": [{}]}, "nobody is asked"),
         (

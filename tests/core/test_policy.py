@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -358,3 +359,45 @@ def test_durations_for_the_eye(seconds: float, rounded: str, largest: str) -> No
     """A sentence rounds to one unit, and a table cuts off after two units."""
     assert roughly(timedelta(seconds=seconds)) == rounded
     assert coarse(timedelta(seconds=seconds)) == largest
+
+
+UNTIL = "limit.money >= args.amount"
+
+
+@pytest.mark.parametrize(
+    ("rules", "fault"),
+    [
+        ({"batch": True}, ""),
+        ({"batch": True, "second_step": "false"}, ""),
+        ({"batch": True, "second_step": "args.amount > 9"}, "take one of them out"),
+        ({"batch": True, "risk": "high"}, 'batch contradicts risk = "high"'),
+        ({"risk": "high", "second_step": "true"}, ""),
+        ({"levels": [{"ask": ["cleo"]}]}, "cannot be set beside levels"),
+        ({"ask": [], "levels": [{"ask": ["cleo"]}]}, ""),
+        ({"ask": [], "all_of": [{"ask": ["cleo"]}]}, ""),
+        (
+            {"ask": [], "all_of": [{"ask": ["mara"]}], "levels": [{"ask": ["cleo"]}]},
+            "cannot be set beside levels",
+        ),
+        ({"ask": []}, "nobody is asked"),
+        ({"until": UNTIL}, ""),
+        ({"until": UNTIL, "on_timeout": "stay"}, ""),
+        ({"until": UNTIL, "on_timeout": "approve"}, "cannot approve while managers are asked"),
+        (
+            {"ask": ["requester.managers"], "on_timeout": "approve"},
+            "cannot approve while managers are asked",
+        ),
+        (
+            {"ask": [], "levels": [{"ask": ["cleo"], "until": UNTIL}], "on_timeout": "approve"},
+            "cannot approve while managers are asked",
+        ),
+        ({"on_timeout": "approve", "ceiling": "true"}, ""),
+    ],
+)
+def test_rules_that_contradict_each_other_are_refused(
+    rules: dict[str, JsonValue], fault: str
+) -> None:
+    """The message says which of them to take out."""
+    settings = {"name": "p", "ask": ["mara"], **rules}
+    with pytest.raises(ValidationError, match=fault) if fault else nullcontext():
+        Policy.model_validate(settings)

@@ -130,6 +130,21 @@ def test_page_alone_makes_no_first_step() -> None:
             two_steps().approve(MARA, DIRECTORY, channel=channel, now=NOON)
 
 
+@pytest.mark.parametrize("channel", sorted(FIRST | {"cli", "api", "inbox", "mattermost"}))
+def test_each_step_has_its_channels(channel: str) -> None:
+    """A mail neither confirms a mail, nor does a page take the first step."""
+    if channel in FIRST:
+        assert two_steps().approve(MARA, DIRECTORY, channel=channel, now=NOON)[0].steps
+    else:
+        with pytest.raises(SecondStepNeeded):
+            two_steps().approve(MARA, DIRECTORY, channel=channel, now=NOON)
+    if channel in SECOND:
+        assert confirm(by_mail(two_steps()), channel=channel).state is State.APPROVED
+    else:
+        with pytest.raises(SecondStepNeeded):
+            confirm(by_mail(two_steps()), channel=channel)
+
+
 def test_only_the_same_approver_confirms_in_time() -> None:
     """Other approvers cannot confirm it, and nobody can after the deadline or the end."""
     noted = by_mail(two_steps())
@@ -154,20 +169,24 @@ def test_a_second_step_stays_needed() -> None:
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["approve", "confirm", "reject"]),
-        st.sampled_from((MARA, CLEO, RILEY, DAN)),
-        st.sampled_from(sorted(FIRST | set(SECOND) | {"cli", "api"})),
-        st.integers(0, 60),
+        st.sampled_from(["approve", "confirm", "confirm", "confirm", "reject"]),
+        st.sampled_from((MARA, MARA, CLEO, RILEY, DAN)),
+        st.sampled_from(["inbox"] * 4 + sorted(FIRST | set(SECOND) | {"cli", "api"})),
+        st.sampled_from([0, 0, 0, 60]),
     ),
+    min_size=4,
     max_size=12,
 )
 
 
-@given(STEPS)
-def test_over_any_sequence_of_moves(steps: list[tuple[str, Person, str, int]]) -> None:
+@given(STEPS, st.booleans())
+def test_over_any_sequence_of_moves(
+    steps: list[tuple[str, Person, str, int]],
+    answered: bool,
+) -> None:
     """In any order of moves, an approver has answered by mail and confirmed the answer."""
-    approval, now = two_steps(), NOON
-    said: set[str] = set()
+    approval, now = by_mail(two_steps()) if answered else two_steps(), NOON
+    said = {"mara"} if answered else set[str]()
     for move, person, channel, minutes in steps:
         now += timedelta(minutes=minutes)
         before = approval

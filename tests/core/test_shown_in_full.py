@@ -106,6 +106,22 @@ def test_unrecorded_card_shows_only_a_short_call_in_full(call: ToolCall, counts:
     assert (approval.shown_to("mara", "email") is Shown.COMPLETE) is counts
 
 
+def test_hint_and_template_count_for_the_length_of_a_call() -> None:
+    """A call is short up to 160 characters, with all that a card shows, and on one line."""
+    bare = len('["ping", {"host": ""}, null]')
+    for hint in ("", "Is it up?"):
+        room = 160 - bare - len(hint)
+        for size, shown in ((room, Shown.COMPLETE), (room + 1, Shown.UNKNOWN)):
+            call = make_call("ping", host="ü" * size)
+            approval = delivered(make_approval(call=call, hint=hint), card(Shown.UNKNOWN))
+            assert approval.shown_to("mara", "email") is shown, (hint, size)
+    call = make_call("ping", host="a")
+    other: tuple[dict[str, Any], ...] = ({"hint": "one\ntwo"}, {"template": {"days": "x" * 160}})
+    for parts in other:
+        approval = delivered(make_approval(call=call, **parts), card(Shown.UNKNOWN))
+        assert approval.shown_to("mara", "email") is Shown.UNKNOWN
+
+
 def test_record_of_the_last_release_is_judged_by_the_length_of_its_call() -> None:
     """It can be read, and the length of the call decides."""
     old = Asked.model_validate({"person": "mara", "channel": "email", "address": "x"})

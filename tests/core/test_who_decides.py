@@ -29,8 +29,9 @@ STEPS = st.lists(
     st.tuples(
         st.sampled_from(["approve", "reject", "time_out", "withdraw", "deliver", "ask", "hand_on"]),
         st.sampled_from(EVERYBODY),
-        st.integers(0, 90),
+        st.sampled_from([0, 1, 20, 90]),
     ),
+    min_size=3,
     max_size=12,
 )
 
@@ -38,7 +39,7 @@ STEPS = st.lists(
 @given(
     STEPS,
     REQUESTERS,
-    st.lists(st.sampled_from(EVERYBODY), unique=True),
+    st.lists(st.sampled_from(EVERYBODY), unique=True, min_size=2),
     st.sampled_from(OnTimeout),
 )
 def test_over_any_sequence_of_moves(
@@ -50,7 +51,9 @@ def test_over_any_sequence_of_moves(
     """In any order of moves, an allowed person makes the decision, and it never changes."""
     approval = make_approval(origin=make_origin(user=requester))
     now = NOON
-    for step, person, minutes in steps:
+    # Before the first "ask" every answer is refused, so most examples begin with it.
+    first = [] if steps[0][0] == "withdraw" else [("ask", MARA, 0)]
+    for step, person, minutes in (*first, *steps):
         now += timedelta(minutes=minutes)
         before = approval
         try:

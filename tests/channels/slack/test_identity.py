@@ -27,6 +27,7 @@ DIRECTORY = Directory([MARA.model_copy(update={"slack": "U0MARA"}), CLEO])
         (SlackUser("U0TWIN", TEAM), None),
         (SlackUser("U0ROBOT", TEAM), None),
         (SlackUser("U0GONE", TEAM), None),
+        (SlackUser("U0SILENT", TEAM), None),
     ],
 )
 async def test_only_members_of_the_own_team_are_identified(
@@ -34,8 +35,9 @@ async def test_only_members_of_the_own_team_are_identified(
 ) -> None:
     """Only members of our own team count: by id, or by the address that Slack has verified."""
     workspace.add("U0TWIN", MARA.email)
-    workspace.add("U0ROBOT", "robot@example.com", is_bot=True)
-    workspace.add("U0GONE", "gone@example.com", deleted=True)
+    workspace.add("U0ROBOT", CLEO.email, is_bot=True)
+    workspace.add("U0GONE", CLEO.email, deleted=True)
+    workspace.add("U0SILENT", "")
     found = await Identities(web_api, DIRECTORY).who(actor)
     assert (found.id if found else None) == person
 
@@ -47,6 +49,16 @@ async def test_external_user_counts_only_if_team_and_user_are_configured(web_api
     assert await identities.who(SlackUser("U9", "T0OTHER")) is not None
     assert await identities.who(SlackUser("U9", TEAM)) is None
     assert await identities.who(SlackUser("U9", "T0THIRD")) is None
+
+
+@pytest.mark.parametrize("team", ["T0OTHER", ""])
+async def test_member_of_no_known_team_is_a_stranger(
+    workspace: Workspace, web_api: SlackWeb, team: str
+) -> None:
+    """Slack's answer without a team or an organisation is no proof that it is ours."""
+    workspace.add("U7", CLEO.email, team=team)
+    assert await Identities(web_api, DIRECTORY).who(SlackUser("U7", "")) is None
+    assert await Identities(web_api, DIRECTORY).who(SlackUser("U0MARA", "")) is not None
 
 
 async def test_org_wide_install_accepts_members_of_every_team(

@@ -159,30 +159,27 @@ Groups = Annotated[tuple[Group, ...], Field(max_length=20)]
 
 def form_fault(asking: Asking, ask: tuple[str, ...], groups: tuple[Group, ...]) -> str:
     """Return why the settings of a level contradict each other, "" if they do not."""
-    if not (groups or asking.until or MANAGERS in ask):
-        # The usual case comes first, because this is checked for each approval that is read.
-        return ""
-    return _groups_fault(asking, ask, groups) or _chain_fault(asking, ask, groups)
+    if groups:
+        return _groups_fault(asking, ask, groups)
+    return _chain_fault(asking, ask) if asking.until or MANAGERS in ask else ""
 
 
 def _groups_fault(asking: Asking, ask: tuple[str, ...], groups: tuple[Group, ...]) -> str:
-    if groups and ask:
+    if ask:
         return "all_of cannot be set beside ask: ask for these people in a separate group"
-    if groups and asking.order is Order.SEQUENCE:
+    if asking.order is Order.SEQUENCE:
         return 'all_of asks everybody at the same time: take order = "sequence" out'
-    if groups and "quorum" in asking.model_fields_set and asking.quorum != 1:
+    if asking.quorum != 1:
         return "with all_of each group has its own quorum: set it there"
-    if groups and asking.until:
+    if asking.until:
         return "with until one person is asked at a time: take all_of out"
+    if any(MANAGERS in group.ask for group in groups):
+        return f"{MANAGERS} are asked one after another: take it out of all_of"
     return ""
 
 
-def _chain_fault(asking: Asking, ask: tuple[str, ...], groups: tuple[Group, ...]) -> str:
-    if any(MANAGERS in group.ask for group in groups):
-        return f"{MANAGERS} are asked one after another: take it out of all_of"
-    key = "until" if asking.until else MANAGERS if MANAGERS in ask else ""
-    if not key or not ask:
-        return ""
+def _chain_fault(asking: Asking, ask: tuple[str, ...]) -> str:
+    key = "until" if asking.until else MANAGERS
     if len(ask) != 1 or ":" in ask[0] or ask[0].startswith("asked."):
         return (
             f"{key} goes up the managers above one person: ask for requester.manager alone, or for "

@@ -13,10 +13,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from signoff.channels.email.authentication.authenticator import Authenticator
-from signoff.channels.email.authentication.lookup import Txt
+from signoff.channels.email.authentication.dmarc import aligned
+from signoff.channels.email.authentication.lookup import Txt, is_name
 from signoff.channels.email.authentication.proof import Proof, Proven
+from signoff.channels.email.authentication.signatures import parse_tags, signatures_in
+from signoff.channels.email.parsing.mime import parse_headers
 from signoff.channels.email.parsing.reading import read_mail
-from zone import Signer, Zone, letter
+from zone import FIELDS, Signer, Zone, letter
 
 CARD = "approvals+token@signoff.example"
 COMPANY = Signer("example.com")
@@ -338,6 +341,332 @@ async def test_signatures_are_verified_without_a_server_result(zone: Zone) -> No
     proof = await prove(letter(), zone, server=SERVER)
     assert SERVER in proof.why
     assert "no DKIM signature" in proof.why
+
+
+BULK = Signer("bulk.example")
+ELSEWHERE = COMPANY.sign(letter(to="tom@example.com"))
+
+
+@pytest.mark.parametrize(
+    ("spf", "vouches"),
+    [
+        ("spf=pass smtp.mailfrom=example.com", True),
+        ("spf=pass smtp.mailfrom=bounce@mail.example.com", True),
+        ("spf=fail smtp.mailfrom=example.com", False),
+        ("spf=pass smtp.mailfrom=elsewhere.example", False),
+        ("spf=pass", False),
+    ],
+)
+async def test_only_an_aligned_spf_pass_shows_that_nobody_sent_it_on(
+    spf: str, *, vouches: bool
+) -> None:
+    """Otherwise the pass of DMARC may be that of a signature of a mail to somebody else."""
+    said = PASS.replace("; ", f"; {spf}; ", 1).encode() + ELSEWHERE
+    proof = await prove(said, server=SERVER)
+    assert proof.proven is Proven.DMARC
+    assert proof.vouches_for(CARD) is vouches
+    exact = spf.endswith("=example.com")
+    assert (await prove(said, server=SERVER, strict=True)).vouches_for(CARD) is (vouches and exact)
+
+
+@pytest.mark.parametrize("result", ["dmarc=pass header.from", "dkim=pass header.d"])
+async def test_signatures_of_other_domains_count_only_without_one_of_the_authors(
+    result: str,
+) -> None:
+    """A mailing service signs as well, and covers less."""
+    line = f"Authentication-Results: {SERVER}; {result}=example.com\r\n".encode()
+    both = BULK.sign(COMPANY.sign(letter()), fields=("from",))
+    assert (await prove(line + both, server=SERVER)).vouches_for(CARD)
+    turned = BULK.sign(COMPANY.sign(letter(), fields=("from",)))
+    assert not (await prove(line + turned, server=SERVER)).vouches_for(CARD)
+    alone = await prove(line + BULK.sign(letter()), server=SERVER)
+    assert alone.vouches_for(CARD) is result.startswith("dmarc")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "dmarc=pass header.from=example.com; dmarc=pass header.from=example.com",
+        "dmarc=pass header.from=example.com; dmarc=fail header.from=example.com",
+        "dkim=fail header.d=example.com",
+        "dkim=pass header.d=elsewhere.example",
+        "dkim=pass header.d=com",
+        'dkim=pass header.d="x y.example.com"',
+        "dkim=pass",
+    ],
+)
+async def test_result_that_is_no_aligned_pass_proves_nothing(said: str) -> None:
+    """This holds for a mail with a signature of the author's domain, too."""
+    line = f"Authentication-Results: {SERVER}; {said}\r\n".encode()
+    proof = await prove(line + COMPANY.sign(letter()), server=SERVER)
+    assert (proof.proven, proof.by, proof.contents) == (Proven.FROM, "", ())
+
+
+async def test_a_domain_without_a_policy_is_proven_by_its_signature() -> None:
+    """A server reports dmarc=none for it; header.d names the signer exactly, header.i does not."""
+    raw = Signer("mail.example.com").sign(letter())
+    for said, vouches in (
+        ("dmarc=none header.from=example.com; dkim=pass header.d=mail.example.com", True),
+        ("dkim=pass header.i=@example.com", True),
+        ("dkim=pass header.d=example.com", False),
+    ):
+        line = f"Authentication-Results: {SERVER}; {said}\r\n".encode()
+        assert (await prove(line + raw, server=SERVER)).vouches_for(CARD) is vouches, said
+
+
+async def test_each_network_of_relays_is_trusted() -> None:
+    """The addresses of the settings need not be one network; a zone of an address is ignored."""
+    raw = PASS.encode() + letter()
+    known = Authenticator(authserv_id=SERVER, relays=["192.0.2.1", "2001:db8::/32"])
+    now = datetime.now(UTC)
+    for peer, trusted in (
+        ("192.0.2.1", True),
+        ("2001:db8::9", True),
+        ("2001:db8::9%eth0", True),
+        ("::ffff:192.0.2.1", True),
+        ("192.0.2.2", False),
+        ("2001:db9::9", False),
+    ):
+        proof = await known.prove(raw, "mara@example.com", peer=peer, now=now)
+        assert (proof.proven is Proven.DMARC) is trusted, peer
+
+
+async def test_a_subdomains_signature_must_hold_and_be_allowed(zone: Zone) -> None:
+    """The policy of the domain forbids none of its own signatures, and repairs none."""
+    sub = Signer("mail.example.com")
+    zone.publish(sub)
+    zone.publish(COMPANY)
+    changed = sub.sign(letter()).replace(b"\r\n\r\napprove", b"\r\n\r\nyes, approve")
+    proof = await prove(changed, zone)
+    assert (proof.proven, proof.temporary) == (Proven.FROM, False)
+    assert "it does not hold" in proof.why
+    zone.broken.add("_dmarc.example.com")
+    proof = await prove(sub.sign(letter()), zone)
+    assert (proof.proven, proof.temporary) == (Proven.FROM, True)
+    assert (await prove(COMPANY.sign(letter()), zone)).proven is Proven.DMARC
+
+
+@pytest.mark.parametrize(
+    ("records", "strict"),
+    [
+        ([], False),
+        (["v=DMARC1; p=none"], False),
+        (["v=DMARC1; p=none; adkim=r"], False),
+        (["v=DMARC1; p=none; adkim=S"], True),
+        (["v=spf1 -all", "v=DMARC1; adkim=s"], True),
+        (["v=DMARC1; adkim=s", "v=DMARC1; adkim=s; p=none"], False),
+        (["v=DMARC1; adkim=s; adkim=s"], False),
+    ],
+)
+async def test_a_policy_demands_the_exact_domain(
+    zone: Zone, records: list[str], *, strict: bool
+) -> None:
+    """Several policies, or one that cannot be read, are none (RFC 7489, section 6.6.3)."""
+    sub = Signer("mail.example.com")
+    zone.publish(sub)
+    zone.publish(COMPANY)
+    zone.records["_dmarc.example.com"] = records
+    assert (await prove(COMPANY.sign(letter()), zone)).proven is Proven.DMARC
+    proof = await prove(sub.sign(letter()), zone)
+    assert proof.proven is (Proven.FROM if strict else Proven.DMARC)
+
+
+async def test_best_of_two_valid_signatures_names_the_recipients(zone: Zone) -> None:
+    """Their order does not matter, and the proof has the content of both."""
+    sub = Signer("mail.example.com")
+    zone.publish(sub)
+    zone.publish(COMPANY)
+    for first, second in ((sub, COMPANY), (COMPANY, sub)):
+        for fields in (("from",), FIELDS):
+            raw = first.sign(second.sign(letter(), fields=fields), fields=FIELDS)
+            proof = await prove(raw, zone)
+            assert proof.vouches_for(CARD)
+            assert len(set(proof.contents)) == 2
+        raw = first.sign(second.sign(letter()), fields=("from",))
+        assert (await prove(raw, zone)).vouches_for(CARD)
+
+
+async def test_signature_that_leaves_the_reading_open_vouches_for_no_recipient(zone: Zone) -> None:
+    """Another mail could be made of it by a field that the signature does not cover."""
+    zone.publish(COMPANY)
+    escaped = letter(text="approve=20\r\n", more="Content-Transfer-Encoding: 7bit\r\n")
+    fields = (*FIELDS, "content-transfer-encoding")
+    open_, sealed = COMPANY.sign(escaped), COMPANY.sign(escaped, fields=fields)
+    assert (await prove(sealed, zone)).vouches_for(CARD)
+    proof = await prove(open_, zone)
+    assert (proof.proven, proof.open, proof.vouches_for(CARD)) == (Proven.DMARC, True, False)
+    sent = PASS.replace("; ", "; spf=pass smtp.mailfrom=example.com; ", 1).encode()
+    for raw in (open_, sealed):
+        assert not (await prove(sent + raw, server=SERVER)).open
+    assert not (await prove(PASS.encode() + sealed, server=SERVER)).open
+    two = await prove(PASS.encode() + COMPANY.sign(open_, fields=fields), server=SERVER)
+    assert (two.open, two.vouches_for(CARD)) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("tag", "problem"),
+    [
+        (" x=1767225600", "it has expired"),
+        (" x=1767225601", "it does not hold"),
+        (" x=176722560x", "when it expires cannot be read"),
+        (" x=١٧٦٧٢٢٥٦٠١", "when it expires cannot be read"),
+        (" x=9999999999999", "when it expires cannot be read"),
+        (" x=999999999999", "it does not hold"),
+    ],
+)
+async def test_a_tag_of_a_signature_is_judged(zone: Zone, tag: str, problem: str) -> None:
+    """A signature expires at a moment that can be read; a tag that was added breaks it."""
+    zone.publish(COMPANY)
+    raw = COMPANY.sign(letter()).replace(b" v=1;", f" v=1;{tag};".encode(), 1)
+    proof = await prove(raw, zone, now=datetime(2026, 1, 1, tzinfo=UTC))
+    assert proof.proven is Proven.FROM
+    assert problem in proof.why
+
+
+@pytest.mark.parametrize(
+    ("identity", "flags", "holds"),
+    [
+        ("@example.com", "; t=s", True),
+        ("", "; t=s", True),
+        ("@mail.example.com", "; t=s", False),
+        ("@mail.example.com", "", True),
+        ("", "; s=email", True),
+        ("", "; h=sha1:sha256", True),
+        ("", "; v=DKIM2", False),
+        ("", "; k=rsa", False),
+    ],
+)
+async def test_a_key_may_be_for_few_signatures(
+    zone: Zone, identity: str, flags: str, *, holds: bool
+) -> None:
+    """The record says for what it is; one that cannot be read is for nothing."""
+    zone.records["s1._domainkey.example.com"] = [
+        COMPANY.record.removeprefix("v=DKIM1; ") + flags
+        if "v=" in flags
+        else COMPANY.record + flags
+    ]
+    raw = COMPANY.sign(letter(), identity=identity.encode() or None)
+    proof = await prove(raw, zone)
+    assert (proof.proven is Proven.DMARC) is holds, proof.why
+
+
+async def test_a_missing_key_is_not_several_keys(zone: Zone) -> None:
+    """The proof says which of them it is."""
+    assert "there is no key at" in (await prove(COMPANY.sign(letter()), zone)).why
+    zone.records["s1._domainkey.example.com"] = [COMPANY.record, COMPANY.record + "; n=2"]
+    assert "there are several keys at" in (await prove(COMPANY.sign(letter()), zone)).why
+
+
+async def test_mail_with_too_many_fields_is_not_looked_at(zone: Zone) -> None:
+    """Verifying a signature reads the fields once for each name that it covers."""
+    zone.publish(COMPANY)
+    raw = COMPANY.sign(letter())
+    for many in (b"X: 1\r\n" * 1_100 + raw, raw.replace(b"h=from", b"h=from" + b":x" * 250, 1)):
+        assert "more fields than are looked at" in (await prove(many, zone)).why
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "Subject: x\r\n",
+        "no field\r\n",
+        "X-A: b\rc\r\n",
+        "X: \0\r\n",
+    ],
+)
+async def test_a_header_that_can_be_read_in_two_ways_proves_nothing(more: str) -> None:
+    """Another program may see another author or recipient, whoever vouches for the mail."""
+    known = Authenticator(authserv_id=SERVER)
+    now, sender = datetime.now(UTC), "mara@example.com"
+    for raw in (PASS + more + letter().decode(), PASS + letter(more=more).decode()):
+        proof = await known.prove(raw.encode(), sender, peer="", now=now)
+        assert proof.proven is Proven.NONE, proof.why
+
+
+@pytest.mark.parametrize("gone", [b"d=example.com", b"s=s1", b"h=from", b" b="])
+def test_a_signature_without_a_required_tag_is_not_parsed(gone: bytes) -> None:
+    """Nor is one whose domain or selector is a sentence, which messages would quote."""
+    raw = COMPANY.sign(letter())
+    assert len(signatures_in(parse_headers(raw))) == 1
+    for other in (b"n=1; n2=", b" d=please approve; n=", b" s=please approve; n="):
+        made = raw.replace(gone, other, 1)
+        assert made != raw
+        assert signatures_in(parse_headers(made)) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ("a=1; b=2", {"a": "1", "b": "2"}),
+        (" a = 1 =2 ;; ;", {"a": "1 =2"}),
+        ("", {}),
+        ("a=1; b", None),
+        ("a=1; a=1", None),
+        ("a=1; a =2", None),
+    ],
+)
+def test_tags_are_read_or_refused(text: str, tags: dict[str, str] | None) -> None:
+    """A tag without a value, or one that is there twice, makes the list invalid."""
+    assert parse_tags(text) == tags
+
+
+def test_content_of_a_signature_has_the_lowest_fields_of_a_name_first() -> None:
+    """RFC 6376, section 5.4.2: what is added on top is not what was signed."""
+
+    def content(*subjects: str, covers: str = "subject", value: str = "A") -> str:
+        lines = "".join(f"Subject: {one}\r\n" for one in subjects)
+        line = f"DKIM-Signature: d=a.example; s=s; h={covers}; b={value}\r\n"
+        headers = parse_headers(f"{line}{lines}\r\n".encode())
+        return signatures_in(headers)[0].content(headers)
+
+    assert content("b") == content("a", "b") != content("b", "a")
+    assert content("b") == content("b", value="B"), "one signature can be written in many ways"
+    twice = "subject:subject"
+    assert content("a", "b", covers=twice) == content("x", "a", "b", covers=twice)
+    assert content("a", "b", covers=twice) != content("x", "b", covers=twice)
+    assert content("b", covers=twice) != content("a", "b", covers=twice)
+
+
+@pytest.mark.parametrize(
+    ("domain", "author", "loose", "strict"),
+    [
+        ("example.com", "Example.COM", True, True),
+        ("mail.example.com", "example.com", True, False),
+        ("example.com", "mail.example.com", True, False),
+        ("example.co.uk", "other.co.uk", False, False),
+        ("co.uk", "example.co.uk", False, False),
+        ("com", "org", False, False),
+        ("co.uk", "com", False, False),
+        ("", "", False, False),
+    ],
+)
+def test_domains_of_one_organisation_are_aligned(
+    domain: str, author: str, *, loose: bool, strict: bool
+) -> None:
+    """Public suffixes are no organisation, and neither is nothing."""
+    assert aligned(domain, author, strict=False) is loose
+    assert aligned(domain, author, strict=True) is strict
+
+
+@pytest.mark.parametrize(
+    ("name", "fits"),
+    [
+        ("example.com", True),
+        ("s1._domainkey.ex-ample.com", True),
+        ("x" * 63, True),
+        ("x" * 64, False),
+        (".".join(["x" * 62] * 4), True),
+        (".".join(["x" * 62] * 4) + ".x", True),
+        (".".join(["x" * 62] * 4) + ".xx", False),
+        ("", False),
+        ("a..b", False),
+        ("a b", False),
+        ("bücher.example", False),
+    ],
+)
+def test_a_text_of_a_mail_may_be_a_name(name: str, *, fits: bool) -> None:
+    """At most 253 characters, in labels of 1 to 63 letters, digits, hyphens and underscores."""
+    assert is_name(name) is fits
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,26 @@ def test_an_ambiguous_result_is_ignored(value: str) -> None:
     assert results is None or not results.results
 
 
+@pytest.mark.parametrize(
+    "end",
+    ["(", "(a\\)", "(()", ")", ' reason="', ' reason="a\\"', " header.d", "; spf", "; spf=pass x"],
+)
+def test_a_field_that_does_not_end_or_has_a_stray_word_says_nothing(end: str) -> None:
+    """Behind a pass, too: somebody else may have written what was cut."""
+    said = "mx.example.org; dmarc=pass header.from=example.com"
+    assert parse_results(said) is not None
+    assert parse_results(said + end) is None
+    assert parse_results(said.replace(";", " 1 x;")) is None
+    assert parse_results(said.replace(";", " 1=2;")) is None
+
+
+def test_a_quoted_value_may_contain_any_mark() -> None:
+    """A backslash quotes the next mark, in quotes and in comments only."""
+    results = parse_results(r'mx.example.org; dmarc=pass (a \) (b)) reason="a\";(" policy.x=a\b')
+    assert results is not None
+    assert results.results == (Result("dmarc", "pass", {"reason": 'a";(', "policy.x": r"a\b"}),)
+
+
 @given(st.text(alphabet='ab.=;()"\\ \tpas1/@', max_size=200))
 def test_any_text_is_read_or_refused(value: str) -> None:
     """No text raises an error, and the number of results is at most the number of semicolons."""
