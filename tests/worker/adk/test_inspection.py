@@ -164,6 +164,41 @@ def test_an_agent_that_never_hears_its_answer_is_named() -> None:
     assert "never hears the answer" in str(found)
 
 
+def outer() -> Agent:
+    """Build an agent that calls another one for a single turn, which asks before it pays."""
+    inner = agent("inner", FunctionTool(pay, require_confirmation=True), mode="single_turn")
+    inner.description = "Pays."
+
+    def script(turn: Turn) -> Reply:
+        if turn.tool_results:
+            return str(turn.tool_results[-1].response)
+        return ToolCall("inner", {"request": "go"})
+
+    model = ScriptedModel(script=script)
+    return Agent(name="outer", model=model, sub_agents=[inner])
+
+
+@pytest.mark.parametrize("build", [sequence, looped])
+def test_a_single_turn_agent_below_a_composite_root_is_named(
+    build: Callable[..., BaseAgent],
+) -> None:
+    """ADK cannot run it there, so its calls are never asked about; below other roots it can."""
+    (found,) = concerns(build(outer()))
+    assert found.broken
+    assert str(found).startswith("line > … > outer > inner: ADK cannot run a sub-agent")
+    assert concerns(outer()) == []
+    assert concerns(Workflow(name="graph", edges=[("START", outer())])) == []
+
+
+async def test_adk_does_not_run_a_single_turn_agent_below_a_composite_root(
+    new_house: NewHouse,
+) -> None:
+    """If ADK learns it, this warning must go."""
+    house = await new_house(root=lambda _: sequence(outer()))
+    events = await house.run(said("go"))
+    assert "_event_queue is not set" in " ".join(told(events))
+
+
 def test_a_gated_agent_tool_is_warned_about() -> None:
     """It works, and one approval lets its whole agent run."""
     (found,) = concerns(agent("root", GatedAgentTool(agent("inner", pay))))

@@ -55,6 +55,12 @@ _CREDENTIAL: Final = (
 )
 
 
+_NO_QUEUE: Final = (
+    "ADK cannot run a sub-agent with `mode='single_turn'` if the root is {root!r}, which is no LLM "
+    "agent and no Workflow: the model reads an error, and the calls of the sub-agent are never "
+    "made or asked about. Make the root a Workflow or an LLM agent"
+)
+
 _RESUMABLE: Final = (
     "make the app resumable (`App(…, resumability_config=ResumabilityConfig(is_resumable=True))`), "
     "or define the root agent without an App"
@@ -104,6 +110,7 @@ def concerns(app: App | BaseNode) -> list[Concern]:
         resumable = is_resumable(app)
         found += _of_node(root, (), None, set())
         found += _of_turns(root, resumable=resumable)
+        found += _of_single_turn_agents(root)
         found += _of_answers(root, resumable=resumable)
     gated = {_name(tool) for tool in _tools_of(root) if _gate(tool)}
     plugins = app.plugins if isinstance(app, App) else []
@@ -136,6 +143,21 @@ def _of_turns(root: BaseNode, *, resumable: bool) -> Iterator[Concern]:
             f"what was still to do is not done. To have it go on, {remedy}"
         )
         yield Concern(root.name, text, broken=False)
+
+
+def _of_single_turn_agents(root: BaseNode) -> Iterator[Concern]:
+    """Return the agents with ``mode='single_turn'`` that ADK cannot run below this root.
+
+    It runs them as nodes, whose events go through a queue that only the run of an LLM agent or of a
+    workflow has (google.adk.runners, `InvocationContext._event_queue`).
+    """
+    if not isinstance(root, BaseAgent) or isinstance(root, LlmAgent):
+        return
+    for agent in llm_agents(root):
+        for tool in agent.tools:
+            if isinstance(tool, _SingleTurnAgentTool):
+                where = f"{root.name} > … > {agent.name} > {_name(tool)}"
+                yield Concern(where, _NO_QUEUE.format(root=root.name))
 
 
 def _of_answers(root: BaseNode, *, resumable: bool) -> Iterator[Concern]:
