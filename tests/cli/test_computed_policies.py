@@ -34,9 +34,9 @@ ask = ["mara"]
 def by_tool(options: Mapping[str, Mapping[str, str]]) -> Iterator[Policy | dict[str, object]]:
     """Yield a policy for each tool, half of them as tables."""
     for tool, person in options["owners"].items():
-        condition = f'tool == "{tool}"'
-        yield Policy(name=tool, when=condition, ask=(person,))
-        yield {"name": f"{tool} later", "when": condition, "levels": [{"ask": [person]}]}
+        yield Policy(name=tool, when=f'tool == "{tool}"', ask=(person,))
+        later = f'tool == "{tool}_later"'
+        yield {"name": f"{tool} later", "when": later, "levels": [{"ask": [person]}]}
 
 
 def written(folder: Path, table: str) -> Path:
