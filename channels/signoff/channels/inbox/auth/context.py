@@ -139,6 +139,11 @@ class AuthContext:
             raise SignInFirst
         return Visit(request, session, person, notifies=self.settings.push is not None)
 
+    async def is_open(self, visit: Visit) -> bool:
+        """Return whether a visitor is still signed in. This does not prolong the session."""
+        known = self._decisions.directory.get(visit.person.id) is not None
+        return known and await self.sessions.is_open(visit.session)
+
     async def sent(self, request: Request) -> tuple[Visit, dict[str, str]]:
         """Return the visitor of a request, and the fields of its form.
 
