@@ -21,7 +21,12 @@ from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.auth.passkey_store import has_passkey
 from signoff.channels.inbox.auth.sessions import How, Session, Sessions
 from signoff.channels.inbox.auth.sign_in import SignIn, TooManyAttempts
-from signoff.channels.inbox.forms import BadForm, read_form, require_token
+from signoff.channels.inbox.forms import (
+    LARGEST_SIGNED_IN,
+    BadForm,
+    read_form,
+    require_token,
+)
 from signoff.channels.inbox.settings import ROOT, InboxSettings, own_path
 from signoff.channels.inbox.templating import page
 from signoff.core.base.errors import LedgerError
@@ -152,7 +157,7 @@ class AuthContext:
             BadForm: The form is not valid, or was not made for this session.
         """
         visit = await self.of(request)
-        form = await self.unbound_form(request)
+        form = await read_form(request, origin=self.settings.url, largest=LARGEST_SIGNED_IN)
         require_token(form, visit.session.csrf)
         return visit, form
 
