@@ -17,6 +17,7 @@ from deciding import Decider
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.moves import Actor, Comment
 from signoff.core.directory.people import Person
 from signoff.core.policies.levels import Level, Seat
 
@@ -147,6 +148,23 @@ def test_review_needs_the_exact_number_as_confirmation(
     assert "Nothing was decided." in done.stdout
     after = on_ledger(lambda ledger: ledger.approvals([one.id for one in made]))
     assert {one.state for one in after} == {State.PENDING}
+
+
+async def _remark(approval: Approval, ledger: Ledger) -> None:
+    hinted = approval.model_copy(update={"hint": "The invoice is missing."})
+    await ledger.commit(Change().put(hinted, was=approval))
+    actor = Actor(MARA, "email")
+    await Decider(ledger, people()).take(approval.id, Comment(text="Wait for Cleo."), actor)
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_review_shows_hints_and_comments(invoke: Invoke, on_ledger: OnLedger) -> None:
+    """What a colleague or the tool says about a call is shown before it is approved."""
+    made = on_ledger(_harmless)
+    on_ledger(partial(_remark, made[0]))
+    done = invoke("approvals", "review", "--as", "mara", input="\n")
+    assert "Wait for Cleo." in done.stdout
+    assert "The invoice is missing." in done.stdout
 
 
 async def _reject(approval: Approval, ledger: Ledger) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable
 
 import pytest
@@ -290,6 +291,19 @@ async def test_a_request_with_comments_cannot_be_approved_from_the_list(
     await office.decider.take(one.id, comment, Actor(CLEO, "inbox"))
     await browser.sign_in()
     assert f"digest.{one.id}" not in (await browser.get("/inbox/")).text
+
+
+async def test_the_page_of_several_requests_shows_their_comments(
+    browser: Browser, office: Channels
+) -> None:
+    """A colleague may have asked to wait: all comments are shown in full, as text."""
+    (one,) = await opened(office, 1)
+    text = f"<b>Wait</b> for the invoice. {'It is not here. ' * 100}".strip()
+    await office.decider.take(one.id, moves.Comment(text=text), Actor(CLEO, "inbox"))
+    await browser.sign_in()
+    page = html.unescape((await browser.get(looked_at([one]))).text)
+    assert f"<strong>{CLEO.name}</strong>" in page
+    assert f'<p class="words">{text}</p>' in page
 
 
 async def test_an_unreadable_record_does_not_block_the_batch(

@@ -22,11 +22,12 @@ from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.pages.rows import When, may_answer
 from signoff.channels.inbox.pages.views import may_see
 from signoff.channels.inbox.settings import CHANNEL, page_of
+from signoff.channels.words.messages import moment
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.moves import Actor
 from signoff.core.base.errors import ApprovalNotFound, DecisionRefused, RecordUnreadable
-from signoff.core.cards.card import Card, card
+from signoff.core.cards.card import Card, Remark, card, comments_on
 from signoff.core.directory.people import Person
 
 log = structlog.get_logger(__name__)
@@ -43,9 +44,17 @@ _NOT_FOUND: Final = "There is no such request, or you may not see it."
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One call of a batch."""
+    """One call of a batch.
+
+    Attributes:
+        card: The request.
+        comments: All comments, in full.
+        path: The path of its page.
+        due: When it is due.
+    """
 
     card: Card
+    comments: Sequence[Remark]
     path: str
     due: When | None
 
@@ -98,14 +107,16 @@ class BatchPages(Pages):
             elif problem := self._problem(approval, person, now):
                 left.append(Outcome(page_of(approval.id), self._title(approval), problem))
             else:
-                shape, due = card(approval, directory), approval.deadline
-                items.append(Item(shape, page_of(approval.id), When.of(due, now, zone)))
+                shape, said = card(approval, directory), comments_on(approval, directory)
+                due = When.of(approval.deadline, now, zone)
+                items.append(Item(shape, said, page_of(approval.id), due))
         return visit.page(
             "batch",
             here="/",
             items=items,
             left=left,
             more=max(more, 0),
+            moment=lambda at: moment(at, zone),
         )
 
     async def approve(self, request: Request) -> Response:
