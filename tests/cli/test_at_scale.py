@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from builders import MARA, paused, people
+from builders import MARA, paused, people, present
 from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger
 from deciding import Decider
@@ -148,6 +148,31 @@ def test_review_needs_the_exact_number_as_confirmation(
     assert "Nothing was decided." in done.stdout
     after = on_ledger(lambda ledger: ledger.approvals([one.id for one in made]))
     assert {one.state for one in after} == {State.PENDING}
+
+
+async def _make_unreadable(run: str, ledger: Ledger) -> None:
+    (version, _) = present(await ledger.raw(f"run:{run}"))
+    await ledger.commit(Change().put_raw(f"run:{run}", '{"needs": 999}', was=version))
+
+
+async def _two_runs(ledger: Ledger) -> list[Approval]:
+    return [*(await paused(ledger))[1], *(await paused(ledger))[1]]
+
+
+@pytest.mark.usefixtures("settings_file")
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
+def test_an_unreadable_record_does_not_block_other_approvals(
+    invoke: Invoke, on_ledger: OnLedger, options: Sequence[str]
+) -> None:
+    """A newer version wrote the run of the first one; the second one is approved."""
+    made = on_ledger(_two_runs)
+    on_ledger(partial(_make_unreadable, made[0].origin.run))
+    ids = [one.id for one in made]
+    done = invoke("approvals", "approve", *ids, "--as", "mara", *options)
+    assert done.exit_code == 1
+    after = on_ledger(lambda ledger: ledger.approvals(ids))
+    assert [one.state for one in after] == [State.PENDING, State.APPROVED]
+    assert all(one in done.output for one in ids)
 
 
 async def _remark(approval: Approval, ledger: Ledger) -> None:
