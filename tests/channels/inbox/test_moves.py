@@ -18,7 +18,7 @@ from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.parts import Sort
-from signoff.core.directory.people import Directory
+from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Verdict
 from signoff.core.policies.policy import GrantRules
 
@@ -107,6 +107,20 @@ async def test_nobody_reassigns_the_seat_of_another_person(
     await enter(browser, MARA)
     answer = await send(browser, asked, "reassign", of="cleo", to="dan", reason="x")
     assert answer.status_code == 409
+    assert (await office.ledger.approval(asked.id)).handovers == ()
+
+
+@pytest.mark.parametrize("to", ["", "  "])
+async def test_an_empty_field_names_nobody(
+    browser: Browser, office: Channels, asked: Approval, to: str
+) -> None:
+    """Not even the only person without a name."""
+    nameless = Person(id="zoe", email="zoe@example.com")
+    office.directory.become(Directory([*office.directory, nameless]))
+    await enter(browser, MARA)
+    answer = await send(browser, asked, "reassign", to=to, reason="x")
+    assert answer.status_code == 409
+    assert "No person is named" in answer.text
     assert (await office.ledger.approval(asked.id)).handovers == ()
 
 

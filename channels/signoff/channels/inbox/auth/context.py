@@ -346,9 +346,9 @@ async def _response_of(handler: Handler, request: Request) -> Response:
         return page(
             "message",
             status=503,
-            title="Not now",
-            text="Signoff cannot reach its ledger. Load the page of the request again in a "
-            "minute: it says whether your answer was taken.",
+            title="Not available at the moment",
+            text="Signoff cannot reach its database. Load the page of the request again in a "
+            "minute: it shows whether your answer was recorded.",
         )
 
 

@@ -263,7 +263,7 @@ class OpenId:
             log.warning("inbox.oidc_token_refused", error=f"{type(error).__name__}: {error}")
             raise SignInError(
                 "The answer of your company's sign-in does not prove who you are. Start again. "
-                "If it happens again, ask your Signoff administrator."
+                "If it happens again, ask your Signoff operator."
             ) from error
         return dict(claims)
 
@@ -293,12 +293,12 @@ class OpenId:
         if not isinstance(address, str) or "@" not in address:
             raise SignInError(
                 "Your company's sign-in did not send your email address. Ask "
-                "your Signoff administrator."
+                "your Signoff operator."
             )
         if verified is not True:
             raise SignInError(
                 f"Your company's sign-in has not verified that {address} is yours. Verify it "
-                "there, or ask your Signoff administrator."
+                "there, or ask your Signoff operator."
             )
         return address
 
@@ -362,7 +362,7 @@ def _error_text(code: str) -> str:
         return "Your company's sign-in refused you, or you cancelled it."
     # The provider chose this word: it is shown without characters that could be markup.
     plain = "".join(one for one in code[:60] if one.isascii() and (one.isalnum() or one in "_ -"))
-    return f"Your company's sign-in says {plain!r}. Start again, or ask your Signoff administrator."
+    return f"Your company's sign-in says {plain!r}. Start again, or ask your Signoff operator."
 
 
 def _made(what: str, state: str, secret: str) -> str:
