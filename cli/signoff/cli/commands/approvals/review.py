@@ -50,7 +50,8 @@ def review(
         _show(decisions, seen)
         if left := len(able) - len(seen):
             say(f"{left:,} more can be approved together after these.")
-        typed = typer.prompt(f"To approve exactly these {len(seen)}, type {len(seen)}", default="")
+        these = f"these {len(seen)}" if len(seen) > 1 else "this"
+        typed = typer.prompt(f"To approve exactly {these}, type {len(seen)}", default="")
         if typed.strip() != str(len(seen)):
             say("Nothing was decided.")
             return True
