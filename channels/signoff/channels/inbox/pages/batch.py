@@ -24,11 +24,12 @@ from signoff.channels.inbox.pages.views import may_see
 from signoff.channels.inbox.settings import CHANNEL, page_of
 from signoff.channels.words.messages import moment
 from signoff.core.approvals import moves
-from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.moves import Actor
 from signoff.core.base.errors import ApprovalNotFound, DecisionRefused, RecordUnreadable
 from signoff.core.cards.card import Card, Remark, card, comments_on
 from signoff.core.directory.people import Person
+from signoff.core.policies.levels import Verdict
 
 log = structlog.get_logger(__name__)
 
@@ -164,6 +165,9 @@ class BatchPages(Pages):
             outcome = await self._decisions.take(seen.id, move, Actor(person, CHANNEL, proof))
         except OF_ONE as error:
             return Outcome(path, title, str(error))
+        if isinstance(outcome, Refused) and _has_approved(outcome.approval, person):
+            # After a double click, a browser shows the response to the second form.
+            return Outcome(path, title, "You have already approved it.", done=True)
         if isinstance(outcome, Refused):
             return Outcome(path, title, str(outcome.error))
         after = outcome.approval
@@ -193,6 +197,16 @@ class BatchPages(Pages):
 
     def _title(self, approval: Approval) -> str:
         return card(approval, self._decisions.directory).title
+
+
+def _has_approved(approval: Approval, person: Person) -> bool:
+    """Return whether an approval by this person counts."""
+    if approval.state not in {State.PENDING, State.APPROVED}:
+        return False
+    given = [one.decision for one in approval.votes if one.verdict is Verdict.APPROVE]
+    if approval.state is State.APPROVED and approval.decision is not None:
+        given.append(approval.decision)
+    return any(one.by == person.id for one in given)
 
 
 def _selected(wanted: Sequence[str]) -> Sequence[str]:
