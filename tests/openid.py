@@ -33,6 +33,8 @@ class Provider:
         person: Claims about the person who signs in.
         lies: Claims that replace the correct ones; None removes one.
         about: Metadata that replaces the correct values; None removes one.
+        nulls: Metadata that is null.
+        published: The keys that it publishes instead of its own.
         sign: Makes the ID tokens, instead of `signed`.
         token: The response of the token endpoint instead of the correct one: status and JSON.
         userinfo: The response of the userinfo endpoint.
@@ -45,6 +47,8 @@ class Provider:
     person: dict[str, Any] = field(default_factory=dict)
     lies: dict[str, Any] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
+    nulls: tuple[str, ...] = ()
+    published: list[Any] | None = None
     sign: Token | None = None
     token: tuple[int, Any] | None = None
     userinfo: dict[str, Any] = field(default_factory=dict)
@@ -73,7 +77,8 @@ class Provider:
             "id_token_signing_alg_values_supported": ["ES256"],
             "authorization_response_iss_parameter_supported": True,
         }
-        return {name: one for name, one in (right | self.about).items() if one is not None}
+        known = {name: one for name, one in (right | self.about).items() if one is not None}
+        return known | dict.fromkeys(self.nulls)
 
     def authorize(self, query: dict[str, str]) -> str:
         """Return the address that the browser is sent back to."""
@@ -128,7 +133,8 @@ def _handler(made: Provider) -> type[BaseHTTPRequestHandler]:
                 case "/.well-known/openid-configuration":
                     self._json(200, made.metadata())
                 case "/jwks":
-                    self._json(200, {"keys": [made.key.as_dict(private=False)]})
+                    own = [made.key.as_dict(private=False)]
+                    self._json(200, {"keys": own if made.published is None else made.published})
                 case "/authorize":
                     self.send_response(302)
                     self.send_header("Location", made.authorize(dict(parse_qsl(parts.query))))

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from builders import MARA, paused, people
+from builders import MARA, paused, people, present
 from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger
 from deciding import Decider
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.moves import Actor, Comment
 from signoff.core.directory.people import Person
 from signoff.core.policies.levels import Level, Seat
 
@@ -147,6 +148,48 @@ def test_review_needs_the_exact_number_as_confirmation(
     assert "Nothing was decided." in done.stdout
     after = on_ledger(lambda ledger: ledger.approvals([one.id for one in made]))
     assert {one.state for one in after} == {State.PENDING}
+
+
+async def _make_unreadable(run: str, ledger: Ledger) -> None:
+    (version, _) = present(await ledger.raw(f"run:{run}"))
+    await ledger.commit(Change().put_raw(f"run:{run}", '{"needs": 999}', was=version))
+
+
+async def _two_runs(ledger: Ledger) -> list[Approval]:
+    return [*(await paused(ledger))[1], *(await paused(ledger))[1]]
+
+
+@pytest.mark.usefixtures("settings_file")
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
+def test_an_unreadable_record_does_not_block_other_approvals(
+    invoke: Invoke, on_ledger: OnLedger, options: Sequence[str]
+) -> None:
+    """A newer version wrote the run of the first one; the second one is approved."""
+    made = on_ledger(_two_runs)
+    on_ledger(partial(_make_unreadable, made[0].origin.run))
+    ids = [one.id for one in made]
+    done = invoke("approvals", "approve", *ids, "--as", "mara", *options)
+    assert done.exit_code == 1
+    after = on_ledger(lambda ledger: ledger.approvals(ids))
+    assert [one.state for one in after] == [State.PENDING, State.APPROVED]
+    assert all(one in done.output for one in ids)
+
+
+async def _remark(approval: Approval, ledger: Ledger) -> None:
+    hinted = approval.model_copy(update={"hint": "The invoice is missing."})
+    await ledger.commit(Change().put(hinted, was=approval))
+    actor = Actor(MARA, "email")
+    await Decider(ledger, people()).take(approval.id, Comment(text="Wait for Cleo."), actor)
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_review_shows_hints_and_comments(invoke: Invoke, on_ledger: OnLedger) -> None:
+    """What a colleague or the tool says about a call is shown before it is approved."""
+    made = on_ledger(_harmless)
+    on_ledger(partial(_remark, made[0]))
+    done = invoke("approvals", "review", "--as", "mara", input="\n")
+    assert "Wait for Cleo." in done.stdout
+    assert "The invoice is missing." in done.stdout
 
 
 async def _reject(approval: Approval, ledger: Ledger) -> None:

@@ -50,6 +50,8 @@ def find_person(directory: Directory, name: str) -> Person:
     Raises:
         MoveRefused: There is no such person, or there are several.
     """
+    if not name.strip():
+        raise MoveRefused("No person is named; write a name or an address.")
     found = directory.find(name)
     if found is not None:
         return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import html
 from collections.abc import Iterable
 
 import pytest
@@ -92,6 +94,25 @@ async def test_a_request_decided_meanwhile_does_not_block_the_others(
     assert f"Approval {found[1].id} is already rejected by Cleo Park." in done.text
     assert await states(office, found) == [State.APPROVED, State.REJECTED, State.APPROVED]
     assert (await office.whats(found[1]))[-1] is What.REFUSED_ANSWER
+
+
+@pytest.mark.parametrize("everybody", [False, True], ids=["one", "all"])
+async def test_a_form_that_is_sent_twice_says_that_it_counts(
+    browser: Browser, office: Channels, everybody: bool
+) -> None:
+    """After a double click, a browser shows the second response."""
+    quorum = "all" if everybody else 1
+    office.policies = (Policy.model_validate({**SMALL.model_dump(), "quorum": quorum}),)
+    found = await opened(office, 2)
+    await browser.sign_in()
+    fields = await form(browser, found)
+    answers = await asyncio.gather(*(browser.post("/inbox/batch", fields) for _ in range(2)))
+    for answer in (*answers, await browser.post("/inbox/batch", fields)):
+        assert "2 of 2 recorded" in answer.text
+        assert "Not approved by you" not in answer.text
+    assert ("You have already approved it." in answer.text) is not everybody
+    state = State.PENDING if everybody else State.APPROVED
+    assert await states(office, found) == [state] * 2
 
 
 async def test_a_forged_form_cannot_batch_approve_a_harmful_request(
@@ -290,6 +311,19 @@ async def test_a_request_with_comments_cannot_be_approved_from_the_list(
     await office.decider.take(one.id, comment, Actor(CLEO, "inbox"))
     await browser.sign_in()
     assert f"digest.{one.id}" not in (await browser.get("/inbox/")).text
+
+
+async def test_the_page_of_several_requests_shows_their_comments(
+    browser: Browser, office: Channels
+) -> None:
+    """A colleague may have asked to wait: all comments are shown in full, as text."""
+    (one,) = await opened(office, 1)
+    text = f"<b>Wait</b> for the invoice. {'It is not here. ' * 100}".strip()
+    await office.decider.take(one.id, moves.Comment(text=text), Actor(CLEO, "inbox"))
+    await browser.sign_in()
+    page = html.unescape((await browser.get(looked_at([one]))).text)
+    assert f"<strong>{CLEO.name}</strong>" in page
+    assert f'<p class="words">{text}</p>' in page
 
 
 async def test_an_unreadable_record_does_not_block_the_batch(

@@ -260,6 +260,29 @@ async def test_all_errors_appear_beside_their_inputs(browser: Browser, office: C
     )
 
 
+@pytest.mark.parametrize("button", ["approve", "reject"])
+@pytest.mark.parametrize("draft", ["字" * 30_000, "Дата " * 20_000, "x " * 200_000])
+async def test_a_form_with_long_initial_values_is_accepted(
+    browser: Browser, office: Channels, draft: str, button: str
+) -> None:
+    """Browsers send initial values too, with up to twelve bytes for each character."""
+    office.policies = (PLAIN,)
+    approval, _ = await office.ask(template={"draft": draft, "copies": 1})
+    await enter(browser, MARA)
+    answer = await send(browser, approval, button, **{"field.1": "2"})
+    assert answer.status_code == 303
+    after = present((await office.ledger.approval(approval.id)).decision)
+    payload = {"draft": draft, "copies": 2} if button == "approve" else None
+    assert after.payload == payload
+
+
+async def test_a_form_without_a_session_is_small(browser: Browser) -> None:
+    """Nobody who has not signed in can make the gateway hold a long form."""
+    form = {"address": MARA.email, "code": "1" * 70_000}
+    assert (await browser.post("/inbox/sign-in", form)).status_code == 413
+    assert (await browser.post("/inbox/away", form)).status_code == 303
+
+
 async def test_a_question_is_answered(browser: Browser, office: Channels) -> None:
     """The request's schema becomes the form, and the sent values become the answer."""
     office.policies = (PLAIN,)

@@ -33,6 +33,20 @@ from signoff.core.approvals.approval import State
 
 AXE = b'{"dependencies": {"axe-core": "4.14.1"}}'
 OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+_SUBMITS = """
+(() => {{
+  const form = document.querySelector("{form}");
+  let sent = 0;
+  window.addEventListener("submit", (event) => {{
+    sent += !event.defaultPrevented;
+    event.preventDefault();
+  }});
+  form.requestSubmit();
+  form.requestSubmit();
+  return sent;
+}})()"""
+"""Submits a form twice, and returns how often a browser would send it."""
+
 PROVIDER = b'{"dependencies": {"oidc-provider": "9.6.0"}}'
 _DEVICE = {
     "protocol": "ctap2",
@@ -172,6 +186,20 @@ async def test_a_link_from_the_form_to_the_session(
     await tab.find("h1", "Your absence")
     await tab.open(link)
     await tab.find("h1", "does not work any more")
+
+
+async def test_a_double_click_submits_a_form_once(desktop: Desktop) -> None:
+    """The second response would say that a link or code was already used."""
+    path, _ = await make_link(desktop.office.ledger, MARA.id, how=How.LOCAL, to="/inbox/away")
+    await desktop.tab.open(desktop.url + path)
+    assert await desktop.tab.look(_SUBMITS.format(form="main form")) == 1
+    await desktop.sign_in("/inbox/away")
+    await desktop.tab.find("h1", "Your absence")
+    assert await desktop.tab.look(_SUBMITS.format(form="form.out")) == 1
+    await desktop.tab.open(f"{desktop.url}/inbox/")
+    assert await desktop.tab.look(_SUBMITS.format(form="form.out")) == 1
+    await desktop.tab.open(f"{desktop.url}/inbox/")
+    assert await desktop.tab.look(_SUBMITS.format(form="form:not([method=post])")) == len("ab")
 
 
 @pytest.mark.soak

@@ -331,7 +331,7 @@ async def test_a_ledger_that_is_away(
     for headers in ({}, {"Signoff-Live": "1"}):
         page = await browser.http.get("/inbox/", headers=headers)
         assert page.status_code == 503
-        assert "Signoff cannot reach its ledger." in page.text
+        assert "Signoff cannot reach its database." in page.text
 
 
 async def test_the_htmx_file_matches_its_release_hash() -> None:

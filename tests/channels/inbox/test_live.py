@@ -15,6 +15,7 @@ import uvicorn
 from browser import COOKIE, SETTINGS, Browser, forms_of
 from builders import CLEO, MARA
 from channels.conftest import Channels
+from channels.inbox.crowd import OLGA, enter
 from signoff.broker.ledger.follow import Entry, batches, latest
 from signoff.broker.ledger.store import Store
 from signoff.channels.gateway import make_gateway
@@ -24,6 +25,7 @@ from signoff.channels.inbox.router import make_inbox_router
 from signoff.cli.composition.http import Server
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import LedgerUnavailable
+from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Policy
 
 FREE = Policy(name="free", ask=("mara",), within="4h")
@@ -178,6 +180,46 @@ async def test_events_end_with_the_session(browser: Browser, office: Channels, l
     fragment = await browser.http.get("/inbox/", headers={"Signoff-Live": "1"})
     assert fragment.status_code == 401
     assert approval.id not in fragment.text
+
+
+@pytest.mark.parametrize("here", [0.05], indirect=True)
+async def test_events_end_when_their_person_leaves(
+    browser: Browser, office: Channels, look: Look
+) -> None:
+    """A reload that removes the person ends the stream, although the session has not ended."""
+    await browser.sign_in()
+    async with look() as page:
+        office.directory.become(Directory([one for one in office.directory if one.id != MARA.id]))
+        await page.ended()
+
+
+async def test_events_follow_the_roles_of_a_person(
+    browser: Browser, office: Channels, look: Look
+) -> None:
+    """Somebody who is no operator any more gets no events about other people's requests."""
+    await enter(browser, OLGA)
+    other, _ = await office.ask(amount=1)
+    own = (FREE.model_copy(update={"ask": (OLGA.id,)}),)
+    async with look() as page:
+        plain = OLGA.model_copy(update={"roles": ()})
+        people = (plain if one.id == OLGA.id else one for one in office.directory)
+        office.directory.become(Directory(people))
+        await office.decider.approve(other.id, MARA, channel="email")
+        office.policies = own
+        mine, _ = await office.ask(amount=2)
+        assert await page.told() == mine.id
+
+
+@pytest.mark.parametrize("since", ["٣-٣", "1-", "x", "9" * 40])
+async def test_an_invalid_start_is_ignored(
+    browser: Browser, office: Channels, look: Look, since: str
+) -> None:
+    """The page gets the changes from now on."""
+    approval, _ = await office.ask()
+    await browser.sign_in()
+    async with look(f"since={since}") as page:
+        await office.decider.approve(approval.id, MARA, channel="email")
+        assert await page.told() == approval.id
 
 
 async def test_an_open_page_does_not_prolong_the_session(

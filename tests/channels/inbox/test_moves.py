@@ -13,11 +13,12 @@ from browser import ORIGIN, TWO_STEPS, Browser, forms_of
 from builders import CLEO, MARA, RILEY, present
 from channels.conftest import Channels
 from channels.inbox.crowd import MOVES, OLGA, PLAIN, enter, hidden, send
+from signoff.broker.ledger.change import Change
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.parts import Sort
-from signoff.core.directory.people import Directory
+from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Verdict
 from signoff.core.policies.policy import GrantRules
 
@@ -106,6 +107,20 @@ async def test_nobody_reassigns_the_seat_of_another_person(
     await enter(browser, MARA)
     answer = await send(browser, asked, "reassign", of="cleo", to="dan", reason="x")
     assert answer.status_code == 409
+    assert (await office.ledger.approval(asked.id)).handovers == ()
+
+
+@pytest.mark.parametrize("to", ["", "  "])
+async def test_an_empty_field_names_nobody(
+    browser: Browser, office: Channels, asked: Approval, to: str
+) -> None:
+    """Not even the only person without a name."""
+    nameless = Person(id="zoe", email="zoe@example.com")
+    office.directory.become(Directory([*office.directory, nameless]))
+    await enter(browser, MARA)
+    answer = await send(browser, asked, "reassign", to=to, reason="x")
+    assert answer.status_code == 409
+    assert "No person is named" in answer.text
     assert (await office.ledger.approval(asked.id)).handovers == ()
 
 
@@ -314,3 +329,19 @@ async def test_comments_are_counted(browser: Browser, asked: Approval) -> None:
     for count in ("1 comment", "2 comments"):
         await send(browser, asked, "comment", text=count)
         assert f"{count}." in (await browser.get(page_of(asked.id))).text
+
+
+@pytest.mark.parametrize("record", ["", '{"needs": 999}'], ids=["gone", "newer"])
+async def test_a_move_whose_run_cannot_be_read_is_not_made(
+    browser: Browser, office: Channels, asked: Approval, record: str
+) -> None:
+    """The person gets the page that a request without a readable record has, and no error."""
+    await enter(browser, MARA)
+    form = await hidden(browser, asked)
+    run = f"run:{asked.origin.run}"
+    (version, _) = present(await office.ledger.raw(run))
+    await office.ledger.commit(Change().put_raw(run, record, was=version))
+    for move in MOVES:
+        answer = await browser.post(f"{page_of(asked.id)}/{move}", form)
+        assert answer.status_code == 404
+    assert (await office.ledger.approval(asked.id)).version == asked.version

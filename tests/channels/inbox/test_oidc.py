@@ -359,16 +359,43 @@ async def test_an_invalid_provider_response_fails_the_sign_in(
         ({"issuer": "https://evil.example"}, "The issuer of"),
         ({"token_endpoint": "http://login.example.com/token"}, "is not on https"),
         ({"jwks_uri": None}, "is not on https"),
+        ({"jwks_uri": "https://["}, "is not on https"),
+        ({"authorization_endpoint": "https://["}, "is not on https"),
+        *(
+            ({"id_token_signing_alg_values_supported": names}, "no algorithm")
+            for names in ([], ["none", "HS256"], [["ES256"]])
+        ),
+        ({"id_token_signing_alg_values_supported": "ES256"}, "is not a list"),
+        ({"token_endpoint_auth_methods_supported": 5}, "is not a list"),
     ],
 )
 async def test_metadata_that_cannot_be_trusted(
-    browser: Browser, company: Provider, about: dict[str, str] | dict[str, None], words: str
+    browser: Browser, company: Provider, about: dict[str, object], words: str
 ) -> None:
     """The sign-in does not begin, and the sign-in page gives the reason."""
     company.about |= about
     answer = await browser.get(BEGIN)
     assert answer.status_code == 502
     assert words in answer.text
+
+
+@pytest.mark.parametrize("keys", ["x", None, {"kty": ["EC"]}, {"kty": "oct", "k": "AAAA"}])
+async def test_keys_that_cannot_be_used(
+    browser: Browser, company: Provider, keys: JsonValue
+) -> None:
+    """The sign-in page says so."""
+    company.published = [keys]
+    answer = await browser.get(BEGIN)
+    assert answer.status_code == 502
+    assert "cannot be read" in answer.text
+
+
+async def test_null_in_the_metadata_means_that_a_value_is_missing(
+    browser: Browser, company: Provider
+) -> None:
+    """Some providers write all members."""
+    company.nulls = ("token_endpoint_auth_methods_supported", "userinfo_endpoint", "scopes")
+    assert (await sign_in(browser)).headers["Location"] == "/inbox/"
 
 
 @pytest.mark.parametrize("to", ["https://evil.example/", "//evil.example", "/healthz"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Mapping
@@ -55,12 +56,15 @@ class PushService:
         statuses: Its next answers by path; the default is 201.
         headers: The headers of each answer.
         got: Path, headers and body of each received message.
+        together: How many messages it waits for before it answers the first.
     """
 
     port: int
     statuses: dict[str, list[int]] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
     got: list[tuple[str, Mapping[str, str], bytes]] = field(default_factory=list)
+    together: int = 0
+    _enough: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def origin(self) -> str:
@@ -84,6 +88,9 @@ class PushService:
     async def _take(self, request: Request) -> Response:
         path = request.url.path
         self.got.append((path, request.headers, await request.body()))
+        if len(self.got) >= self.together:
+            self._enough.set()
+        await self._enough.wait()
         answers = self.statuses.get(path, [])
         return Response(status_code=answers.pop(0) if answers else 201, headers=self.headers)
 

@@ -188,6 +188,22 @@ async def test_a_failed_notification_is_retried_for_its_device_alone(
     assert (len(service.to(busy)), len(service.to(other))) == (3, 1)
 
 
+async def test_a_device_does_not_wait_for_the_others(
+    office: Notified, service: PushService
+) -> None:
+    """The service answers the first message only after it got the second one."""
+    slow, other = service.device("slow"), service.device("other")
+    await office.turn_on(other)
+    office.channels.clock.advance(timedelta(seconds=1))
+    await office.turn_on(slow)
+    service.together = 2
+    await office.channels.open(amount=1)
+    for _ in range(2):
+        await office.deliver()
+        office.channels.clock.advance(timedelta(minutes=1))
+    assert (len(service.to(slow)), len(service.to(other))) == (1, 1)
+
+
 @pytest.mark.parametrize("dated", [False, True], ids=["seconds", "a date"])
 async def test_a_push_service_gets_nothing_before_its_retry_time(
     office: Notified, service: PushService, dated: bool

@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _LARGEST: Final = 64 << 10
+
+LARGEST_SIGNED_IN: Final = 3 << 20
+"""The largest form of a person who is signed in, in bytes.
+
+A browser sends the initial values too, such as a draft of the agent, with up to twelve bytes for
+each character. A proxy has to allow as much.
+"""
+
 _MOST_FIELDS: Final = 100
 
 
@@ -24,12 +32,13 @@ class BadForm(Exception):
         self.status = status
 
 
-async def read_form(request: Request, *, origin: str) -> dict[str, str]:
+async def read_form(request: Request, *, origin: str, largest: int = _LARGEST) -> dict[str, str]:
     """Return the fields of a form that was submitted from this origin.
 
     Args:
         request: A POST.
         origin: Scheme, host and port of the page, as browsers write it.
+        largest: The most bytes of its body.
 
     Raises:
         BadForm: It comes from another origin, is too large, or is not a form.
@@ -40,7 +49,7 @@ async def read_form(request: Request, *, origin: str) -> dict[str, str]:
     if media_type != "application/x-www-form-urlencoded":
         raise BadForm("The request is not a form.", status=415)
     try:
-        body = await read_body(request, _LARGEST)
+        body = await read_body(request, largest)
     except Problem as problem:
         raise BadForm("The form is too large. Shorten your text.", status=413) from problem
     try:

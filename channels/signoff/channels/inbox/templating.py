@@ -85,6 +85,7 @@ _ASSETS: Final = {
     name: _Asset.read(name)
     for name in (
         *("style.css", "htmx.min.js", "live.js", "passkeys.js", "shortcuts.js", "device.js"),
+        "forms.js",
         *("notify.js", "worker.js", "manifest.webmanifest", "icon.svg"),
     )
 }

@@ -155,7 +155,10 @@ class PushSender:
         to = [one for one in found if not work.left or one.id in work.left]
         content = self._content(approvals, person, again=work.again)
         life = self._life(approvals, now)
-        outcomes = [await self._post(one, content, approvals[0].id, life, now) for one in to]
+        # At once: one push service that does not answer does not delay the other browsers.
+        outcomes = await asyncio.gather(
+            *(self._post(one, content, approvals[0].id, life, now) for one in to)
+        )
         gone = {one.id for one, how in zip(to, outcomes, strict=True) if how is _Outcome.GONE}
         if gone:
             log.info("push.ended", person=person.id, subscriptions=len(gone))

@@ -21,7 +21,12 @@ from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.auth.passkey_store import has_passkey
 from signoff.channels.inbox.auth.sessions import How, Session, Sessions
 from signoff.channels.inbox.auth.sign_in import SignIn, TooManyAttempts
-from signoff.channels.inbox.forms import BadForm, read_form, require_token
+from signoff.channels.inbox.forms import (
+    LARGEST_SIGNED_IN,
+    BadForm,
+    read_form,
+    require_token,
+)
 from signoff.channels.inbox.settings import ROOT, InboxSettings, own_path
 from signoff.channels.inbox.templating import page
 from signoff.core.base.errors import LedgerError
@@ -139,6 +144,11 @@ class AuthContext:
             raise SignInFirst
         return Visit(request, session, person, notifies=self.settings.push is not None)
 
+    async def is_open(self, visit: Visit) -> bool:
+        """Return whether a visitor is still signed in. This does not prolong the session."""
+        known = self._decisions.directory.get(visit.person.id) is not None
+        return known and await self.sessions.is_open(visit.session)
+
     async def sent(self, request: Request) -> tuple[Visit, dict[str, str]]:
         """Return the visitor of a request, and the fields of its form.
 
@@ -147,7 +157,7 @@ class AuthContext:
             BadForm: The form is not valid, or was not made for this session.
         """
         visit = await self.of(request)
-        form = await self.unbound_form(request)
+        form = await read_form(request, origin=self.settings.url, largest=LARGEST_SIGNED_IN)
         require_token(form, visit.session.csrf)
         return visit, form
 
@@ -336,9 +346,9 @@ async def _response_of(handler: Handler, request: Request) -> Response:
         return page(
             "message",
             status=503,
-            title="Not now",
-            text="Signoff cannot reach its ledger. Load the page of the request again in a "
-            "minute: it says whether your answer was taken.",
+            title="Not available at the moment",
+            text="Signoff cannot reach its database. Load the page of the request again in a "
+            "minute: it shows whether your answer was recorded.",
         )
 
 

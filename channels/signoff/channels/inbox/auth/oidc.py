@@ -23,7 +23,7 @@ import hmac
 import json
 import secrets
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -64,6 +64,7 @@ _ALGORITHMS: Final = frozenset(
 )
 """Signatures by keys that only the provider has: never ``none``, never a shared secret."""
 
+_SIGNED: Final = "id_token_signing_alg_values_supported"
 _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 _TIMEOUT: Final = 10.0
 _LARGEST: Final = 1 << 20
@@ -80,11 +81,15 @@ class Known:
     Attributes:
         about: Its metadata (OpenID Connect Discovery 1.0).
         keys: The keys that it signs with.
+        algorithms: The algorithms that it signs with and that are accepted; at least one.
+        methods: How clients prove themselves at its token endpoint.
         at: When they were fetched (UTC).
     """
 
     about: dict[str, Any]
     keys: KeySet
+    algorithms: Sequence[str]
+    methods: Sequence[str]
     at: datetime
 
 
@@ -200,14 +205,20 @@ class OpenId:
                 f"The issuer of {issuer} is {about.get('issuer')!r}: set [inbox.oidc] issuer "
                 "to exactly that."
             )
+        # Some providers write null for what they leave out.
+        about = {name: one for name, one in about.items() if one is not None}
         for name in _ENDPOINTS:
             _require_safe(str(about.get(name, "")), name)
+        # With an empty list, joserfc would accept its own defaults.
+        if not (able := sorted(_ALGORITHMS.intersection(_names(about, _SIGNED, "RS256")))):
+            raise SignInError(f"{issuer} signs with no algorithm that Signoff accepts.")
+        methods = _names(about, "token_endpoint_auth_methods_supported", "client_secret_basic")
         keys = await _get(str(about["jwks_uri"]))
         try:
             known = KeySet.import_key_set({"keys": [one for one in keys["keys"] if _signs(one)]})
         except (JoseError, KeyError, TypeError, ValueError) as error:
             raise SignInError(f"The keys of {issuer} cannot be read: {error}") from error
-        self._known = Known(about, known, now)
+        self._known = Known(about, known, able, methods, now)
         return self._known
 
     def _require_issuer(self, known: Known, answer: Mapping[str, str]) -> None:
@@ -225,9 +236,8 @@ class OpenId:
             "redirect_uri": self.back,
             "code_verifier": verifier,
         }
-        ways = known.about.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         auth = None
-        if secret and "client_secret_basic" in ways:
+        if secret and "client_secret_basic" in known.methods:
             # RFC 6749, section 2.3.1: both are form-encoded first.
             auth = httpx.BasicAuth(quote(client, safe=""), quote(secret, safe=""))
         else:
@@ -263,15 +273,14 @@ class OpenId:
             log.warning("inbox.oidc_token_refused", error=f"{type(error).__name__}: {error}")
             raise SignInError(
                 "The answer of your company's sign-in does not prove who you are. Start again. "
-                "If it happens again, ask your Signoff administrator."
+                "If it happens again, ask your Signoff operator."
             ) from error
         return dict(claims)
 
     @staticmethod
     def _decoded(known: Known, token: Mapping[str, Any]) -> jwt.Token:
-        says = known.about.get("id_token_signing_alg_values_supported", ["RS256"])
-        able = sorted(_ALGORITHMS & set(says))
-        return jwt.decode(str(token.get("id_token", "")), known.keys, algorithms=able)
+        text = str(token.get("id_token", ""))
+        return jwt.decode(text, known.keys, algorithms=list(known.algorithms))
 
     async def _address(
         self, known: Known, claims: Mapping[str, Any], token: Mapping[str, Any]
@@ -292,13 +301,12 @@ class OpenId:
         address, verified = claims.get("email"), claims.get("email_verified")
         if not isinstance(address, str) or "@" not in address:
             raise SignInError(
-                "Your company's sign-in did not send your email address. Ask "
-                "your Signoff administrator."
+                "Your company's sign-in did not send your email address. Ask your Signoff operator."
             )
         if verified is not True:
             raise SignInError(
                 f"Your company's sign-in has not verified that {address} is yours. Verify it "
-                "there, or ask your Signoff administrator."
+                "there, or ask your Signoff operator."
             )
         return address
 
@@ -347,13 +355,27 @@ def _tls() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
+def _names(about: Mapping[str, Any], member: str, usual: str) -> Sequence[str]:
+    """Return the names in a member of the metadata; without the member, the usual one."""
+    found = about.get(member, [usual])
+    if not isinstance(found, list):
+        raise SignInError(f"The {member} of your company's sign-in is not a list.")
+    return [one for one in found if isinstance(one, str)]
+
+
 def _require_safe(url: str, name: str) -> None:
-    parts = urlsplit(url)
-    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+    try:
+        parts = urlsplit(url)
+        safe = parts.scheme == "https" or is_loopback(parts.hostname or "")
+    except ValueError:
+        safe = False
+    if not safe:
         raise SignInError(f"The {name} of your company's sign-in, {url!r}, is not on https.")
 
 
-def _signs(key: Mapping[str, Any]) -> bool:
+def _signs(key: object) -> bool:
+    if not isinstance(key, dict):
+        raise TypeError("a key is not an object")
     return key.get("use", "sig") == "sig" and key.get("kty") in {"RSA", "EC", "OKP"}
 
 
@@ -362,7 +384,7 @@ def _error_text(code: str) -> str:
         return "Your company's sign-in refused you, or you cancelled it."
     # The provider chose this word: it is shown without characters that could be markup.
     plain = "".join(one for one in code[:60] if one.isascii() and (one.isalnum() or one in "_ -"))
-    return f"Your company's sign-in says {plain!r}. Start again, or ask your Signoff administrator."
+    return f"Your company's sign-in says {plain!r}. Start again, or ask your Signoff operator."
 
 
 def _made(what: str, state: str, secret: str) -> str:

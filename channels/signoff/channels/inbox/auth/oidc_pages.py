@@ -76,7 +76,7 @@ class OidcPages(Pages):
         person = self._decisions.directory.find(found.address)
         if person is None:
             log.warning("inbox.oidc_for_nobody")
-            why = f"{found.address} is not in the directory. Ask your Signoff administrator."
+            why = f"{found.address} is not in the directory. Ask your Signoff operator."
             return _not_in(why)
         await self._auth.begin(request, person, how=How.OIDC)
         return go(own_path(found.to))

@@ -15,7 +15,7 @@ from signoff.channels.inbox.settings import ROOT, own_path
 
 _WRONG: Final = (
     "That did not work. Check the address, and use the next code; each works once. "
-    "If you have no authenticator app for Signoff yet, ask your operator."
+    "If you have no authenticator app for Signoff yet, ask your Signoff operator."
 )
 
 

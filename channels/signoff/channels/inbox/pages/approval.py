@@ -30,6 +30,8 @@ from signoff.core.grants.grant import givers
 from signoff.core.policies.levels import Verdict
 from signoff.core.routing.escalation import advance
 
+_MISSING: Final = (ApprovalNotFound, RunNotFound, RecordUnreadable)
+
 _SPANS: Final = tuple(timedelta(hours=one) for one in (1, 4, 24, 48, 168))
 
 
@@ -72,8 +74,9 @@ class ApprovalPages(Pages):
             NotFound: There is none, or this person may not see it.
         """
         try:
-            approval = await self._ledger.approval(str(visit.request.path_params["approval_id"]))
-        except (ApprovalNotFound, RecordUnreadable) as error:
+            name = str(visit.request.path_params["approval_id"])
+            approval, _, _ = await self._ledger.current(name)
+        except _MISSING as error:
             raise NotFound from error
         if not may_see(approval, visit.person, self._decisions.directory):
             raise NotFound
@@ -90,7 +93,7 @@ class ApprovalPages(Pages):
         """Show an approval in its present state, with the form that was refused."""
         try:
             approval, run, now = await self._ledger.current(approval.id)
-        except (ApprovalNotFound, RunNotFound, RecordUnreadable) as error:
+        except _MISSING as error:
             raise NotFound from error
         person, directory, rotations = (
             visit.person,

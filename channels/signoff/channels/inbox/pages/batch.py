@@ -22,12 +22,14 @@ from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.pages.rows import When, may_answer
 from signoff.channels.inbox.pages.views import may_see
 from signoff.channels.inbox.settings import CHANNEL, page_of
+from signoff.channels.words.messages import moment
 from signoff.core.approvals import moves
-from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.moves import Actor
 from signoff.core.base.errors import ApprovalNotFound, DecisionRefused, RecordUnreadable
-from signoff.core.cards.card import Card, card
+from signoff.core.cards.card import Card, Remark, card, comments_on
 from signoff.core.directory.people import Person
+from signoff.core.policies.levels import Verdict
 
 log = structlog.get_logger(__name__)
 
@@ -43,9 +45,17 @@ _NOT_FOUND: Final = "There is no such request, or you may not see it."
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One call of a batch."""
+    """One call of a batch.
+
+    Attributes:
+        card: The request.
+        comments: All comments, in full.
+        path: The path of its page.
+        due: When it is due.
+    """
 
     card: Card
+    comments: Sequence[Remark]
     path: str
     due: When | None
 
@@ -98,14 +108,16 @@ class BatchPages(Pages):
             elif problem := self._problem(approval, person, now):
                 left.append(Outcome(page_of(approval.id), self._title(approval), problem))
             else:
-                shape, due = card(approval, directory), approval.deadline
-                items.append(Item(shape, page_of(approval.id), When.of(due, now, zone)))
+                shape, said = card(approval, directory), comments_on(approval, directory)
+                due = When.of(approval.deadline, now, zone)
+                items.append(Item(shape, said, page_of(approval.id), due))
         return visit.page(
             "batch",
             here="/",
             items=items,
             left=left,
             more=max(more, 0),
+            moment=lambda at: moment(at, zone),
         )
 
     async def approve(self, request: Request) -> Response:
@@ -153,6 +165,9 @@ class BatchPages(Pages):
             outcome = await self._decisions.take(seen.id, move, Actor(person, CHANNEL, proof))
         except OF_ONE as error:
             return Outcome(path, title, str(error))
+        if isinstance(outcome, Refused) and _has_approved(outcome.approval, person):
+            # After a double click, a browser shows the response to the second form.
+            return Outcome(path, title, "You have already approved it.", done=True)
         if isinstance(outcome, Refused):
             return Outcome(path, title, str(outcome.error))
         after = outcome.approval
@@ -182,6 +197,16 @@ class BatchPages(Pages):
 
     def _title(self, approval: Approval) -> str:
         return card(approval, self._decisions.directory).title
+
+
+def _has_approved(approval: Approval, person: Person) -> bool:
+    """Return whether an approval by this person counts."""
+    if approval.state not in {State.PENDING, State.APPROVED}:
+        return False
+    given = [one.decision for one in approval.votes if one.verdict is Verdict.APPROVE]
+    if approval.state is State.APPROVED and approval.decision is not None:
+        given.append(approval.decision)
+    return any(one.by == person.id for one in given)
 
 
 def _selected(wanted: Sequence[str]) -> Sequence[str]:

@@ -40,7 +40,7 @@ _KEPT: Final = 50
 _CAUGHT_UP: Final = 200
 _PAUSE: Final = 0.25
 _PATIENCE: Final = 2.0
-_STREAM_ID: Final = re.compile(r"\d{1,16}-\d{1,16}")
+_STREAM_ID: Final = re.compile(r"[0-9]{1,16}-[0-9]{1,16}")
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
@@ -167,9 +167,12 @@ class Hub:
     async def _notify(self, entries: Sequence[Entry], listeners: Iterable[Listener]) -> None:
         latest = {event.approval: entry for entry, event in entries if event.approval}
         found = await self._decisions.ledger.readable(list(latest))
+        directory = self._decisions.directory
         for one in tuple(listeners):
+            # A reload may have changed the person's roles, or removed the person.
+            person = directory.get(one.person.id)
             for approval in found:
-                if may_see(approval, one.person, self._decisions.directory):
+                if person is not None and may_see(approval, person, directory):
                     one.record(approval.id, latest[approval.id])
 
 
@@ -221,8 +224,7 @@ class LivePages:
                 async with asyncio.timeout(self._heartbeat):
                     await self._hub.catch_up(listener, start)
             while True:
-                alive = await self._auth.sessions.is_open(visit.session)
-                if listener.closed or not alive:
+                if listener.closed or not await self._auth.is_open(visit):
                     # The browser reconnects, perhaps with a new session.
                     return
                 told = [

@@ -8,16 +8,6 @@
 
 (() => {
   const body = document.body;
-
-  // A double click submits a form only once. Without this file, the server ignores the second one.
-  body.addEventListener("submit", (event) => {
-    const form = event.target;
-    if (!form.elements.once) return;
-    const now = Date.now();
-    if (now - (form.dataset.sent || 0) < 2000) event.preventDefault();
-    else form.dataset.sent = now;
-  });
-
   const url = body.dataset.live;
   const news = document.getElementById("news");
   if (!url || !news || !window.EventSource || !window.htmx) return;

@@ -15,7 +15,7 @@ from signoff.cli.commands.session import Json, person_of, with_decisions, write_
 from signoff.cli.printing import Output
 from signoff.cli.terminal import say
 from signoff.core.approvals.lists.search_terms import Due, Sort, Status
-from signoff.core.base.errors import ApprovalError, PayloadError, ReasonContradicts, SignoffError
+from signoff.core.base.errors import PayloadError, ReasonContradicts, SignoffError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -267,13 +267,14 @@ async def _approved_each(
     decisions: Decisions, ids: Sequence[str], who: Person, said: _Said, *, as_json: bool
 ) -> list[SignoffError]:
     """Approve one after the other, print each outcome, and return the refusals."""
+    from signoff.broker.decisions import OF_ONE  # noqa: PLC0415 -- redis takes a while to import
     from signoff.cli.commands.approvals import tables  # noqa: PLC0415
 
     refused, written = list[SignoffError](), list[dict[str, Any]]()
     for approval_id in ids:
         try:
             done = await _approved(decisions, approval_id, who, said, {})
-        except ApprovalError as error:
+        except OF_ONE as error:
             refused.append(error)
             written.append({"id": approval_id, "error": str(error)})
             if not as_json:

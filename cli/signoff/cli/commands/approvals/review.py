@@ -50,7 +50,8 @@ def review(
         _show(decisions, seen)
         if left := len(able) - len(seen):
             say(f"{left:,} more can be approved together after these.")
-        typed = typer.prompt(f"To approve exactly these {len(seen)}, type {len(seen)}", default="")
+        these = f"these {len(seen)}" if len(seen) > 1 else "this"
+        typed = typer.prompt(f"To approve exactly {these}, type {len(seen)}", default="")
         if typed.strip() != str(len(seen)):
             say("Nothing was decided.")
             return True
@@ -82,8 +83,8 @@ async def _waiting(
 
 
 def _show(decisions: Decisions, seen: list[Approval]) -> None:
-
-    from signoff.core.cards.card import card  # noqa: PLC0415
+    from signoff.cli.commands.approvals.tables import moment  # noqa: PLC0415
+    from signoff.core.cards.card import card, comments_on  # noqa: PLC0415
 
     out = Output()
     for number, one in enumerate(seen, start=1):
@@ -96,6 +97,13 @@ def _show(decisions: Decisions, seen: list[Approval]) -> None:
             rows.add_row(Text(row.name, style="dim"), Text(row.value))
         for warning in shape.warnings:
             rows.add_row(Text("⚠"), Text(warning, style="bold yellow"))
+        if shape.hint:
+            rows.add_row(Text("hint", style="dim"), Text(shape.hint))
+        for said in comments_on(one, decisions.directory):
+            who = (
+                f"{said.who}{' asks' if said.asks else ''}, {moment(said.at, decisions.directory)}"
+            )
+            rows.add_row(Text(who, style="dim"), Text(said.text))
         rows.add_row(Text("digest", style="dim"), Text(one.digest))
         out.print(rows)
 
