@@ -208,11 +208,17 @@ async def test_paged_results_are_one_list(ledger: Ledger, holding: Holding) -> N
 
 
 class Lossy(httpx.AsyncHTTPTransport):
-    """A network that delivers the first requests and loses their responses."""
+    """A network that delivers the first requests and loses their responses.
 
-    def __init__(self, losses: int) -> None:
+    Args:
+        losses: How many responses are lost.
+        status: What a proxy answers instead; 0 if there is no proxy.
+    """
+
+    def __init__(self, losses: int, status: int = 0) -> None:
         super().__init__()
         self.losses = losses
+        self.status = status
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request, and lose its response while that is set."""
@@ -220,14 +226,19 @@ class Lossy(httpx.AsyncHTTPTransport):
         if self.losses:
             self.losses -= 1
             await answer.aclose()
+            if self.status:
+                return httpx.Response(self.status, html="<h1>nginx</h1>")
             raise httpx.ReadError("lost")
         return answer
 
 
-async def test_retry_after_a_lost_response_submits_once(ledger: Ledger, url: str) -> None:
+@pytest.mark.parametrize("status", [0, 502, 504])
+async def test_retry_after_a_lost_response_submits_once(
+    ledger: Ledger, url: str, status: int
+) -> None:
     """Each attempt has the same key, so the run is submitted once."""
     token = await person(ledger, "riley")
-    async with AsyncClient(url, token, transport=Lossy(2)) as client:
+    async with AsyncClient(url, token, transport=Lossy(2, status)) as client:
         run = await client.submit("finance", "Reimburse me")
     assert isinstance(run, Run)
     assert [one.id for one in await ledger.recent_runs()] == [run.id]

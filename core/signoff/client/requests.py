@@ -25,7 +25,9 @@ LONGEST_PAUSE: Final = 10.0
 LONGEST_WAIT: Final = 60.0
 """The longest pause after a 429, in seconds; the rate limit counts requests per minute."""
 
-_UNAVAILABLE: Final = 503
+_UNAVAILABLE: Final = frozenset({502, 503, 504})
+"""503 is Redis that is down; a proxy sends the others if it has lost the gateway's response."""
+
 _TOO_MANY: Final = 429
 
 
@@ -175,7 +177,7 @@ def pause_before(attempt: int, response: httpx.Response | httpx.TransportError) 
     pause = min(0.25 * 2.0**attempt, LONGEST_PAUSE)
     if isinstance(response, httpx.TransportError):
         return pause
-    if response.status_code in {_UNAVAILABLE, _TOO_MANY}:
+    if response.status_code in _UNAVAILABLE | {_TOO_MANY}:
         longest = LONGEST_WAIT if response.status_code == _TOO_MANY else LONGEST_PAUSE
         after = response.headers.get("retry-after", "")
         return min(float(after), longest) if after.isdigit() and int(after) else pause

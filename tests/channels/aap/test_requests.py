@@ -13,12 +13,17 @@ from pydantic import JsonValue
 
 from builders import CLEO, MARA, present
 from channels.aap.conftest import CALL, Provider
+from signoff.broker.decisions import Outcome
+from signoff.broker.ed25519 import Key
 from signoff.broker.freezes import Freezes
 from signoff.broker.ledger import audit, listing
+from signoff.broker.receipts import Receipts
 from signoff.channels.aap import instances
 from signoff.core.approvals.approval import Handoff, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.masking import masked
+from signoff.core.approvals.moves import Move
+from signoff.core.approvals.programs import Consume
 from signoff.core.base.hiding import HIDDEN
 from signoff.core.policies.policy import Fallback, Policy
 
@@ -315,6 +320,68 @@ async def test_a_frozen_tool_is_not_started(provider: Provider) -> None:
     assert refused.value.code == "tool_frozen"
     await freezes.thaw(app="codex", tool="refund", by="ops", why="over")
     assert (await client.consume(made.id, "c")).consumption is not None
+
+
+async def test_a_call_decided_while_it_is_started_is_checked_like_any_other(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The decision arrives between the read of a request and its start."""
+    client = await provider.client()
+    take, frozen = provider.decider.take, Freezes(provider.decider.ledger)
+
+    async def decided_first(name: str, move: Move, *more: Any) -> Outcome:
+        if (
+            isinstance(move, Consume)
+            and (await provider.decider.ledger.approval(name)).state is State.PENDING
+        ):
+            await provider.decider.approve(name, MARA, channel="inbox")
+        return await take(name, move, *more)
+
+    monkeypatch.setattr(provider.decider, "take", decided_first)
+    await frozen.freeze(app="codex", tool="refund", by="ops", why="fraud")
+    made = await client.create(CALL, "k1")
+    await provider.router.drain()
+    with pytest.raises(ConflictError) as refused:
+        await client.consume(made.id, "c")
+    assert refused.value.code == "tool_frozen"
+    await frozen.thaw(app="codex", tool="refund", by="ops", why="over")
+    assert (await client.consume(made.id, "c")).consumption is not None
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["decided before", "decided meanwhile"])
+async def test_an_approval_without_a_receipt_is_not_started(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    """A decision that a process without the key has written starts nothing, at any time."""
+    client, ledger, key = await provider.client(), provider.decider.ledger, Key.generate()
+    receipts = Receipts(lambda: [key], lambda: key)
+    take = provider.decider.take
+
+    async def forge(name: str) -> None:
+        ledger.receipts = None
+        await provider.decider.approve(name, MARA, channel="inbox")
+        ledger.receipts = receipts
+
+    async def forged_first(name: str, move: Move, *more: Any) -> Outcome:
+        if isinstance(move, Consume) and (await ledger.approval(name)).state is State.PENDING:
+            await forge(name)
+        return await take(name, move, *more)
+
+    made = await client.create(CALL, "k1")
+    await provider.router.drain()
+    approval = await provider.approval(made.id)
+    ledger.receipts = receipts
+    if not late:
+        await forge(approval.id)
+    monkeypatch.setattr(provider.decider, "take", forged_first)
+    with pytest.raises(ConflictError) as refused:
+        await client.consume(made.id, "c")
+    assert refused.value.code == "not_approved"
+    seen = await ledger.approval(approval.id)
+    assert (seen.handoff, seen.starts) == (Handoff.RECORDED, 0)
+    last = (await ledger.history(approval.id))[-1]
+    assert last.what is What.REFUSED_ANSWER
+    assert "it has no receipt" in last.why
 
 
 async def test_a_tool_of_an_mcp_server_has_a_name_of_its_own(provider: Provider) -> None:

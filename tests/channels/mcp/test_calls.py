@@ -339,6 +339,39 @@ async def test_an_approval_without_a_receipt_starts_nothing(
     assert said(await gatehouse.ask(call())) == "done 1"
 
 
+async def test_an_answer_without_a_receipt_is_asked_for_again(
+    gatehouse: Gatehouse, ledger: Ledger
+) -> None:
+    """An answer that a process without the key has written does not reach the server."""
+    key = Key.generate()
+    receipts = Receipts(lambda: [key], lambda: key)
+    two = dict.fromkeys(("to", "from"), ASKS["inputRequests"]["to"])
+    gatehouse.server.answers = [ASKS | {"inputRequests": two}]
+    ledger.receipts = receipts
+    await gatehouse.ask(call())
+    await gatehouse.approve()
+    await gatehouse.ask(call())
+    ledger.receipts = None
+    await gatehouse.router.drain()
+    forged, other = await ledger.pending()
+    for one, account in ((forged, "DE66"), (other, "DE77")):
+        values: dict[str, JsonValue] = {"account": account}
+        await gatehouse.decider.approve(one.id, MARA, channel="inbox", values=values)
+    ledger.receipts = receipts
+    assert "still waits" in said(await gatehouse.ask(call()))
+    await gatehouse.router.drain()
+    again = await ledger.pending()
+    assert {one.supersedes for one in again} == {forged.id, other.id}
+    for one in again:
+        assert "nothing proves it" in one.hint
+        assert len(gatehouse.server.got) == 1
+        values = {"account": "DE12"}
+        await gatehouse.decider.approve(one.id, MARA, channel="inbox", values=values)
+    assert said(await gatehouse.ask(call())) == "done 2"
+    sent = json.loads(gatehouse.server.got[1]["inputResponses"])
+    assert [one["content"] for one in sent.values()] == [{"account": "DE12"}] * 2
+
+
 @pytest.mark.parametrize(("tool", "starts"), [("once", 2), ("safe", 3)])
 async def test_the_policy_decides_how_an_answered_call_in_doubt_continues(
     gatehouse: Gatehouse, tool: str, starts: int

@@ -77,6 +77,8 @@ async def test_client_of_adk_reads_artifact_versions(here: Site, paused: tuple[s
         (f"/{NAME}/versions/7/metadata", 404, "no-such-artifact"),
         (f"/{NAME}/versions/one", 422, "invalid"),
         (f"/{NAME}?version=-1", 422, "invalid"),
+        (f"/{NAME}?version={'0' * 5000}", 422, "invalid"),
+        (f"/{NAME}/versions/{'0' * 12}{'9' * 12}", 422, "invalid"),
         ("/..%2f..%2fother", 422, "invalid"),
     ],
 )

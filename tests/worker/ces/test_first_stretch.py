@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import product
 from typing import Any
 
 import pytest
 
 from signoff.broker import stages
 from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
+from signoff.core.base.errors import LedgerError, LedgerUnavailable
 from signoff.core.policies.policy import InDoubt
 from signoff.worker.ces.rules import Rules
 from worker.ces.shop import KEY, another_worker, answer, waiting
@@ -311,3 +317,38 @@ async def test_changing_request_is_sent_once(
         else:
             assert run.text == "{'seen': 'ok'}"
     assert seen.count("POST /pay") == 1
+
+
+@pytest.mark.parametrize("case", list(product(range(1, 6), [False, True], [False, True])), ids=str)
+async def test_a_turn_goes_on_after_redis_was_away_in_its_code(
+    office: Office,
+    shop: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    case: tuple[int, bool, bool],
+) -> None:
+    """A resumable app took the error of the call for its last word, and nobody was asked."""
+    left, after, resumable = case
+    app = shop(Rules(key=KEY), "twice", resumable=resumable, twice=TWICE)
+    run = await office.decider.submit(app, "go", user="riley@example.com")
+    commit_all = Ledger.commit_all
+
+    async def commit(self: Ledger, changes: Sequence[Change]) -> list[LedgerError | None]:
+        nonlocal left
+        left -= 1
+        if left != 0:
+            return await commit_all(self, changes)
+        if after:
+            await commit_all(self, changes)
+        raise LedgerUnavailable("away")
+
+    monkeypatch.setattr(Ledger, "commit_all", commit)
+    for _ in range(3):
+        with suppress(LedgerUnavailable):
+            await office.executor.drain(stages.run(app))
+        office.pass_time()
+    run = await office.ledger.run(run.id)
+    while run.state is RunState.PAUSED:
+        run = await look_and_answer(office, run)
+    assert run.text == ENDED or "may or may not have happened" in run.text, run
+    assert not Counter(noted(office)) - Counter(["a", "b"])
+    await audit.verify(office.ledger.store)

@@ -49,6 +49,8 @@ async def server() -> AsyncIterator[str]:
                 said = "HTTP/1.1 303 See\r\nlocation: /echo\r\ncontent-length: 0\r\n\r\n"
             case "/kept":
                 said = "HTTP/1.1 307 Keep\r\nlocation: /echo?kept\r\ncontent-length: 0\r\n\r\n"
+            case "/odd":
+                said = f"HTTP/1.1 200 OK\r\ncontent-type: text/plain; charset={path[5:]}\r\ncontent-length: 2\r\n\r\nhi"
             case "/missing":
                 said = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
             case _:
@@ -86,6 +88,32 @@ async def test_request_is_sent_and_its_response_returned(server: str) -> None:
     assert answer["text"] == f'POST /echo?a=1 HTTP/1.1|host: {server}|{{"b":2}}'.replace(
         "host", answer["text"].split("|")[1].split(":")[0]
     )
+
+
+@pytest.mark.parametrize(
+    ("query", "params", "sent"),
+    [
+        ("?to=anna", {"amount": 5}, "?to=anna&amount=5"),
+        ("?to=anna", {}, "?to=anna"),
+        ("?to=anna", {"to": "tom"}, "?to=anna&to=tom"),
+        ("?to=a%2Bb", {"q": "c d"}, "?to=a%2Bb&q=c+d"),
+        ("", {"to": ["anna", "tom"]}, "?to=anna&to=tom"),
+    ],
+)
+async def test_parameters_do_not_replace_those_of_the_url(
+    server: str, query: str, params: dict[str, Any], sent: str
+) -> None:
+    """The approver sees the URL and the parameters, so both are sent."""
+    asked = {"method": "POST", "url": f"http://{server}/echo{query}", "params": params}
+    assert facts(asked)["url"] == f"http://{server}/echo{query}"
+    assert (await follow(rules(server), asked))["text"].startswith(f"POST /echo{sent} HTTP")
+
+
+@pytest.mark.parametrize("charset", ["rot13", "idna", "undefined", "hex", "no-such-one"])
+async def test_a_charset_that_decodes_no_bytes_is_read_as_utf_8(server: str, charset: str) -> None:
+    """A server may name any charset; the request was made, and its answer is not lost."""
+    answer = await follow(rules(server), {"method": "GET", "url": f"http://{server}/odd?{charset}"})
+    assert (answer["status_code"], answer["text"]) == (200, "hi")
 
 
 @pytest.mark.parametrize("seconds", ["soon", -1, 0, float("nan"), True, [1]])

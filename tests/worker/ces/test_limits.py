@@ -83,6 +83,21 @@ ESCAPES = {
     "own name": "return eval('signoff_host')('unknown', 1, 2)",
 }
 
+ODD_ENDS = {
+    "a number beyond Python's limit": "return {'x': 10**5000}",
+    "a function": "return {'x': len}",
+    "an object": "class A:\n    pass\nreturn A()",
+    "an error": "return ValueError('x')",
+    "a class": "return {'x': int}",
+    "an ellipsis": "return ...",
+    "a key": "return {...: 1}",
+    "a variable that is a function": "context.state['x'] = len",
+    "a variable that is an object": "class A:\n    pass\ncontext.state['x'] = A()",
+    "a variable of bytes that are no text": "context.state['x'] = b'\\xff'",
+    "a variable beyond Python's limit": "context.state['x'] = 10**5000",
+    "no variables": "context.state = 5",
+}
+
 
 @pytest.mark.parametrize("code", BOMBS.values(), ids=BOMBS)
 async def test_code_beyond_a_limit_is_one_failed_call(code: str) -> None:
@@ -90,6 +105,35 @@ async def test_code_beyond_a_limit_is_one_failed_call(code: str) -> None:
     with pytest.raises(CodeFailed):
         await run(code, rules=TIGHT)
     assert await run("return 1") == 1
+
+
+@pytest.mark.parametrize("code", ODD_ENDS.values(), ids=ODD_ENDS)
+async def test_an_end_that_no_session_can_store_is_one_failed_call(code: str) -> None:
+    """The result and the variables are stored in a session, which would fail the whole run."""
+    with pytest.raises(CodeFailed, match="have to be plain data"):
+        await run(code)
+
+
+async def test_a_result_is_in_the_form_in_which_sessions_store_it() -> None:
+    """Keys become text, sets lists, and times text, as JSON has them."""
+    body = (
+        "import datetime\nimport decimal\n"
+        "return {1: {2, }, 'at': datetime.datetime(2026, 1, 2), 'sum': decimal.Decimal('1.50'), "
+        "'raw': b'\\xff', 'pair': {(1, 2): None}}"
+    )
+    assert await run(body) == {
+        "1": [2],
+        "at": "2026-01-02T00:00:00",
+        "sum": "1.50",
+        "raw": "_w==",
+        "pair": {"1,2": None},
+    }
+
+
+async def test_code_that_replaces_the_end_is_one_failed_call() -> None:
+    """A function of the code with the name of one of ours breaks only its own call."""
+    with pytest.raises(CodeFailed, match="have to be plain data"):
+        await run_file("def _signoff_end(result, objects):\n    return 1\ndef main():\n    pass\n")
 
 
 @pytest.mark.parametrize("code", ESCAPES.values(), ids=ESCAPES)

@@ -283,3 +283,19 @@ async def test_code_stops_at_a_call_that_is_frozen(office: Office) -> None:
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     assert [one["order"] for one in office.executed()] == ["o1"]
+
+
+async def test_a_result_that_cannot_be_stored_fails_the_call_and_not_the_run(
+    office: Office, shop: Any
+) -> None:
+    """The approved call has run; the model reads why the result of the code is missing."""
+    app = shop(
+        Rules(key=KEY),
+        "odd",
+        odd="def odd() -> dict:\n    tools.pay({'who': 'a'})\n    return {'x': len}\n",
+    )
+    run = await answer(office, await office.submit(app, "go"))
+    assert run.state is RunState.COMPLETED
+    assert "odd.py: the result and the variables have to be plain data" in run.text
+    [ended] = await office.ledger.approvals(run.approvals)
+    assert ended.handoff is Handoff.RESUMED

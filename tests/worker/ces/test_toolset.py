@@ -76,6 +76,38 @@ async def test_a_tool_runs_in_an_agent_and_shares_its_state(tmp_path: Path) -> N
     assert await talk.state() == {"tier": "gold", "looked": "o1", "from": "o1"}
 
 
+async def test_a_result_that_is_not_json_is_a_failed_call_of_the_tool(tmp_path: Path) -> None:
+    """The code reads it as any other failure of the tool, whose call has ended."""
+
+    def odd() -> dict[Any, Any]:
+        """Return a dictionary that JSON does not have."""
+        return {(1, 2): 3}
+
+    source = (
+        'def ask() -> dict:\n    """Asks."""\n    found = tools.odd({})\n'
+        '    return {"status": found.status_code, "why": found.reason}\n'
+    )
+    talk = Talk(app(write(tmp_path, {"ask.py": source}), ToolCall("ask", {}), odd))
+    told = result(await talk.say("go"))
+    assert told["status"] == 500
+    assert "odd raised TypeError: keys must be str" in told["why"]
+
+
+@pytest.mark.parametrize("values", [("1", "True"), ("True", "1"), ("[0]", "[False]"), ("1", "1.0")])
+async def test_a_variable_may_change_to_a_value_that_is_equal_only_in_python(
+    tmp_path: Path, values: tuple[str, str]
+) -> None:
+    """1 and True are different JSON; the session has the last one."""
+    before, after = values
+    source = (
+        f'def change() -> dict:\n    """Changes."""\n    context.state["x"] = {before}\n'
+        f'    tools.lookup({{"order": "o1"}})\n    context.state["x"] = {after}\n    return {{}}\n'
+    )
+    talk = Talk(app(write(tmp_path, {"change.py": source}), ToolCall("change", {}), lookup))
+    await talk.say("go")
+    assert repr((await talk.state())["x"]) == after
+
+
 async def test_the_context_is_that_of_the_talk(tmp_path: Path) -> None:
     """Session, agent, call, last text and events are those of ADK."""
     source = (

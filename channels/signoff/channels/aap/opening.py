@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from signoff.broker.decisions import Decisions
+from signoff.broker.decisions import Decisions, Outcome, Taken
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.work import RouteApproval
 from signoff.core.approvals import programs
-from signoff.core.approvals.approval import Approval, Handoff, State
-from signoff.core.approvals.moves import Actor
+from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.parts import Origin, Program, ToolCall
 from signoff.core.base.errors import NotStartable
 from signoff.core.base.hiding import Hidden
@@ -61,20 +60,29 @@ async def opening(
     return approval, change
 
 
-async def starting(decisions: Decisions, approval: Approval, actor: Actor) -> Change:
-    """Return the change that is committed with the start of a call.
+async def require_startable(decisions: Decisions, change: Change, outcome: Outcome) -> None:
+    """Let the commit of a start fail if the tool is frozen; see `Extras.on_commit`.
 
-    The commit is refused if the tool is frozen.
+    It checks the approval that is committed: one that was read before may have been decided since.
 
     Raises:
-        NotStartable: Nothing proves the approval.
+        NotStartable, KeyUnknown: See `require_proven`.
     """
-    also = Change()
-    if approval.handoff is Handoff.RECORDED and approval.state is State.APPROVED:
-        receipts, now = decisions.ledger.receipts, await decisions.ledger.now()
-        if receipts is not None and (why := receipts.why_refused(approval, now)):
-            problem = NotStartable(f"Nothing proves this approval: {why}.", "not_approved")
-            await decisions.refuse(approval.id, problem, actor)
-            raise problem
-        also.starting(approval.origin.app, [approval.call.name], despite=approval.despite)
-    return also
+    if isinstance(outcome, Taken) and outcome.events:
+        approval = outcome.approval
+        await require_proven(decisions, approval)
+        change.starting(approval.origin.app, [approval.call.name], despite=approval.despite)
+
+
+async def require_proven(decisions: Decisions, approval: Approval) -> None:
+    """Refuse to start a call on a decision that no receipt proves.
+
+    Raises:
+        NotStartable: No valid receipt proves it.
+        KeyUnknown: Its receipt is signed with a key that this process does not have.
+    """
+    receipts = decisions.ledger.receipts
+    if receipts is None:
+        return
+    if why := receipts.why_refused(approval, await decisions.ledger.now()):
+        raise NotStartable(f"Nothing proves this approval: {why}.", "not_approved")

@@ -14,7 +14,7 @@ from signoff.broker.work import DoubtCall
 from signoff.channels.aap import wire
 from signoff.channels.aap.faults import Fault, not_found
 from signoff.channels.aap.instances import Instance, load
-from signoff.channels.aap.opening import opening, starting
+from signoff.channels.aap.opening import opening, require_startable
 from signoff.channels.aap.waiting import Waiting
 from signoff.channels.aap.wire import Submission
 from signoff.core.approvals import programs
@@ -167,15 +167,14 @@ class Requests:
             NotStartable: It cannot be started, or was.
             Frozen: The tool is frozen.
         """
-        approval = await self._seen(self._name(instance, request))
-        also = await starting(self._decisions, approval, instance.actor)
 
         async def on_commit(change: Change, outcome: Outcome) -> None:
+            await require_startable(self._decisions, change, outcome)
             if isinstance(outcome, Taken) and outcome.events:
-                work = DoubtCall(approval=approval.id)
+                work = DoubtCall(approval=outcome.approval.id)
                 change.send(work, after=self._report_within.total_seconds())
 
-        extras = Extras(also=also, on_commit=on_commit)
+        extras = Extras(on_commit=on_commit)
         return await self._take(instance, request, programs.Consume(key), extras)
 
     async def report(self, instance: Instance, request: str, body: bytes) -> Approval:

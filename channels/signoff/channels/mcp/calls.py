@@ -24,7 +24,7 @@ from signoff.broker.effects import tell_failure, tell_result
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.lease import Kept, kept
 from signoff.broker.work import RouteApproval
-from signoff.channels.aap.opening import opening, starting
+from signoff.channels.aap.opening import opening, require_proven, require_startable
 from signoff.channels.aap.requests import Hides
 from signoff.channels.aap.waiting import Waiting
 from signoff.channels.aap.wire import LONGEST
@@ -260,29 +260,51 @@ class Calls:
 
     async def _is_spent(self, key: str, record: Record, approvals: Sequence[Approval]) -> bool:
         """Ask again if an approval has expired or is not proven; return whether that was done."""
-        permission, now = approvals[0], await self._ledger.now()
-        if not permission.is_to_run:
-            return False
-        receipts = self._ledger.receipts
-        if receipts is not None and (why := receipts.why_refused(permission, now)):
-            after, question, events = reopening.void(permission, why=why, now=now)
-        elif permission.has_expired(now, self._valid_for):
-            after, question, events = reopening.expire(
-                permission, now=now, valid_for=self._valid_for
-            )
-        else:
-            return False
-        change = Change().put(after, was=permission).note(events)
-        await self._ask(change, key, record, question)
-        return True
+        now, receipts = await self._ledger.now(), self._ledger.receipts
+        permission, *inputs = approvals
+        # The answers to a server's questions start the call again, once it has run.
+        for one in [permission] if permission.is_to_run else inputs:
+            if one.handoff is not Handoff.RECORDED:
+                continue
+            if receipts is not None and (why := receipts.why_refused(one, now)):
+                again = reopening.void(one, why=why, now=now)
+            elif one.has_expired(now, self._valid_for):
+                again = reopening.expire(one, now=now, valid_for=self._valid_for)
+            else:
+                continue
+            after, question, events = again
+            change = Change().put(after, was=one).note(events)
+            others = [other.id for other in inputs if other.state is State.PENDING]
+            updated = record.replaced(one.id, question.id)
+            await self._ask(change, key, record, question, updated, others=others)
+            return True
+        return False
 
-    async def _ask(self, change: Change, key: str, record: Record, question: Approval) -> None:
-        """Let a call wait for another approval, in the change that ends the earlier one."""
+    async def _ask(
+        self,
+        change: Change,
+        key: str,
+        record: Record,
+        question: Approval,
+        updated: Record,
+        *,
+        others: Sequence[str] = (),
+    ) -> None:
+        """Let a call wait for another approval, in the change that ends the earlier one.
+
+        Args:
+            change: The change.
+            key: The key of the call.
+            record: The record of the call.
+            question: The other approval.
+            updated: The record with that approval.
+            others: The approvals that the call waits for besides.
+        """
         run = await self._ledger.run(question.origin.run)
-        change.put(question, was=None).put(programs.waits_again(run, [question.id]), was=run)
+        waits = programs.waits_again(run, [*others, question.id])
+        change.put(question, was=None).put(waits, was=run)
         change.send(RouteApproval(approval=question.id))
-        after = record.model_copy(update={"approval": question.id})
-        await self._ledger.commit(records.put(change, key, after, was=record))
+        await self._ledger.commit(records.put(change, key, updated, was=record))
 
     # Running.
 
@@ -345,8 +367,8 @@ class Calls:
         """
         permission, *inputs = held.approvals
         if permission.handoff not in _OVER:
-            also = await starting(self._decisions, permission, held.caller.actor)
-            extras = Extras(also=held.hold.fence(also))
+            check = partial(require_startable, self._decisions)
+            extras = Extras(also=held.hold.fence(Change()), on_commit=check)
             move = programs.Consume(held.hold.token)
             outcome = await self._decisions.take(permission.id, move, held.caller.actor, extras)
             outcome.approval_or_raise()
@@ -355,6 +377,7 @@ class Calls:
         app, tool = permission.origin.app, permission.call.name
         change.starting(app, [tool], despite=permission.despite)
         for one in inputs:
+            await require_proven(self._decisions, one)
             after, events = one.hand_on(Handoff.STARTED, now=now, by=held.caller.app)
             change.put(after, was=one).note(events)
         await self._ledger.commit(change)
@@ -446,7 +469,8 @@ class Calls:
             question, events = reopening.ask_again(doubtful[0], now=now)
         else:
             question, events = elicitation.may_run_again(permission, doubtful[0], now)
-        await self._ask(change.note(events), held.key, held.record, question)
+        updated = held.record.model_copy(update={"approval": question.id})
+        await self._ask(change.note(events), held.key, held.record, question, updated)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Final, Self
 
 from pydantic import Field, TypeAdapter
 
@@ -86,6 +86,12 @@ class Record(Value):
     def all(self) -> list[str]:
         """The ids of its approvals, the one that lets it run first."""
         return [self.approval, *self.inputs.values()]
+
+    def replaced(self, approval: str, question: str) -> Self:
+        """Return the record with another approval in place of one of its own."""
+        inputs = {name: question if one == approval else one for name, one in self.inputs.items()}
+        first = question if self.approval == approval else self.approval
+        return self.model_copy(update={"approval": first, "inputs": inputs})
 
     def answered(self, key: str) -> Answer:
         """Return the answer of a call that has run."""

@@ -158,7 +158,7 @@ async def require_over(ledger: Ledger, redaction: Redaction) -> None:
         more = f" and {len(kept) - _NAMED:,} more" if len(kept) > _NAMED else ""
         raise ErasureRefused(
             f"Requests that name them are still open: {'; '.join(kept[:_NAMED])}{more}. Decide, "
-            "reassign or withdraw them first."
+            "reassign, withdraw or settle them first (`signoff runs settle` ends a doubt)."
         )
 
 

@@ -221,6 +221,24 @@ def only_begun(root: BaseNode, events: Sequence[Event]) -> list[str]:
     return found
 
 
+def has_raised(root: BaseNode, events: Sequence[Event]) -> bool:
+    """Return whether the last step of an LLM agent is a tool call that raised.
+
+    ADK stores the error as an event of the agent. A resumable app considers that its last word: if
+    the turn is retried, for example because Redis was away, the agent would do nothing more.
+
+    Args:
+        root: The root agent.
+        events: The events of the invocation.
+    """
+    if not isinstance(root, LlmAgent) or len(events) < 2:
+        return False
+    if not events[-1].error_code or events[-1].author == "user":
+        return False
+    given = {one.id for event in events for one in event.get_function_responses()}
+    return any(one.id not in given for one in events[-2].get_function_calls())
+
+
 def llm_agents(root: BaseNode) -> Iterator[LlmAgent]:
     """Yield the LLM agents among the root, its nodes and their sub-agents."""
     for top in _agents(root):

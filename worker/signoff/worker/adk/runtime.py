@@ -29,6 +29,7 @@ from signoff.worker.adk.composites import (
     Remainder,
     cut_off,
     has_order,
+    has_raised,
     has_spoken,
     is_in_transfer,
     llm_agents,
@@ -418,8 +419,9 @@ class AdkRuntime:
         call.
         """
         mine = _events_of(run, session)
-        lost = _is_resumable(runner) and (cut_off(runner.agent, mine) or is_in_transfer(mine))
-        plain = lost and not run.waiting
+        agent = runner.agent
+        skipped = cut_off(agent, mine) or is_in_transfer(mine) or has_raised(agent, mine)
+        plain = _is_resumable(runner) and skipped and not run.waiting
         return self.apps.plain_runner(run.app) if plain else runner
 
     async def _require_session(self, run: Run) -> Session:

@@ -19,6 +19,7 @@ from signoff.worker.adk_api.sessions import Sessions
 T = TypeVar("T")
 
 _LARGEST_VERSION = 2**31
+_MOST_DIGITS = 10
 
 
 class _Place(TypedDict):
@@ -93,7 +94,8 @@ def _number(request: Request) -> int | None:
     version = request.path_params.get("version") or request.query_params.get("version", "latest")
     if version == "latest":
         return None
-    if not (version.isascii() and version.isdigit()) or int(version[:12]) > _LARGEST_VERSION:
+    is_number = version.isascii() and version.isdigit() and len(version) <= _MOST_DIGITS
+    if not is_number or int(version) > _LARGEST_VERSION:
         raise _wrong("A version is a number from 0, or `latest`.")
     return int(version)
 

@@ -186,7 +186,7 @@ class CodeHost:
 
     def _answer(self, state: dict[str, Any] | None, done: dict[str, Any]) -> Answer:
         now = self.variables()
-        return done if now == state else {**done, "state": now}
+        return done if _is_same(now, state) else {**done, "state": now}
 
     def _take_over(self, state: dict[str, Any]) -> str:
         """Store the variables that the code has changed; return why one may not change, or "".
@@ -198,7 +198,7 @@ class CodeHost:
         now = variables(self.context)
         for key in {*before, *state}:
             value = state.get(key, _MISSING)
-            if value in (before.get(key, _MISSING), now.get(key, _MISSING)):
+            if any(_is_same(value, one.get(key, _MISSING)) for one in (before, now)):
                 continue
             kind = "set_variable" if key in state else "remove_variable"
             args = {"key": key, "value": state[key]} if key in state else {"key": key}
@@ -344,19 +344,19 @@ class CodeHost:
             event_actions=actions,
             tool_confirmation=yes,
         )
+        done: Answer | Held
         try:
             # Copies: the tool may change them, and an approver has to see the original arguments.
             # Not every tool asks in its own code: usually ADK asks before it runs a tool.
             result: object = await apply_confirmation_gate(tool, copied(args), inner)
             if result is None:
                 result = await tool.run_async(args=copied(args), tool_context=inner)
-        except Exception as error:  # noqa: BLE001 -- the code gets any error as a response
-            done: Answer | Held = _failed(f"{tool.name} raised {type(error).__name__}: {error}")
-        else:
             asked = actions.requested_tool_confirmations.get(call_id)
             waits = asked is not None and yes is None
             hint = asked.hint or "" if asked is not None else ""
             done = Held(tool.name, args, hint=hint) if waits else {"response": _response(result)}
+        except Exception as error:  # noqa: BLE001 -- the code gets any error as a response
+            done = _failed(f"{tool.name} raised {type(error).__name__}: {error}")
         return Outcome(done, dict(actions.state_delta), dict(actions.artifact_delta))
 
     async def _http(self, asked: dict[str, Any], yes: Any) -> tuple[Answer | Held, dict[str, Any]]:
@@ -419,6 +419,17 @@ def _call(kind: str, args: dict[str, Any], lane: str, *, sure: bool = False) -> 
     name, shown = _named(kind, args)
     reads = kind == "http" and args.get("method") in http.READS
     return Call(lane, name, shown, args, reads=reads, sure=sure)
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Return whether two values are the same JSON: 1 and True are equal only in Python."""
+    if one is _MISSING or other is _MISSING:
+        return one is other
+    return one == other and _json(one) == _json(other)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def _invocation(context: Context) -> InvocationContext:

@@ -134,12 +134,19 @@ def _built(client: httpx.AsyncClient, asked: dict[str, Any], goes_to: Target) ->
     data = asked.get("data")
     return client.build_request(
         asked["method"],
-        goes_to.url,
-        params=asked.get("params"),
+        _with_params(goes_to.url, asked.get("params")),
         headers=headers,
         cookies=asked.get("cookies"),
         json=asked.get("json"),
         **({"content": data} if isinstance(data, str) else {"data": data}),
+    )
+
+
+def _with_params(url: httpx.URL, params: Any) -> httpx.URL:
+    """Return a URL with parameters behind those that it has, which httpx would drop."""
+    added = str(httpx.QueryParams(params)).encode()
+    return (
+        url.copy_with(query=b"&".join(one for one in (url.query, added) if one)) if added else url
     )
 
 
@@ -199,9 +206,17 @@ async def _sent(
                 raise HttpRefused(f"{built.url} answers with more than {rules.http_bytes} bytes.")
     finally:
         await response.aclose()
-    text = bytes(content).decode(response.encoding or "utf-8", "replace")
+    text = _text(bytes(content), response.encoding or "utf-8")
     location = response.headers.get("location", "")
     return response.status_code, response.reason_phrase, text, location
+
+
+def _text(content: bytes, encoding: str) -> str:
+    try:
+        return content.decode(encoding, "replace")
+    except (LookupError, UnicodeError):
+        # A server may name any codec of Python: "rot13" decodes no bytes, and "idna" replaces none.
+        return content.decode("utf-8", "replace")
 
 
 def _require_allowed(rules: Rules, goes_to: Target) -> None:

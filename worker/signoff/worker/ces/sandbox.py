@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pydantic_monty
 import structlog
+from pydantic_core import to_jsonable_python
 from pydantic_monty import (
     AsyncFunctionSnapshot,
     AsyncMonty,
@@ -194,13 +195,13 @@ class Sandbox:
                 "kept": kept,
             }
             return replace(held, frames=(frame, *held.frames))
-        output = ended.output
-        if len(json.dumps(output, default=str)) > self.rules.output:
+        done, state, size = _storable(code, ended.output)
+        if size > self.rules.output:
             raise CodeFailed(
                 f"{code.name}: its result has more than {self.rules.output} bytes; return less."
             )
-        await host("end", {}, output["state"])
-        return Done(output["result"], output["objects"])
+        await host("end", {}, state)
+        return done
 
     async def _drive(
         self, snapshot: Any, host: Host
@@ -309,6 +310,30 @@ def _plain(given: tuple[Any, ...]) -> tuple[str, dict[str, Any], dict[str, Any]]
     if not (isinstance(kind, str) and isinstance(args, dict) and isinstance(state, dict)):
         raise TypeError("A call to the outside has a name and two dictionaries.")
     return kind, args, state
+
+
+def _storable(code: Code, output: Any) -> tuple[Done, dict[str, Any], int]:
+    """Return ended code's result and its variables in the form in which sessions store them.
+
+    A session that cannot store them would fail the run, and not only this call.
+
+    Returns:
+        The end of the run, the variables, and the number of bytes of both.
+
+    Raises:
+        CodeFailed: A session cannot store them.
+    """
+    try:
+        # ADK stores bytes in a result in base64, and bytes in a variable as UTF-8.
+        result = to_jsonable_python(output["result"], bytes_mode="base64")
+        state = to_jsonable_python(output["state"], bytes_mode="utf8")
+        size = len(json.dumps([result, output["objects"], state], default=str))
+        return Done(result, output["objects"]), dict(state), size
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise CodeFailed(
+            f"{code.name}: the result and the variables have to be plain data (dict, list, str, "
+            f"int, float, bool, None): {error}"
+        ) from error
 
 
 def _translated(code: Code, error: MontyError) -> CodeRefused | CodeFailed:
