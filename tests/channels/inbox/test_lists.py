@@ -468,3 +468,15 @@ def test_adjacent_rows_of_a_day_form_a_group() -> None:
         ("Due today", 2),
         ("Due tomorrow", 2),
     ]
+
+
+def test_rows_of_lists_hold_blocks() -> None:
+    """On a wide screen the children of a row are columns: texts that are none stay together."""
+    rows: list[str] = []
+    for template in files("signoff.channels.inbox").joinpath("templates").iterdir():
+        for part in template.read_text(encoding="utf-8").split('<ul class="list">')[1:]:
+            rows += re.findall(r"<li[^>]*>(.*?)</li>", part.partition("</ul>")[0], re.DOTALL)
+    assert len(rows) > 6
+    for row in rows:
+        content = re.sub(r"\{%.*?%\}|<input[^>]*>|\s", "", row, flags=re.DOTALL)
+        assert content.startswith("<div>"), row
