@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from builders import paused
+from builders import paused, people, present
 from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger, waiting
 from signoff.broker.ledger.change import Change
@@ -16,6 +16,8 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.rebuild import rebuild
 from signoff.core.approvals.approval import Approval
 from signoff.core.policies.levels import Seat
+from signoff.core.policies.policy import OnTimeout
+from signoff.core.routing.escalation import advance
 
 __all__ = ["on_ledger", "waiting"]
 
@@ -82,6 +84,34 @@ def test_a_queue_is_listed_and_shown(invoke: Invoke, queued: Approval) -> None:
         assert [
             one["id"] for one in json.loads(invoke("queue", "show", name, "--json").output)
         ] == [queued.id]
+
+
+async def _overdue(ledger: Ledger) -> Approval:
+    """Open an approval that stays open after its deadline, as the reconciler leaves it."""
+    _, (was,) = await paused(ledger, on_timeout=OnTimeout.STAY)
+    at = present(was.deadline)
+    late, events = advance(was, people(), now=at)
+    await ledger.commit(Change().put(late, was=was).note(events))
+    return await ledger.approval(was.id)
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_what_is_overdue_and_what_is_claimed_stands_out(
+    invoke: Invoke, on_ledger: OnLedger
+) -> None:
+    """An overdue approval comes first, and a claimed one waits for its holder alone."""
+    _, (claimed,) = on_ledger(paused)
+    late = on_ledger(_overdue)
+    assert isinstance(late, Approval)
+    assert late.deadline is None
+    assert invoke("approvals", "claim", claimed.id, "--as", "mara").exit_code == 0
+    rows = invoke("approvals", "list").output.splitlines()[1:]
+    assert [row.split()[0] for row in rows] == [late.id, claimed.id]
+    assert rows[0].rstrip().endswith(" overdue")
+    assert " Mara Lind (claimed) " in rows[1]
+    assert "Cleo" not in rows[1]
+    shown = invoke("queue", "show", "all").output.splitlines()
+    assert [late.id in row for row in shown if " overdue " in row] == [True]
 
 
 def test_queue_without_pending_requests_is_listed_as_empty(

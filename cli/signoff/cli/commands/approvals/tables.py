@@ -70,6 +70,21 @@ def nobody(approval: Approval) -> str:
     return "nobody" if is_stranded(approval) else ""
 
 
+def due_in(approval: Approval, now: datetime) -> str:
+    """Return how long the level of a pending approval lasts, or that it is overdue."""
+    if approval.deadline is not None:
+        return coarse(approval.deadline - now)
+    # It stays open after its deadline. Before it is routed, it has no deadline either.
+    return "overdue" if approval.terms is not None else ""
+
+
+def _awaited(approval: Approval, directory: Directory, now: datetime) -> str:
+    """Return whose answers are awaited; of a claimed approval, who has claimed it."""
+    if (claim := approval.claim_at(now)) is not None:
+        return f"{_name(directory, claim.by)} (claimed)"
+    return awaited_by(approval, directory) or nobody(approval)
+
+
 def state_text(state: str) -> Text:
     """Return a state in its colour."""
     return Text(state.replace("_", " "), style=_COLOURS.get(state, ""))
@@ -98,7 +113,6 @@ def approvals_table(
     for one in approvals:
         pending = one.state is State.PENDING
         here = advance(one, directory, now=now, rotations=rotations)[0] if pending else one
-        due = one.deadline - now if one.deadline and pending else None
         frozen = ", frozen" if one.frozen_by(directory.freezes) else ""
         add(
             made,
@@ -106,9 +120,9 @@ def approvals_table(
             state_text(one.state.value).append(frozen, "bold yellow"),
             asked_for(one, directory),
             _name(directory, one.origin.user),
-            awaited_by(here, directory) or nobody(here) if here.state is State.PENDING else "",
+            _awaited(here, directory, now) if here.state is State.PENDING else "",
             coarse(now - one.opened_at),
-            "" if due is None else coarse(due),
+            due_in(one, now) if pending else "",
         )
     return made
 

@@ -210,7 +210,7 @@ def _details(found: list[Approval], directory: Directory, now: datetime) -> Tabl
             _name(directory, one.origin.user),
             tables.first_names(people) or tables.nobody(one),
             coarse(now - one.opened_at),
-            "" if one.deadline is None else coarse(one.deadline - now),
+            tables.due_in(one, now),
             ""
             if claim is None
             else f"{_name(directory, claim.by)}, {coarse(claim.until - now)} left",
