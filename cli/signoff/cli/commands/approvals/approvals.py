@@ -189,7 +189,8 @@ def show(ctx: typer.Context, approval_id: ApprovalId, *, as_json: Json = False) 
             await decisions.roster.refresh()
             now = await decisions.ledger.now()
             people = decisions.roster.directory
-            tables.print_approval(Output(), approval, people, events, now)
+            rotations = decisions.roster.rotations.known
+            tables.print_approval(Output(), approval, people, events, now, rotations=rotations)
 
     with_decisions(ctx, work)
 

@@ -183,11 +183,22 @@ def _delivery(asked: Asked, waits_for: str) -> str:
 
 
 def print_approval(
-    out: Output, approval: Approval, directory: Directory, events: Sequence[Event], now: datetime
+    out: Output,
+    approval: Approval,
+    directory: Directory,
+    events: Sequence[Event],
+    now: datetime,
+    *,
+    rotations: Rotations = NO_ROTATIONS,
 ) -> None:
-    """Print the card, its state, the approvers, and the timeline."""
+    """Print the card, its state, the approvers, the next steps, and the timeline."""
+    from signoff.channels.inbox.pages.history import ahead_of  # noqa: PLC0415 -- loads templates
+
     _print_card(out, approval, directory)
     _print_approvers(out, approval, directory, now)
+    ahead = ahead_of(approval, directory, directory.zone_of(""), rotations)
+    steps = [(moment(one.at, directory), one.what) for one in ahead]
+    _print_rows(out, "if nobody answers", ("at", "what"), steps)
     out.print(Text("\ntimeline", style="bold"))
     out.print(timeline(events, directory))
 
