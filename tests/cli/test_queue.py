@@ -114,6 +114,30 @@ def test_what_is_overdue_and_what_is_claimed_stands_out(
     assert [late.id in row for row in shown if " overdue " in row] == [True]
 
 
+def test_an_approval_says_what_follows_without_an_answer(invoke: Invoke, queued: Approval) -> None:
+    """The end of a claim and of the level; after the decision nothing follows."""
+    assert invoke("approvals", "claim", queued.id, "--as", "mara").exit_code == 0
+    shown = invoke("approvals", "show", queued.id).output
+    ahead = shown.partition("if nobody answers\n")[2].partition("\n\n")[0]
+    assert "The claim ends" in ahead.splitlines()[1]
+    assert "Rejected, because it was not decided in time" in ahead.splitlines()[2]
+    assert invoke("approvals", "approve", queued.id, "--as", "mara").exit_code == 0
+    assert "if nobody answers" not in invoke("approvals", "show", queued.id).output
+
+
+@pytest.mark.usefixtures("queued")
+def test_json_of_a_part_of_a_queue_says_how_many_are_left(
+    invoke: Invoke, on_ledger: OnLedger
+) -> None:
+    """On standard error, so that a script that reads the list does not take it for all."""
+    on_ledger(_queued)
+    part = invoke("queue", "show", "finance", "--json", "--limit", "1")
+    assert len(json.loads(part.stdout)) == 1
+    assert part.stderr == "… and 1 more requests. --limit shows more of them.\n"
+    whole = invoke("queue", "show", "finance", "--json")
+    assert (len(json.loads(whole.stdout)), whole.stderr) == (2, "")
+
+
 def test_queue_without_pending_requests_is_listed_as_empty(
     invoke: Invoke, queued: Approval
 ) -> None:

@@ -83,11 +83,14 @@ def show(
         ledger = decisions.ledger
         named = _named(decisions.directory, name)
         found = await waiting(ledger, named, limit=limit)
-        if as_json:
-            return [tables.as_json(one) for one in found]
         (count,) = await ledger.store.sizes([index_of(named)])
-        table = _details(found, decisions.directory, await ledger.now())
         rest = _rest(count - limit, "requests", "--limit shows more of them.")
+        if as_json:
+            for one in [] if watch else rest:
+                # On standard error, because standard output contains only the list.
+                say(one.plain, err=True)
+            return [tables.as_json(one) for one in found]
+        table = _details(found, decisions.directory, await ledger.now())
         return [table, *rest]
 
     _shown(ctx, look, watch=watch, as_json=as_json)
