@@ -118,6 +118,7 @@ def test_an_approval_says_what_follows_without_an_answer(invoke: Invoke, queued:
     """The end of a claim and of the level; after the decision nothing follows."""
     assert invoke("approvals", "claim", queued.id, "--as", "mara").exit_code == 0
     shown = invoke("approvals", "show", queued.id).output
+    assert "queue      finance" in shown
     ahead = shown.partition("if nobody answers\n")[2].partition("\n\n")[0]
     assert "The claim ends" in ahead.splitlines()[1]
     assert "Rejected, because it was not decided in time" in ahead.splitlines()[2]

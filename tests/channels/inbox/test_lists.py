@@ -312,6 +312,17 @@ async def test_my_queues(browser: Browser, office: Channels) -> None:
     assert (await browser.get("/inbox/queues/other")).status_code == 404
 
 
+async def test_the_page_of_a_request_names_its_queue(browser: Browser, office: Channels) -> None:
+    """Approvers read why they are asked; the requester does not see who is in which queue."""
+    approval, _ = await office.ask()
+    row = "<dt>Queue</dt><dd>finance</dd>"
+    for person, seen in ((MARA, True), (CLEO, True), (RILEY, False)):
+        await browser.sign_in(person)
+        page = await browser.get(f"/inbox/approvals/{approval.id}")
+        assert (page.status_code, row in page.text) == (200, seen)
+        browser.session = ""
+
+
 async def test_only_members_and_auditors_see_a_queue(browser: Browser, office: Channels) -> None:
     """A person without a queue sees none and reads why; an auditor sees all."""
     await office.ask()

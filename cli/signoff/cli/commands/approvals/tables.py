@@ -26,7 +26,7 @@ from signoff.core.cards.card import (
     values_text,
 )
 from signoff.core.directory.people import Directory
-from signoff.core.directory.queues import Rotations
+from signoff.core.directory.queues import QUEUE, Rotations
 from signoff.core.routing.escalation import advance
 from signoff.core.routing.quiet_hours import card_waits_for
 from signoff.core.routing.selection import NO_ROTATIONS
@@ -364,6 +364,7 @@ def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]
         "requester said": shape.request,
         "agent said": shape.said,
         "policy": _policy(approval),
+        "queue": one_line(", ".join(one.removeprefix(QUEUE) for one in approval.queues)),
         "level": shape.level,
         "approved so far": shape.progress,
         "informed": one_line(", ".join(_name(directory, one) for one in approval.informed)),
