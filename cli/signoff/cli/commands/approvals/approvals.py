@@ -176,7 +176,7 @@ async def _list(
 
 @app.command()
 def show(ctx: typer.Context, approval_id: ApprovalId, *, as_json: Json = False) -> None:
-    """Show an approval: the card, the approvers and the timeline."""
+    """Show an approval: the card, the approvers, the next steps if nobody answers, the timeline."""
 
     async def work(decisions: Decisions) -> None:
         from signoff.cli.commands.approvals import tables  # noqa: PLC0415 -- the domain
