@@ -147,6 +147,7 @@ def test_queue_without_pending_requests_is_listed_as_empty(
     rows = json.loads(invoke("queue", "list", "--json").output)
     assert [(one["name"], one["waiting"]) for one in rows] == [("all", 0), ("queue:finance", 0)]
     assert json.loads(invoke("queue", "show", "finance", "--json").output) == []
+    assert invoke("queue", "show", "finance").output == "No pending approvals.\n"
 
 
 def test_metrics_show_durations_and_outcomes(invoke: Invoke, queued: Approval) -> None:

@@ -50,7 +50,8 @@ def review(
         _show(decisions, seen)
         if left := len(able) - len(seen):
             say(f"{left:,} more can be approved together after these.")
-        typed = typer.prompt(f"To approve exactly these {len(seen)}, type {len(seen)}", default="")
+        asked = f"To approve exactly these {len(seen)}, type {len(seen)}"
+        typed = typer.prompt(asked, default="", show_default=False)
         if typed.strip() != str(len(seen)):
             say("Nothing was decided.")
             return True

@@ -90,6 +90,8 @@ def show(
                 # On standard error, because standard output contains only the list.
                 say(one.plain, err=True)
             return [tables.as_json(one) for one in found]
+        if not found:
+            return [Text("No pending approvals.")]
         table = _details(found, decisions.directory, await ledger.now())
         return [table, *rest]
 
