@@ -145,6 +145,7 @@ def test_review_needs_the_exact_number_as_confirmation(
     made = on_ledger(_harmless)
     done = invoke("approvals", "review", "--as", "mara", input=f"{said}\n")
     assert done.exit_code == 1
+    assert "To approve exactly these 3, type 3: " in done.stdout
     assert "Nothing was decided." in done.stdout
     after = on_ledger(lambda ledger: ledger.approvals([one.id for one in made]))
     assert {one.state for one in after} == {State.PENDING}

@@ -116,6 +116,12 @@ BAD = {
         "not before the end",
         "warning",
     ),
+    "a repeated reminder that starts at the end": (
+        TWO.replace('remind = ["1h"]', 'remind = "every 2h"'),
+        "policies[0].levels[0].remind",
+        "2h is not before the end",
+        "warning",
+    ),
     "nobody to stay": (
         TWO.replace('within = "2h"', 'within = "2h"\nearlier = "stay"'),
         "policies[0].levels[0].earlier",
@@ -162,7 +168,12 @@ def faults(folder: Path, policy: str) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(
-    "policy", [TWO, 'ask = ["mara", "cleo"]\nquorum = "all"\norder = "sequence"\nwithin = "1d"\n']
+    "policy",
+    [
+        TWO,
+        'ask = ["mara"]\nremind = "every 3h"\nwithin = "1d"\n',
+        'ask = ["mara", "cleo"]\nquorum = "all"\norder = "sequence"\nwithin = "1d"\n',
+    ],
 )
 def test_valid_levels_cause_no_warning(tmp_path: Path, policy: str) -> None:
     """Intended settings cause no warning."""

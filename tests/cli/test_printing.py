@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from contextlib import redirect_stdout
 
 import pytest
@@ -90,3 +91,55 @@ def test_colours_can_be_forced(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert "\x1b[31m" in printed(Text("no", style="red"))
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands print to a terminal of 60 columns."""
+    for name, value in {"TTY_COMPATIBLE": "1", "COLUMNS": "60", "NO_COLOR": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+def shown_lines(table: Table) -> list[str]:
+    """Return the printed lines, without styles and the space behind them."""
+    plain = re.sub(r"\x1b\[[\d;]*m", "", printed(table))
+    return [line.rstrip() for line in plain.splitlines()]
+
+
+@pytest.mark.usefixtures("narrow")
+def test_a_narrow_terminal_shows_the_cells_of_each_row_below_each_other() -> None:
+    """Columns of a few letters could not be read; empty cells are left out."""
+    table = Table("id", "asks for", "requester", "waits on", "since", "due in")
+    long = "Samantha Featherstonehaugh-Cholmondeley, 山田 健二 and 3 more"
+    table.add_row(
+        *map(Text, ("ap_4fzqhxk3y2mnbt7d", "restart(db-19)", "Lee R", long, "10m34s", ""))
+    )
+    table.add_row(*map(Text, ("ap_q6w5r2ld3xk7ynca", "pay()", "Lee R", "nobody", "4s", "1h")))
+    assert shown_lines(table) == [
+        "id         ap_4fzqhxk3y2mnbt7d",
+        "asks for   restart(db-19)",
+        "requester  Lee R",
+        "waits on   Samantha Featherstonehaugh-Cholmondeley, 山田",
+        "           健二 and 3 more",
+        "since      10m34s",
+        "",
+        "id         ap_q6w5r2ld3xk7ynca",
+        "asks for   pay()",
+        "requester  Lee R",
+        "waits on   nobody",
+        "since      4s",
+        "due in     1h",
+    ]
+
+
+@pytest.mark.usefixtures("narrow")
+def test_a_table_that_fits_a_narrow_terminal_stays_a_table() -> None:
+    """Also if a long cell has to be wrapped, and if the table has no headings."""
+    table = Table("id", "asks for")
+    table.add_row(Text("ap_1"), Text("word " * 20))
+    assert shown_lines(table)[0] == "id    asks for"
+    facts = Table("", "")
+    facts.show_header = False
+    facts.add_row(Text("x" * 58), Text("a long text"))
+    assert shown_lines(facts)[0].startswith("xxxx")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from builders import paused
+from builders import paused, people, present
 from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger, waiting
 from signoff.broker.ledger.change import Change
@@ -16,6 +16,8 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.rebuild import rebuild
 from signoff.core.approvals.approval import Approval
 from signoff.core.policies.levels import Seat
+from signoff.core.policies.policy import OnTimeout
+from signoff.core.routing.escalation import advance
 
 __all__ = ["on_ledger", "waiting"]
 
@@ -84,6 +86,59 @@ def test_a_queue_is_listed_and_shown(invoke: Invoke, queued: Approval) -> None:
         ] == [queued.id]
 
 
+async def _overdue(ledger: Ledger) -> Approval:
+    """Open an approval that stays open after its deadline, as the reconciler leaves it."""
+    _, (was,) = await paused(ledger, on_timeout=OnTimeout.STAY)
+    at = present(was.deadline)
+    late, events = advance(was, people(), now=at)
+    await ledger.commit(Change().put(late, was=was).note(events))
+    return await ledger.approval(was.id)
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_what_is_overdue_and_what_is_claimed_stands_out(
+    invoke: Invoke, on_ledger: OnLedger
+) -> None:
+    """An overdue approval comes first, and a claimed one waits for its holder alone."""
+    _, (claimed,) = on_ledger(paused)
+    late = on_ledger(_overdue)
+    assert isinstance(late, Approval)
+    assert late.deadline is None
+    assert invoke("approvals", "claim", claimed.id, "--as", "mara").exit_code == 0
+    rows = invoke("approvals", "list").output.splitlines()[1:]
+    assert [row.split()[0] for row in rows] == [late.id, claimed.id]
+    assert rows[0].rstrip().endswith(" overdue")
+    assert " Mara Lind (claimed) " in rows[1]
+    assert "Cleo" not in rows[1]
+    shown = invoke("queue", "show", "all").output.splitlines()
+    assert [late.id in row for row in shown if " overdue " in row] == [True]
+
+
+def test_an_approval_says_what_follows_without_an_answer(invoke: Invoke, queued: Approval) -> None:
+    """The end of a claim and of the level; after the decision nothing follows."""
+    assert invoke("approvals", "claim", queued.id, "--as", "mara").exit_code == 0
+    shown = invoke("approvals", "show", queued.id).output
+    assert "queue      finance" in shown
+    ahead = shown.partition("if nobody answers\n")[2].partition("\n\n")[0]
+    assert "The claim ends" in ahead.splitlines()[1]
+    assert "Rejected, because it was not decided in time" in ahead.splitlines()[2]
+    assert invoke("approvals", "approve", queued.id, "--as", "mara").exit_code == 0
+    assert "if nobody answers" not in invoke("approvals", "show", queued.id).output
+
+
+@pytest.mark.usefixtures("queued")
+def test_json_of_a_part_of_a_queue_says_how_many_are_left(
+    invoke: Invoke, on_ledger: OnLedger
+) -> None:
+    """On standard error, so that a script that reads the list does not take it for all."""
+    on_ledger(_queued)
+    part = invoke("queue", "show", "finance", "--json", "--limit", "1")
+    assert len(json.loads(part.stdout)) == 1
+    assert part.stderr == "… and 1 more requests. --limit shows more of them.\n"
+    whole = invoke("queue", "show", "finance", "--json")
+    assert (len(json.loads(whole.stdout)), whole.stderr) == (2, "")
+
+
 def test_queue_without_pending_requests_is_listed_as_empty(
     invoke: Invoke, queued: Approval
 ) -> None:
@@ -92,6 +147,7 @@ def test_queue_without_pending_requests_is_listed_as_empty(
     rows = json.loads(invoke("queue", "list", "--json").output)
     assert [(one["name"], one["waiting"]) for one in rows] == [("all", 0), ("queue:finance", 0)]
     assert json.loads(invoke("queue", "show", "finance", "--json").output) == []
+    assert invoke("queue", "show", "finance").output == "No pending approvals.\n"
 
 
 def test_metrics_show_durations_and_outcomes(invoke: Invoke, queued: Approval) -> None:

@@ -15,7 +15,7 @@ from signoff.cli.terminal import make_console, say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderResult
     from rich.table import Table as RichTable
     from rich.text import Text as RichText
 
@@ -24,6 +24,9 @@ TIME: Final = "time ("
 
 _WHOLE: Final = frozenset({"id", "state", "since", "due in", "after", "number"})
 """Columns that are not wrapped, as those of times."""
+
+_NARROWEST: Final = 12
+"""The least width to which a column is wrapped. A table that needs less is printed row by row."""
 
 _PIPE_WIDTH: Final = 400
 _GAP: Final = 2
@@ -67,7 +70,7 @@ class Text:
 
 
 class Table:
-    """Rows of texts in columns.
+    """Rows of texts in columns; in a terminal that is too narrow, a list of each row's cells.
 
     Args:
         columns: The headings.
@@ -88,7 +91,24 @@ class Table:
         """Add a row."""
         self.rows.append(cells)
 
-    def __rich__(self) -> RichTable:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        fits = not self.show_header or self._least_width() <= options.max_width
+        yield self._by_column() if fits else self._by_row()
+
+    def _least_width(self) -> int:
+        """Return the width that the table needs, with its long cells wrapped."""
+        columns = zip(
+            self._columns, *((cell.plain for cell in row) for row in self.rows), strict=True
+        )
+        widths = [
+            max(_width(line) for cell in column for line in cell.split("\n")) for column in columns
+        ]
+        return sum(
+            width if _is_whole(name) else min(width, _NARROWEST)
+            for name, width in zip(self._columns, widths, strict=True)
+        ) + _GAP * (len(widths) - 1)
+
+    def _by_column(self) -> RichTable:
         from rich.table import Table as RichTable  # noqa: PLC0415 -- as above
 
         made = RichTable(
@@ -99,10 +119,24 @@ class Table:
             show_header=self.show_header,
         )
         for column in self._columns:
-            whole = column in _WHOLE or column.startswith(TIME)
-            made.add_column(column, overflow="fold", no_wrap=whole)
+            made.add_column(column, overflow="fold", no_wrap=_is_whole(column))
         for row in self.rows:
             made.add_row(*row)
+        return made
+
+    def _by_row(self) -> RichTable:
+        """Return the cells of each row below each other, with headings and without empty cells."""
+        from rich.table import Table as RichTable  # noqa: PLC0415 -- as above
+
+        made = RichTable.grid(padding=(0, _GAP, 0, 0))
+        made.add_column(style="dim", no_wrap=True)
+        made.add_column(overflow="fold")
+        for at, row in enumerate(self.rows):
+            if at:
+                made.add_row("", "")
+            for name, cell in zip(self._columns, row, strict=True):
+                if cell.plain:
+                    made.add_row(name, cell)
         return made
 
     def lines(self) -> list[str]:
@@ -147,6 +181,10 @@ class Output:
         if not console.is_terminal:
             console.width = _PIPE_WIDTH
         return console
+
+
+def _is_whole(column: str) -> bool:
+    return column in _WHOLE or column.startswith(TIME)
 
 
 def _may_be_terminal() -> bool:

@@ -15,6 +15,7 @@ import pytest
 from browser import SETTINGS, Browser
 from builders import CLEO, MARA, NOON, RILEY, ask, make_approval, present
 from channels.conftest import Channels
+from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.pages.lists import SHOWN
 from signoff.channels.inbox.pages.rows import by_day, line
@@ -109,6 +110,73 @@ async def test_sorting(
     assert ids(page) == [opened[at] for at in order]
     if sort == "due":
         assert ids(await browser.get(f"/inbox/{path}")) == ids(page)
+
+
+def reminding(hours: int) -> Policy:
+    """Return the policy with another deadline, and a reminder after half an hour."""
+    return lasting(hours).model_copy(update={"remind": (Span(timedelta(minutes=30)),)})
+
+
+def headings(page: httpx.Response) -> list[str]:
+    """Return the headings of the days of a list, in order."""
+    return re.findall(r'<h2 class="day">([^<]*)</h2>', page.text)
+
+
+async def dated(office: Channels) -> list[str]:
+    """Open requests that are due in reverse, with earlier reminders of later ones.
+
+    The last one is overdue, and stays open.
+    """
+    found: list[str] = []
+    for policy in (reminding(72), lasting(48), reminding(30), lasting(2)):
+        office.policies = (policy,)
+        found.append((await office.ask(amount=len(found)))[0].id)
+    office.policies = (
+        FINANCE.model_copy(
+            update={"within": Span(timedelta(minutes=1)), "on_timeout": OnTimeout.STAY}
+        ),
+    )
+    found.append((await office.ask(amount=len(found)))[0].id)
+    office.clock.advance(timedelta(minutes=2))
+    await Reconciler(office.decider.roster).once()
+    return found
+
+
+DATED = ["Overdue", "Due today", "Due tomorrow", "Due Wed 4 Mar 2026", "Due Thu 5 Mar 2026"]
+
+
+@pytest.mark.parametrize("path", ["", "queues/finance", "all"])
+@pytest.mark.parametrize("query", ["", "?tool=reimburse&q=conference"])
+async def test_days_are_in_order(
+    browser: Browser, office: Channels, monkeypatch: pytest.MonkeyPatch, path: str, query: str
+) -> None:
+    """What is overdue comes first, and no day twice, whatever is reminded of earlier."""
+    monkeypatch.setattr("signoff.channels.inbox.pages.lists.SHOWN", 2)
+    opened = await dated(office)
+    await browser.sign_in(CLEO if path == "all" else MARA)
+    pages = [await browser.get(f"/inbox/{path}{query.replace('conference', 'amount')}")]
+    while more := re.search(r'href="([^"]*)" rel="next"', pages[-1].text):
+        pages.append(await browser.get(more[1].replace("&amp;", "&")))
+    assert [one for page in pages for one in ids(page)] == opened[::-1]
+    assert [day for page in pages for day in headings(page)] == DATED
+    assert "the pages follow" not in pages[0].text
+
+
+async def test_days_of_many_are_in_order_on_each_page(
+    browser: Browser, office: Channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many are read by their timers: each is listed once, and the page says what its order is."""
+    monkeypatch.setattr("signoff.channels.inbox.pages.lists.SHOWN", 3)
+    monkeypatch.setattr("signoff.channels.inbox.pages.lists.SCANNED", 4)
+    opened = await dated(office)
+    await browser.sign_in()
+    page = await browser.get("/inbox/")
+    assert "More than 4 are pending, so the pages follow what is next" in page.text
+    more = present(re.search(r'href="([^"]*)" rel="next"', page.text))
+    rest = await browser.get(more[1].replace("&amp;", "&"))
+    assert sorted(ids(page) + ids(rest)) == sorted(opened)
+    for one in (page, rest):
+        assert headings(one) == [day for day in DATED if day in headings(one)]
 
 
 async def test_pages(browser: Browser, office: Channels, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,6 +312,17 @@ async def test_my_queues(browser: Browser, office: Channels) -> None:
     assert (await browser.get("/inbox/queues/other")).status_code == 404
 
 
+async def test_the_page_of_a_request_names_its_queue(browser: Browser, office: Channels) -> None:
+    """Approvers read why they are asked; the requester does not see who is in which queue."""
+    approval, _ = await office.ask()
+    row = "<dt>Queue</dt><dd>finance</dd>"
+    for person, seen in ((MARA, True), (CLEO, True), (RILEY, False)):
+        await browser.sign_in(person)
+        page = await browser.get(f"/inbox/approvals/{approval.id}")
+        assert (page.status_code, row in page.text) == (200, seen)
+        browser.session = ""
+
+
 async def test_only_members_and_auditors_see_a_queue(browser: Browser, office: Channels) -> None:
     """A person without a queue sees none and reads why; an auditor sees all."""
     await office.ask()
@@ -327,7 +406,7 @@ async def test_a_ledger_that_is_away(
         raise LedgerUnavailable("Redis is away.")
 
     await browser.sign_in()
-    monkeypatch.setattr(office.ledger.store, "behind", away)
+    monkeypatch.setattr(office.ledger.store, "members", away)
     for headers in ({}, {"Signoff-Live": "1"}):
         page = await browser.http.get("/inbox/", headers=headers)
         assert page.status_code == 503
@@ -400,3 +479,15 @@ def test_adjacent_rows_of_a_day_form_a_group() -> None:
         ("Due today", 2),
         ("Due tomorrow", 2),
     ]
+
+
+def test_rows_of_lists_hold_blocks() -> None:
+    """On a wide screen the children of a row are columns: texts that are none stay together."""
+    rows: list[str] = []
+    for template in files("signoff.channels.inbox").joinpath("templates").iterdir():
+        for part in template.read_text(encoding="utf-8").split('<ul class="list">')[1:]:
+            rows += re.findall(r"<li[^>]*>(.*?)</li>", part.partition("</ul>")[0], re.DOTALL)
+    assert len(rows) > 6
+    for row in rows:
+        content = re.sub(r"\{%.*?%\}|<input[^>]*>|\s", "", row, flags=re.DOTALL)
+        assert content.startswith("<div>"), row

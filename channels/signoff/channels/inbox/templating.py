@@ -34,6 +34,8 @@ _TEMPLATES: Final = Environment(
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
+    # During an upgrade the files are newer than the process.
+    auto_reload=False,
 )
 
 

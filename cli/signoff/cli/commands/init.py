@@ -54,7 +54,9 @@ def init(
     if not (name or email or agents or yes) and sys.stdin.isatty():
         name = typer.prompt("Who approves? Their name", default=_NAME)
         email = typer.prompt("Their mail address", default=_EMAIL)
-        agents = typer.prompt("Your folder of ADK agents (Enter writes an example)", default="")
+        agents = typer.prompt(
+            "Your folder of ADK agents (Enter writes an example)", default="", show_default=False
+        )
     _write(name or _NAME, email or _EMAIL, agents)
 
 

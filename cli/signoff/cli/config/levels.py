@@ -20,7 +20,7 @@ from signoff.core.base.errors import ConditionError
 from signoff.core.directory.people import Person
 from signoff.core.directory.queues import QUEUE, Pick
 from signoff.core.policies import conditions
-from signoff.core.policies.levels import Asking, Earlier, Group, Level, Order, Quorum
+from signoff.core.policies.levels import Asking, Earlier, Group, Level, Order, Quorum, repeated
 from signoff.core.policies.policy import OnTimeout, Routing
 from signoff.core.routing.resolve import ASKED, SCHEDULE, SLACK_GROUP, is_managers
 from signoff.core.routing.targets import EMAIL, SLACK
@@ -134,7 +134,9 @@ def _level(
     if people and any(span.business for span in spans) and not any(one.hours for one in people):
         message = "nobody who is asked has working hours: it is counted by the clock"
         yield (*loc, "within"), warning(message, 'Add hours = ["Mon-Fri 09:00-17:00"] to people.')
-    for span in rules.remind:
+    # Repeated reminders go on until the level ends, so only the first one has to be before that.
+    repeats = rules.remind == repeated(rules.remind[0]) if rules.remind else False
+    for span in rules.remind[:1] if repeats else rules.remind:
         within = rules.within
         # If one is in days and the other in hours, the comparison depends on the working hours.
         alike = (span.business, bool(span.days)) == (within.business, bool(within.days))

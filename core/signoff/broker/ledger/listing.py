@@ -10,9 +10,10 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from signoff.broker.ledger.change import requests_key
+from signoff.broker.ledger.change import FAR, requests_key
 from signoff.broker.ledger.ledger import Ledger, all_legible
 from signoff.broker.ledger.records import legible_approval, legible_grant, legible_run
+from signoff.broker.ledger.store import to_ms
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lists.search_terms import Sort
 from signoff.core.approvals.run import Run
@@ -123,7 +124,9 @@ async def part(
 def ordered(index: str, sort: Sort) -> tuple[str, bool]:
     """Return the index to read for approvals in an order, and whether its lowest score comes first.
 
-    Sorted by due time, this is the index of all pending approvals; callers filter them.
+    Sorted by due time, this is the index of all pending approvals; callers filter them. Its scores
+    are the next timers: a reminder or the end of a claim comes before the deadline. See
+    `by_deadline`.
 
     Args:
         index: The index whose scores are times of opening.
@@ -169,6 +172,51 @@ async def approvals(
         found = await _of_these(ledger, among, index, by)
         found = _behind(found, before=before, rising=rising)[:limit]
     return await _listed(ledger, "approval", found, legible_approval, may_be)
+
+
+def deadline_order(approval: Approval) -> tuple[int, str]:
+    """Return the key that sorts pending approvals by their deadlines.
+
+    Overdue ones, which stay open without a deadline, come first, and those that are not routed yet
+    last.
+    """
+    if approval.deadline is not None:
+        return to_ms(approval.deadline), approval.id
+    return 0 if approval.terms is not None else FAR, approval.id
+
+
+async def by_deadline(
+    ledger: Ledger,
+    index: str,
+    *,
+    may_be: Callable[[str], bool] = bool,
+    among: Sequence[str] | None = None,
+) -> List[Approval]:
+    """Return a list of the pending approvals of an index in `deadline_order`.
+
+    It reads all of them, so it is for indexes of at most `SCANNED` members.
+
+    Args:
+        ledger: The ledger.
+        index: The index: ``waiting``, ``inbox:PERSON`` or ``queue:NAME``.
+        may_be: Returns whether to parse a record, given its text.
+        among: Only these ids; see `SearchIndex.candidates`.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    ids = await ledger.store.members(index)
+    if among is not None:
+        known = set(among)
+        ids = [one for one in ids if one in known]
+    found = sorted(await ledger.readable(ids, may_be=may_be), key=deadline_order)
+    rows = [(Place(*deadline_order(one)), one) for one in found]
+
+    async def listed(*, before: Place | None, limit: int) -> list[tuple[Place, Approval | None]]:
+        rest = [one for one in rows if before is None or one[0] > before]
+        return [*rest[:limit]]
+
+    return listed
 
 
 async def requests(

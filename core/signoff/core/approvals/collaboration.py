@@ -146,9 +146,10 @@ def release(
             f"Nobody has claimed approval {approval.id}; there is nothing to release."
         )
     if isinstance(who, Person) and who.id != held.by:
+        until = moment_text(held.until, directory.zone_of(who.id))
         raise MoveRefused(
-            f"{directory.shown(held.by)} has claimed approval {approval.id}; only they can "
-            f"release it before {moment_text(held.until, directory.zone_of(who.id))}."
+            f"{directory.shown(held.by)} has claimed approval {approval.id}; only they or an "
+            f"operator can release it before {until}."
         )
     return _released(approval, by=who.id, why=cleaned(reason), now=now)
 

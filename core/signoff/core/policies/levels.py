@@ -64,7 +64,11 @@ def _reminders(value: object) -> object:
         return value
     if not value.startswith(_EVERY):
         raise ValueError(f'{value!r} is not a list of durations; write ["1h", "3h"] or "every 4h"')
-    every = parse_span(value.removeprefix(_EVERY).strip())
+    return repeated(parse_span(value.removeprefix(_EVERY).strip()))
+
+
+def repeated(every: Span) -> tuple[Span, ...]:
+    """Return the reminders of ``"every 4h"``, given the four hours."""
     found = []
     for times in range(1, MOST_REMINDERS + 1):
         span = Span(every.length * times, every.business, every.days * times)

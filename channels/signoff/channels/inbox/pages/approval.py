@@ -25,6 +25,7 @@ from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.lists.similar import Similar
 from signoff.core.base.durations import format_duration
 from signoff.core.base.errors import ApprovalNotFound, RecordUnreadable, RunNotFound
+from signoff.core.directory.queues import QUEUE
 from signoff.core.grants.bounds import Seen, seen
 from signoff.core.grants.grant import givers
 from signoff.core.policies.levels import Verdict
@@ -114,6 +115,9 @@ class ApprovalPages(Pages):
             view=shape,
             Mode=Mode,
             history=history_of(here, run, events, person, directory, now=now, rotations=rotations),
+            queues=[one.removeprefix(QUEUE) for one in here.queues]
+            if here.is_inside(person, directory)
+            else [],
             now=now,
             state=_state(here, shape, now, zone),
             outcome=OUTCOMES.get(here.state, QUIET),

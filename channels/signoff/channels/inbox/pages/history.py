@@ -112,7 +112,7 @@ def history_of(
     to_the_end = person.sees_all or mine or person.id in approval.decided_by
     return History(
         voices=tuple(_voices(approval, names)),
-        ahead=_ahead(approval, directory, names, rotations),
+        ahead=ahead_of(approval, directory, names.zone, rotations),
         sent=tuple(
             _sent(one, names, card_waits_for(approval, one, directory, now))
             for one in approval.asked
@@ -128,7 +128,7 @@ class _Names:
     """Writes names and times for a reader; an unknown id stays as it is."""
 
     def __init__(self, directory: Directory, zone: tzinfo) -> None:
-        self._directory, self._zone = directory, zone
+        self._directory, self.zone = directory, zone
 
     def __call__(self, identity: object) -> str:
         return one_line(self._directory.shown(str(identity or "")))
@@ -142,7 +142,7 @@ class _Names:
     def moment(self, text: object) -> str:
         """Return a time of the audit, in the time zone of the reader."""
         try:
-            return moment(datetime.fromisoformat(str(text)), self._zone)
+            return moment(datetime.fromisoformat(str(text)), self.zone)
         except ValueError:
             return one_line(str(text))
 
@@ -255,12 +255,20 @@ def _sent(asked: Asked, names: _Names, waits_for: str) -> Sent:
     )
 
 
-def _ahead(
-    approval: Approval, directory: Directory, names: _Names, rotations: Rotations
+def ahead_of(
+    approval: Approval, directory: Directory, zone: tzinfo, rotations: Rotations = NO_ROTATIONS
 ) -> tuple[Moment, ...]:
-    """Return the next steps if nobody answers."""
+    """Return the next steps if nobody answers, the next one first; none if it has ended.
+
+    Args:
+        approval: The approval.
+        directory: The people.
+        zone: The time zone of the reader, for times in the texts.
+        rotations: When the members of queues were last asked.
+    """
     if approval.state is not State.PENDING:
         return ()
+    names = _Names(directory, zone)
     steps, after = simulate_rest(approval, directory, rotations=rotations, most=_MOST_AHEAD)
     found = [one for step in steps for one in _next(step, names)]
     if after.state is State.PENDING and after.next_due is not None:

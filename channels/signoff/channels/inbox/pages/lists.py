@@ -235,12 +235,15 @@ class ListPages(Pages):
 
         may_be = wanted.filter_of_records(directory)
         among = await SearchIndex(self._ledger).candidates(wanted.words(directory))
-        listed = (
+        read = (
             partial(listing.approvals, self._ledger, index=index, rising=rising, by=by)
             if index
             else partial(listing.requests, self._ledger, person, rising=rising)
         )
-        listed = partial(listed, may_be=may_be, among=among)
+        listed: listing.List[Approval] = partial(read, may_be=may_be, among=among)
+        by_timer = sort is Sort.DUE and count > SCANNED
+        if sort is Sort.DUE and not by_timer:
+            listed = await listing.by_deadline(self._ledger, index, may_be=may_be, among=among)
 
         def keep(one: Approval) -> bool:
             return (
@@ -252,7 +255,9 @@ class ListPages(Pages):
         most = SCANNED if among is None else len(among) + 1
         part = await listing.part(listed, keep, before=wanted.after, limit=SHOWN, most=most)
         queues = [one for one in queues_seen(person, directory) if index != one]
-        lines = [line(one, person, directory, now) for one in part.found]
+        # Many are read in the order of their timers, so only each page is sorted by deadline.
+        found = sorted(part.found, key=listing.deadline_order) if by_timer else part.found
+        lines = [line(one, person, directory, now) for one in found]
         return visit.page(
             "list",
             here=source.section or source.here,
@@ -268,6 +273,7 @@ class ListPages(Pages):
             itself=_address(source, wanted, wanted.after),
             cut=part.looked if part.then is not None and len(part.found) < SHOWN else 0,
             unsorted=f"{SORTED:,}" if unsorted else "",
+            by_timer=f"{SCANNED:,}" if by_timer else "",
             sorted_by=SORTS[sort],
             sorts={one: SORTS[one] for one in source.orders},
             dues=DUES if source.states is not ENDED else {},

@@ -34,6 +34,7 @@ class Look(NamedTuple):
     icon: str
 
 
+OVERDUE: Final = "Overdue"
 QUIET: Final = Look("quiet", "○")
 OUTCOMES: Final = {
     State.APPROVED: Look("yes", "✓"),
@@ -129,6 +130,7 @@ def line(approval: Approval, person: Person, directory: Directory, now: datetime
     if not awaited and is_stranded(approval):
         waits_on = "Nobody can be asked"
     due = approval.deadline if pending else None
+    overdue = due is None and approval.terms is not None
     return Line(
         id=approval.id,
         path=page_of(approval.id),
@@ -138,7 +140,7 @@ def line(approval: Approval, person: Person, directory: Directory, now: datetime
         since=When.of(approval.opened_at, now, zone),
         due=When.of(due, now, zone),
         urgency=_urgency(due, now),
-        day=_day(due, now, zone) if pending else "",
+        day=(OVERDUE if overdue else _day(due, now, zone)) if pending else "",
         ended=When.of(decision.at, now, zone) if decision is not None else None,
         waits_on=waits_on,
         level=" · ".join(filter(None, parts)),
@@ -176,7 +178,7 @@ def _day(due: datetime | None, now: datetime, zone: tzinfo) -> str:
     if due is None:
         return "No deadline"
     if due <= now:
-        return "Overdue"
+        return OVERDUE
     day, today = due.astimezone(zone).date(), now.astimezone(zone).date()
     near = {today: "Due today", today + timedelta(days=1): "Due tomorrow"}
     return near.get(day, f"Due {day:%a} {day.day} {day:%b %Y}")
@@ -234,7 +236,7 @@ def _chips(
         mine = approval.is_requester(person, directory)
         yield Chip("Question for you" if mine else "Waiting for the requester")
     if approval.terms is not None and approval.deadline is None:
-        yield Chip("Overdue", "late")
+        yield Chip(OVERDUE, "late")
 
 
 def _shortened(text: str) -> str:

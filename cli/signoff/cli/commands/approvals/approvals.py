@@ -139,12 +139,17 @@ async def _list(
     ledger, directory = decisions.ledger, decisions.directory
     now = await ledger.now()
     of = person_of(directory, mine).id if mine else ""
-    index, rising = listing.ordered(f"inbox:{of}" if of else listing.APPROVALS, order)
+    own = f"inbox:{of}" if of else listing.APPROVALS
+    index, rising = listing.ordered(own, order)
+    pending = own if of else "waiting"
+    (count,) = await ledger.store.sizes([pending])
     may_be = wanted.filter_of_records(directory)
     among = await SearchIndex(ledger).candidates(wanted.words(directory))
-    listed = partial(
+    listed: listing.List[Approval] = partial(
         listing.approvals, ledger, index=index, rising=rising, may_be=may_be, among=among
     )
+    if order is Sort.DUE and count <= listing.SCANNED:
+        listed = await listing.by_deadline(ledger, pending, may_be=may_be, among=among)
 
     def keep(one: Approval) -> bool:
         return (not of or of in one.approvers) and wanted.fits(one, directory, now)
@@ -159,8 +164,7 @@ async def _list(
     then = found.then
     if then is None or not (await part(before=then, limit=1)).found:
         return
-    (count,) = await ledger.store.sizes([index])
-    plain = wanted == Search(state=wanted.state) and index in {"waiting", f"inbox:{of}"}
+    plain = wanted == Search(state=Status.PENDING) and (order is Sort.DUE or bool(of))
     of_all = f" of {count:,}" if plain else ""
     # On standard error, because with --json standard output contains only the list.
     say(
@@ -172,7 +176,7 @@ async def _list(
 
 @app.command()
 def show(ctx: typer.Context, approval_id: ApprovalId, *, as_json: Json = False) -> None:
-    """Show an approval: the card, the approvers and the timeline."""
+    """Show an approval: the card, the approvers, the next steps if nobody answers, the timeline."""
 
     async def work(decisions: Decisions) -> None:
         from signoff.cli.commands.approvals import tables  # noqa: PLC0415 -- the domain
@@ -185,7 +189,8 @@ def show(ctx: typer.Context, approval_id: ApprovalId, *, as_json: Json = False) 
             await decisions.roster.refresh()
             now = await decisions.ledger.now()
             people = decisions.roster.directory
-            tables.print_approval(Output(), approval, people, events, now)
+            rotations = decisions.roster.rotations.known
+            tables.print_approval(Output(), approval, people, events, now, rotations=rotations)
 
     with_decisions(ctx, work)
 

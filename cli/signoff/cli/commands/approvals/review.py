@@ -51,7 +51,8 @@ def review(
         if left := len(able) - len(seen):
             say(f"{left:,} more can be approved together after these.")
         these = f"these {len(seen)}" if len(seen) > 1 else "this"
-        typed = typer.prompt(f"To approve exactly {these}, type {len(seen)}", default="")
+        asked = f"To approve exactly {these}, type {len(seen)}"
+        typed = typer.prompt(asked, default="", show_default=False)
         if typed.strip() != str(len(seen)):
             say("Nothing was decided.")
             return True

@@ -26,7 +26,7 @@ from signoff.core.cards.card import (
     values_text,
 )
 from signoff.core.directory.people import Directory
-from signoff.core.directory.queues import Rotations
+from signoff.core.directory.queues import QUEUE, Rotations
 from signoff.core.routing.escalation import advance
 from signoff.core.routing.quiet_hours import card_waits_for
 from signoff.core.routing.selection import NO_ROTATIONS
@@ -70,6 +70,21 @@ def nobody(approval: Approval) -> str:
     return "nobody" if is_stranded(approval) else ""
 
 
+def due_in(approval: Approval, now: datetime) -> str:
+    """Return how long the level of a pending approval lasts, or that it is overdue."""
+    if approval.deadline is not None:
+        return coarse(approval.deadline - now)
+    # It stays open after its deadline. Before it is routed, it has no deadline either.
+    return "overdue" if approval.terms is not None else ""
+
+
+def _awaited(approval: Approval, directory: Directory, now: datetime) -> str:
+    """Return whose answers are awaited; of a claimed approval, who has claimed it."""
+    if (claim := approval.claim_at(now)) is not None:
+        return f"{_name(directory, claim.by)} (claimed)"
+    return awaited_by(approval, directory) or nobody(approval)
+
+
 def state_text(state: str) -> Text:
     """Return a state in its colour."""
     return Text(state.replace("_", " "), style=_COLOURS.get(state, ""))
@@ -98,7 +113,6 @@ def approvals_table(
     for one in approvals:
         pending = one.state is State.PENDING
         here = advance(one, directory, now=now, rotations=rotations)[0] if pending else one
-        due = one.deadline - now if one.deadline and pending else None
         frozen = ", frozen" if one.frozen_by(directory.freezes) else ""
         add(
             made,
@@ -106,9 +120,9 @@ def approvals_table(
             state_text(one.state.value).append(frozen, "bold yellow"),
             asked_for(one, directory),
             _name(directory, one.origin.user),
-            awaited_by(here, directory) or nobody(here) if here.state is State.PENDING else "",
+            _awaited(here, directory, now) if here.state is State.PENDING else "",
             coarse(now - one.opened_at),
-            "" if due is None else coarse(due),
+            due_in(one, now) if pending else "",
         )
     return made
 
@@ -169,11 +183,22 @@ def _delivery(asked: Asked, waits_for: str) -> str:
 
 
 def print_approval(
-    out: Output, approval: Approval, directory: Directory, events: Sequence[Event], now: datetime
+    out: Output,
+    approval: Approval,
+    directory: Directory,
+    events: Sequence[Event],
+    now: datetime,
+    *,
+    rotations: Rotations = NO_ROTATIONS,
 ) -> None:
-    """Print the card, its state, the approvers, and the timeline."""
+    """Print the card, its state, the approvers, the next steps, and the timeline."""
+    from signoff.channels.inbox.pages.history import ahead_of  # noqa: PLC0415 -- loads templates
+
     _print_card(out, approval, directory)
     _print_approvers(out, approval, directory, now)
+    ahead = ahead_of(approval, directory, directory.zone_of(""), rotations)
+    steps = [(moment(one.at, directory), one.what) for one in ahead]
+    _print_rows(out, "if nobody answers", ("at", "what"), steps)
     out.print(Text("\ntimeline", style="bold"))
     out.print(timeline(events, directory))
 
@@ -339,6 +364,7 @@ def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]
         "requester said": shape.request,
         "agent said": shape.said,
         "policy": _policy(approval),
+        "queue": one_line(", ".join(one.removeprefix(QUEUE) for one in approval.queues)),
         "level": shape.level,
         "approved so far": shape.progress,
         "informed": one_line(", ".join(_name(directory, one) for one in approval.informed)),

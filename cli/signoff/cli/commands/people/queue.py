@@ -83,11 +83,16 @@ def show(
         ledger = decisions.ledger
         named = _named(decisions.directory, name)
         found = await waiting(ledger, named, limit=limit)
-        if as_json:
-            return [tables.as_json(one) for one in found]
         (count,) = await ledger.store.sizes([index_of(named)])
-        table = _details(found, decisions.directory, await ledger.now())
         rest = _rest(count - limit, "requests", "--limit shows more of them.")
+        if as_json:
+            for one in [] if watch else rest:
+                # On standard error, because standard output contains only the list.
+                say(one.plain, err=True)
+            return [tables.as_json(one) for one in found]
+        if not found:
+            return [Text("No pending approvals.")]
+        table = _details(found, decisions.directory, await ledger.now())
         return [table, *rest]
 
     _shown(ctx, look, watch=watch, as_json=as_json)
@@ -210,7 +215,7 @@ def _details(found: list[Approval], directory: Directory, now: datetime) -> Tabl
             _name(directory, one.origin.user),
             tables.first_names(people) or tables.nobody(one),
             coarse(now - one.opened_at),
-            "" if one.deadline is None else coarse(one.deadline - now),
+            tables.due_in(one, now),
             ""
             if claim is None
             else f"{_name(directory, claim.by)}, {coarse(claim.until - now)} left",
