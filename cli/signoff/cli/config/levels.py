@@ -87,7 +87,7 @@ def _end(loc: Loc, rule: Routing) -> Iterator[Found]:
         try:
             conditions.check(rule.ceiling, conditions.POLICY_NAMES)
         except ConditionError as error:
-            remedy = "For instance: args.amount <= 200."
+            remedy = "For instance: args.amount >= 0 && args.amount <= 200."
             yield (*loc, "ceiling"), defect(str(error).rstrip("."), remedy)
 
 
