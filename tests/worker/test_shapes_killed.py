@@ -50,10 +50,20 @@ def manners(shape: str) -> tuple[str, str]:
     return ("bare", "plain") if is_composite(SHAPES[shape]()) else ("bare", "resumable")
 
 
+LEFT_OUT = {
+    # How many turns it has depends on which agent is faster, so a step may not be reached.
+    ("singles_twice", "bare"),
+    ("singles_twice", "resumable"),
+    # If the app is not resumable, ADK calls the model while an AgentTool waits.
+    ("agent_tool_in_sequence", "plain"),
+}
+
 with pytest.warns(Warning):  # noqa: PT030 -- from each of ADK's composite agents
-    # How many turns that one has depends on which agent is faster, so a step may not be reached.
     VARIANTS = [
-        (shape, manner) for shape in SHAPES if shape != "singles_twice" for manner in manners(shape)
+        (shape, manner)
+        for shape in SHAPES
+        for manner in manners(shape)
+        if (shape, manner) not in LEFT_OUT
     ]
 
 
