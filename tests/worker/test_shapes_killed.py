@@ -121,6 +121,11 @@ def many(steps: Sequence[str]) -> list[int]:
     return sorted({*model_calls(steps), *range(1, len(steps) + 1, 3)})
 
 
+def every(steps: Sequence[str]) -> list[int]:
+    """Return all steps."""
+    return list(range(1, len(steps) + 1))
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("shape", "manner"), [one for one in VARIANTS if one[0] in SHORT])
 async def test_no_work_is_lost_in_silence(office: Office, shape: str, manner: str) -> None:
@@ -145,7 +150,7 @@ async def test_what_a_tool_has_told_adk_is_not_lost(
     office: Office, shape: str, manner: str
 ) -> None:
     """A worker may die between the end of a tool, or its question, and its changes of the state."""
-    await kill(office, shape, manner, lambda steps: list(range(1, len(steps) + 1)))
+    await kill(office, shape, manner, every)
 
 
 @pytest.mark.timeout(600)
@@ -157,7 +162,7 @@ async def test_callback_of_an_agent_does_not_hide_its_calls(
     office: Office, shape: str, manner: str
 ) -> None:
     """A callback may write an event between a call and its result, when the turn is taken up."""
-    await kill(office, shape, manner, lambda steps: list(range(1, len(steps) + 1)))
+    await kill(office, shape, manner, every)
 
 
 @pytest.mark.timeout(600)
@@ -167,7 +172,7 @@ async def test_callback_of_an_agent_does_not_hide_its_calls(
 )
 async def test_second_question_of_a_call_is_asked(office: Office, shape: str, manner: str) -> None:
     """No agent goes on before it is answered, wherever a worker dies."""
-    await kill(office, shape, manner, lambda steps: list(range(1, len(steps) + 1)))
+    await kill(office, shape, manner, every)
 
 
 @pytest.mark.timeout(600)
@@ -176,7 +181,7 @@ async def test_second_question_of_a_call_is_asked(office: Office, shape: str, ma
 )
 async def test_loop_that_was_left_does_nothing_more(office: Office, shape: str) -> None:
     """A worker may die, or the turn may pause, between `escalate` and the end of the loop."""
-    await kill(office, shape, "bare", lambda steps: list(range(1, len(steps) + 1)))
+    await kill(office, shape, "bare", every)
 
 
 @pytest.mark.parametrize("shape", ["two_calls", "two_calls_of_single", "two_calls_in_graph"])

@@ -575,7 +575,7 @@ async def test_mail_with_too_many_fields_is_not_looked_at(zone: Zone) -> None:
     ],
 )
 async def test_a_header_that_can_be_read_in_two_ways_proves_nothing(more: str) -> None:
-    """Another program may see another author or recipient, whoever vouches for the mail."""
+    """Even a valid signature proves nothing here: another program may see another author."""
     known = Authenticator(authserv_id=SERVER)
     now, sender = datetime.now(UTC), "mara@example.com"
     for raw in (PASS + more + letter().decode(), PASS + letter(more=more).decode()):
