@@ -197,6 +197,13 @@ def test_a_command_imports_no_server(words: str, settings_file: Path) -> None:
     assert unused & found == set()
 
 
+def test_next_steps_need_no_templates(tmp_path: Path) -> None:
+    """`approvals show` prints what comes next; loading Jinja would take a tenth of the command."""
+    found = imported_by_module("signoff.channels.words.next_steps", folder=tmp_path)
+    assert "signoff.core.simulation.timeline" in found
+    assert "jinja2" not in found
+
+
 def models_below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
     """Return all subclasses of a model that are loaded."""
     for one in model.__subclasses__():

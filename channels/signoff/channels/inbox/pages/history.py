@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from signoff.channels.words.messages import moment, sentence
+from signoff.channels.words.next_steps import NextStep, next_steps
 from signoff.core.approvals.approval import Approval, Asked, Handoff, Shown, State
 from signoff.core.approvals.events import INSIDE, Event, What
 from signoff.core.approvals.masking import hidden_texts, masked
@@ -21,11 +22,8 @@ from signoff.core.directory.queues import Rotations
 from signoff.core.policies.levels import Verdict
 from signoff.core.routing.quiet_hours import card_waits_for
 from signoff.core.routing.selection import NO_ROTATIONS
-from signoff.core.simulation.forecast import Step
-from signoff.core.simulation.timeline import simulate_rest
 
 _MOST_EVENTS: Final = 200
-_MOST_AHEAD: Final = 40
 _LONGEST: Final = 4_000
 
 
@@ -83,7 +81,7 @@ class History:
     """
 
     voices: tuple[Voice, ...] = ()
-    ahead: tuple[Moment, ...] = ()
+    ahead: tuple[NextStep, ...] = ()
     sent: tuple[Sent, ...] = ()
     informed: str = ""
     past: tuple[Moment, ...] = ()
@@ -112,7 +110,7 @@ def history_of(
     to_the_end = person.sees_all or mine or person.id in approval.decided_by
     return History(
         voices=tuple(_voices(approval, names)),
-        ahead=ahead_of(approval, directory, names.zone, rotations),
+        ahead=next_steps(approval, directory, rotations),
         sent=tuple(
             _sent(one, names, card_waits_for(approval, one, directory, now))
             for one in approval.asked
@@ -253,33 +251,6 @@ def _sent(asked: Asked, names: _Names, waits_for: str) -> Sent:
     return Sent(
         who, asked.channel, state, "; ".join(filter(None, (shown(asked.problem), cut, away)))
     )
-
-
-def ahead_of(
-    approval: Approval, directory: Directory, zone: tzinfo, rotations: Rotations = NO_ROTATIONS
-) -> tuple[Moment, ...]:
-    """Return the next steps if nobody answers, the next one first; none if it has ended.
-
-    Args:
-        approval: The approval.
-        directory: The people.
-        zone: The time zone of the reader, for times in the texts.
-        rotations: When the members of queues were last asked.
-    """
-    if approval.state is not State.PENDING:
-        return ()
-    names = _Names(directory, zone)
-    steps, after = simulate_rest(approval, directory, rotations=rotations, most=_MOST_AHEAD)
-    found = [one for step in steps for one in _next(step, names)]
-    if after.state is State.PENDING and after.next_due is not None:
-        found.append(Moment(after.next_due, "and so on, until somebody answers"))
-    return tuple(found)
-
-
-def _next(step: Step, names: _Names) -> Iterable[Moment]:
-    if (known := _sentence("ahead", step.what.value)) is not None:
-        people = [one.person for one in step.seats]
-        yield Moment(step.at, known.render(**names.functions, step=step, people=people))
 
 
 def _result(approval: Approval, run: Run, *, whole: bool) -> Result | None:

@@ -192,11 +192,11 @@ def print_approval(
     rotations: Rotations = NO_ROTATIONS,
 ) -> None:
     """Print the card, its state, the approvers, the next steps, and the timeline."""
-    from signoff.channels.inbox.pages.history import ahead_of  # noqa: PLC0415 -- loads templates
+    from signoff.channels.words.next_steps import next_steps  # noqa: PLC0415 -- loads the simulation
 
     _print_card(out, approval, directory)
     _print_approvers(out, approval, directory, now)
-    ahead = ahead_of(approval, directory, directory.zone_of(""), rotations)
+    ahead = next_steps(approval, directory, rotations)
     steps = [(moment(one.at, directory), one.what) for one in ahead]
     _print_rows(out, "if nobody answers", ("at", "what"), steps)
     out.print(Text("\ntimeline", style="bold"))
