@@ -11,11 +11,13 @@ import pytest
 
 from signoff.broker import stages
 from signoff.broker.ledger.change import Change
+from signoff.broker.sessions import Name, SessionRecords
 from signoff.core.approvals.input.rules import InputRule
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.parts import Kind
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.policies.policy import Edits, InDoubt
+from signoff.worker.frameworks.sessions import KEY
 from worker.frameworks.script import Calls, paying, plan
 from worker.frameworks.test_contract import (
     Machine,
@@ -412,3 +414,72 @@ async def test_a_tool_that_asks_beside_others(here: Machine) -> None:
     run = await approve_plainly(here, run)
     assert run.state is RunState.COMPLETED, run.problem
     assert here.paid() == {"anna": 1}
+
+
+DEEP = "deep_office"
+
+
+def handed(*steps: Calls) -> Calls:
+    """Return the call that hands these steps to another agent."""
+    return [("task", {"steps": plan(*steps)})]
+
+
+async def asked_for(here: Machine, run: Run) -> list[list[str]]:
+    """Approve all that a run asks for; return whom to pay, pause by pause."""
+    pauses: list[list[str]] = []
+    while run.state is RunState.PAUSED and len(pauses) < 10:
+        pauses.append(sorted(str(one.call.args["to"]) for one in await here.ask(run)))
+        run = await approve_plainly(here, run)
+    assert run.state is RunState.COMPLETED, run.problem
+    return pauses
+
+
+@pytest.mark.parametrize("before", range(4))
+async def test_a_graph_that_stores_only_changes(here: Machine, before: int) -> None:
+    """Calls that wait are found, and nothing is lost, wherever its last complete state is."""
+    notes: list[Calls] = [[("note", {"text": str(one)})] for one in range(before)]
+    run = await here.submit(DEEP, plan(*notes, paying("anna"), *notes, paying("ben")))
+    assert await asked_for(here, run) == [["anna"], ["ben"]]
+    assert here.paid() == {"anna": 1, "ben": 1}
+    assert (await here.ledger.run(run.id)).text.count("noted") == 2 * before
+
+
+async def test_a_session_of_a_graph_that_stores_only_changes(here: Machine) -> None:
+    """Each run goes on from the messages of the earlier ones."""
+    for number in range(4):
+        run = await here.decider.submit(
+            DEEP, plan(handed(paying(f"p{number}"))), user="riley@example.com", session="one"
+        )
+        await here.executor.drain(stages.run(DEEP))
+        assert await asked_for(here, await here.ledger.run(run.id)) == [[f"p{number}"]]
+    assert here.paid() == {f"p{number}": 1 for number in range(4)}
+
+
+async def test_a_task_of_another_agent(here: Machine) -> None:
+    """Its calls are asked about and run once; the last word is that of the agent who gave it."""
+    note: Calls = [("note", {"text": "a"})]
+    run = await here.submit(DEEP, plan(handed(note, paying("anna"), note), paying("ben")))
+    assert await asked_for(here, run) == [["anna"], ["ben"]]
+    assert here.paid() == {"anna": 1, "ben": 1}
+    assert [one for one in here.executed() if "noted" in one] == [{"noted": "a"}] * 2
+    text = (await here.ledger.run(run.id)).text
+    assert text.startswith("I was told: the clerk said: I was told: noted a")
+    assert '"paid": "ben"' in text
+
+
+async def test_a_task_that_has_ended_is_not_asked_about_again(here: Machine) -> None:
+    """While another task of the same message asks once more, its own answer stays given."""
+    beside = [*handed(paying("anna"), paying("ben")), *handed(paying("cleo"))]
+    run = await here.submit(DEEP, plan(beside))
+    assert await asked_for(here, run) == [["anna", "cleo"], ["ben"]]
+    assert here.paid() == {"anna": 1, "ben": 1, "cleo": 1}
+
+
+async def test_the_state_of_a_task_that_has_ended_is_not_kept(here: Machine) -> None:
+    """A session with many tasks would grow by the messages of each."""
+    run = await here.submit(DEEP, plan(handed([("note", {"text": "of the clerk alone"})])))
+    assert run.state is RunState.COMPLETED, run.problem
+    found = await SessionRecords(here.ledger.store).read(Name(run.app, run.user, run.session))
+    assert found is not None
+    checkpoints, *_ = json.loads(found.states.session[KEY])["history"]
+    assert {namespace for namespace, *_ in checkpoints} == {""}

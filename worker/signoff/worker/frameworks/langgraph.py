@@ -34,11 +34,13 @@ from typing import Any, Final, Self, cast
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
+from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_config
 from langgraph.errors import GraphInterrupt
 from langgraph.graph import StateGraph
+from langgraph.graph.message import _messages_delta_reducer
 from langgraph.prebuilt.tool_node import ToolCallRequest, ToolNode
 from langgraph.pregel import Pregel, _runner
 from langgraph.types import Command, Interrupt, PregelExecutableTask, interrupt
@@ -56,11 +58,19 @@ from signoff.worker.starting import copied
 
 _THREAD: Final = "thread"
 _ROOT: Final = ""
+_TASK: Final = ":"
+"""Stands before the id of a task in a namespace."""
 _INTERRUPT: Final = "__interrupt__"
+_UNENDED: Final = frozenset({_INTERRUPT, "__error__", "__resume__", "__scheduled__"})
+"""The channels to which tasks that have not ended may have written."""
 _BINARY: Final = "langgraph"
 _CONFIG: Final[RunnableConfig] = {"configurable": {"thread_id": _THREAD, "checkpoint_ns": _ROOT}}
 
 _UNNAMED: Final = "LangGraph"
+
+_MESSAGES: Final = "messages"
+_CHANGES: Final = DeltaChannel[Any](cast("Any", _messages_delta_reducer), list)
+"""The channel of messages of graphs that store only its changes, such as those of Deep Agents."""
 
 # Keys of the configuration of a task, which LangGraph does not export.
 _NAMESPACE: Final = "checkpoint_ns"
@@ -220,12 +230,12 @@ class LangGraphAdapter:
             InvalidRun: The graph does not take messages.
         """
         graph = _compiled(agent)
-        if "messages" not in graph.channels:
+        if _MESSAGES not in graph.channels:
             raise InvalidRun(
                 f"The graph of {gate.run.app} has no `messages` in its state, so a message cannot "
                 "be said to it. Add them (langgraph.graph.MessagesState)."
             )
-        said = {"messages": [{"role": "user", "content": message}]}
+        said = {_MESSAGES: [{"role": "user", "content": message}]}
         return await self._run(graph, said, _restored(history), gate, _Asked())
 
     async def resume(
@@ -270,10 +280,9 @@ class LangGraphAdapter:
             raise end.error from None
         finally:
             _turn.reset(token)
-        thread = _stored(saver)
         if _interrupts(saver):
             state: dict[str, JsonValue] = {
-                "thread": thread,
+                "thread": _stored(saver, saver.storage[_THREAD]),
                 "agent": agent,
                 "declared": await _declared(graph),
                 "asked": asked.stored(_own_interrupts(saver)),
@@ -285,7 +294,9 @@ class LangGraphAdapter:
                 f"{', '.join(stops)}, where it asks nobody (interrupt_before or interrupt_after). "
                 "Let a node call interrupt(), or use HumanInTheLoopMiddleware."
             )
-        return Outcome(False, thread, _last_word(saver))
+        # Subgraphs that a task has started have ended; the others go on in the next run.
+        lasting = [one for one in saver.storage[_THREAD] if _TASK not in one]
+        return Outcome(False, _stored(saver, lasting), _last_word(saver))
 
     def waiting(self, state: JsonValue) -> Sequence[Waiting]:
         """Return the calls and requests that wait; see `Adapter.waiting`."""
@@ -725,8 +736,15 @@ def _interrupts(saver: InMemorySaver) -> list[Interrupt[Any]]:
 
 
 def _interrupts_in(checkpoint: CheckpointTuple) -> list[Interrupt[Any]]:
+    """Return the interrupts of the tasks that have not ended; those of ended ones stay stored."""
     writes = checkpoint.pending_writes or []
-    found = [one for _, channel, value in writes if channel == _INTERRUPT for one in value]
+    ended = {task for task, channel, _ in writes if channel not in _UNENDED}
+    found = [
+        one
+        for task, channel, value in writes
+        if channel == _INTERRUPT and task not in ended
+        for one in value
+    ]
     return list({one.id: one for one in found}.values())
 
 
@@ -763,24 +781,27 @@ def _latest_of_graphs(saver: InMemorySaver) -> Iterator[CheckpointTuple]:
             yield latest
 
 
-def _messages_in_channel(checkpoint: CheckpointTuple) -> list[BaseMessage]:
-    return checkpoint.checkpoint["channel_values"].get("messages") or []
+def _messages_at(saver: InMemorySaver, checkpoint: CheckpointTuple) -> list[BaseMessage]:
+    """Return the messages in a checkpoint, which may have only what has changed since others."""
+    values = checkpoint.checkpoint["channel_values"]
+    if _MESSAGES in values:
+        found = _CHANGES.from_checkpoint(values[_MESSAGES])
+    else:
+        past = saver.get_delta_channel_history(config=checkpoint.config, channels=[_MESSAGES])
+        found = _CHANGES.from_checkpoint(past[_MESSAGES].get("seed", []))
+        found.replay_writes(past[_MESSAGES]["writes"])
+    return found.get() or []
 
 
 def _messages_by_graph(saver: InMemorySaver) -> Iterator[list[BaseMessage]]:
     """Yield the messages of the thread, and then those of each of its waiting subgraphs."""
-    return map(_messages_in_channel, _latest_of_graphs(saver))
-
-
-def _messages(saver: InMemorySaver) -> list[BaseMessage]:
-    """Return the messages of the thread, followed by those of its waiting subgraphs."""
-    return [one for messages in _messages_by_graph(saver) for one in messages]
+    return (_messages_at(saver, one) for one in _latest_of_graphs(saver))
 
 
 def _messages_in(state: object) -> Iterable[object]:
     """Return the messages in a state of a graph, which may be a list, a mapping or a model."""
     if isinstance(state, Mapping):
-        state = state.get("messages")
+        state = state.get(_MESSAGES)
     found = state if isinstance(state, list) else getattr(state, "messages", None)
     return found if isinstance(found, list) else []
 
@@ -802,7 +823,7 @@ def _calls_at_interrupts(saver: InMemorySaver) -> dict[str, Sequence[Mapping[str
     """
     found: dict[str, Sequence[Mapping[str, Any]]] = {}
     for one in _latest_of_graphs(saver):
-        spoken = [said for said in _messages_in_channel(one) if isinstance(said, AIMessage)]
+        spoken = [said for said in _messages_at(saver, one) if isinstance(said, AIMessage)]
         calls = next((said.tool_calls for said in reversed(spoken) if said.tool_calls), None)
         if calls:
             found |= dict.fromkeys((stop.id for stop in _interrupts_in(one)), calls)
@@ -810,28 +831,27 @@ def _calls_at_interrupts(saver: InMemorySaver) -> dict[str, Sequence[Mapping[str
 
 
 def _last_word(saver: InMemorySaver) -> str:
-    spoken = [str(one.text) for one in _messages(saver) if isinstance(one, AIMessage)]
-    return spoken[-1] if spoken else ""
+    """Return the last message of the thread's model, or of a subgraph's if the thread has none."""
+    spoken = (
+        [one for one in said if isinstance(one, AIMessage)] for said in _messages_by_graph(saver)
+    )
+    last = next((said[-1] for said in spoken if said), None)
+    return str(last.text) if last is not None else ""
 
 
-def _stored(saver: InMemorySaver) -> JsonValue:
-    """Return the parts of a thread that are needed to resume it, as JSON.
+def _stored(saver: InMemorySaver, namespaces: Iterable[str]) -> JsonValue:
+    """Return the parts of a thread that are needed to go on with it, as JSON.
 
-    Earlier checkpoints are left out, unless a channel stores only its changes: then its value is
-    computed from them.
+    Args:
+        saver: The thread.
+        namespaces: Those of the graphs that go on.
     """
     storage = saver.storage[_THREAD]
-    latest = {namespace: max(found) for namespace, found in storage.items() if found}
-    whole = any(
-        (_THREAD, namespace, channel, version) not in saver.blobs
-        for namespace, checkpoint_id in latest.items()
-        for channel, version in _versions(saver, namespace, checkpoint_id)
-    )
     kept = {
         (namespace, checkpoint_id)
-        for namespace, found in storage.items()
-        for checkpoint_id in found
-        if whole or checkpoint_id == latest[namespace]
+        for namespace in namespaces
+        if storage[namespace]
+        for checkpoint_id in _needed(saver, namespace, max(storage[namespace]))
     }
     named = {
         (namespace, channel, version)
@@ -856,6 +876,31 @@ def _stored(saver: InMemorySaver) -> JsonValue:
             if (namespace, channel, version) in named
         ],
     ]
+
+
+def _needed(saver: InMemorySaver, namespace: str, checkpoint_id: str) -> Iterator[str]:
+    """Yield a checkpoint, and the earlier ones from which its channels are computed.
+
+    A `DeltaChannel` stores only its changes, and now and then its whole value.
+    """
+    lacking: set[str] | None = None
+    current: str | None = checkpoint_id
+    while current is not None and (lacking is None or lacking):
+        yield current
+        _, packed, parent = saver.storage[_THREAD][namespace][current]
+        if lacking is None:
+            metadata = saver.serde.loads_typed(packed)
+            lacking = set(metadata.get("counters_since_delta_snapshot") or ())
+        else:
+            versions = dict(_versions(saver, namespace, current))
+            blobs = {
+                one: saver.blobs.get((_THREAD, namespace, one, versions.get(one, "")))
+                for one in lacking
+            }
+            lacking -= {
+                one for one, blob in blobs.items() if blob is not None and blob[0] != "empty"
+            }
+        current = parent
 
 
 def _versions(
