@@ -113,7 +113,7 @@ def test_a_script_opens_no_more_for_a_worker(tmp_path: Path) -> None:
         for name in ("factor:mara", "login:x", "passkey:x", "grant:x", "link:x"):
             for call in (f"'GET', KEYS[1] .. '{name}'", f"'SET', KEYS[1] .. '{name}', 'x'"):
                 sha = worker.script_load(f"return redis.call({call})")
-                with pytest.raises(redis.exceptions.ResponseError, match="can't access"):
+                with pytest.raises(redis.exceptions.ResponseError, match=r"(can't|to) access"):
                     worker.evalsha(sha, 1, PREFIX)
 
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from importlib.resources import files
-from typing import Any, Protocol, Self, cast
+from typing import Any, Final, Protocol, Self, cast
 
 from signoff.broker.ledger.pipeline import Command, Wire
 from signoff.broker.ledger.redis_types import Commands
@@ -142,14 +142,18 @@ def translated() -> Iterator[None]:
             raise asyncio.CancelledError
 
 
+_FORBIDDEN_IN_SCRIPT: Final = ("The user executing the script can't", "ACL failure in script")
+"""What the error for a command in a script says, which has no code of its own: in Redis 7.0, and in
+Redis 7.2 and later and Valkey."""
+
+
 def _sentence(error: Exception) -> str:
     return f"{str(error).rstrip('.') or type(error).__name__}."
 
 
 def _is_forbidden(error: Exception) -> bool:
-    # For a command in a script, Redis 7 replies with an error without a code of its own.
     forbidden = isinstance(error, redis.exceptions.NoPermissionError)
-    return forbidden or "The user executing the script can't" in str(error)
+    return forbidden or any(one in str(error) for one in _FORBIDDEN_IN_SCRIPT)
 
 
 def to_ms(moment: datetime) -> int:
