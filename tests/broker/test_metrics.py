@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from datetime import timedelta
 from http import HTTPStatus
@@ -207,14 +205,11 @@ def test_a_process_serves_its_metrics_on_a_port_of_its_own(found: Metrics, given
     """With a token, only its holder sees them; there is no other page, and the port is freed."""
     exporter = Exporter(found, "127.0.0.1", 0, token=given)
     url = f"http://127.0.0.1:{exporter.port}"
-    request = urllib.request.Request(f"{url}/metrics", headers={"Authorization": "Bearer secret"})
-    with urllib.request.urlopen(request) as answer:
-        assert b'signoff_info{kind="worker"' in answer.read()
+    answer = httpx.get(f"{url}/metrics", headers={"Authorization": "Bearer secret"})
+    assert b'signoff_info{kind="worker"' in answer.content
     if given:
-        with pytest.raises(urllib.error.HTTPError, match="401"):
-            urllib.request.urlopen(f"{url}/metrics")
-    with pytest.raises(urllib.error.HTTPError, match="404"):
-        urllib.request.urlopen(f"{url}/")
+        assert httpx.get(f"{url}/metrics").status_code == HTTPStatus.UNAUTHORIZED
+    assert httpx.get(f"{url}/").status_code == HTTPStatus.NOT_FOUND
     with pytest.raises(ConfigError, match="SIGNOFF_METRICS__WORKER_PORT"):
         Exporter(found, "127.0.0.1", exporter.port, key="metrics.worker_port")
     exporter.stop()
