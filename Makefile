@@ -113,8 +113,8 @@ $(BIN)/python:
 	@"$(PYTHON)" -c 'import venv, ensurepip' 2>/dev/null || { \
 	  echo "'$(PYTHON)' cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv" >&2; \
 	  exit 1; }
-	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info >= (3, 14))' \
-	  || echo "Note: Signoff is tested with Python 3.11 to 3.13; this is $$("$(PYTHON)" -V)."
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info >= (3, 15))' \
+	  || echo "Note: Signoff is tested with Python 3.11 to 3.14; this is $$("$(PYTHON)" -V)."
 	@echo "Making $(VENV) with $$("$(PYTHON)" -V)."
 	@"$(PYTHON)" -m venv --clear $(VENV)
 	@# The pip that comes with Python may not know dependency groups (pip 25.1 and newer do).
