@@ -386,6 +386,20 @@ def test_all_config_errors_are_listed_errors_first(tmp_path: Path) -> None:
     assert len(caught.value.faults) == 2
 
 
+def test_variable_with_one_underscore_is_named_with_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A warning says that it is not read; those that Kubernetes makes of services are none."""
+    monkeypatch.setenv("SIGNOFF_REDIS_URL", "redis://ledger/0")
+    monkeypatch.setenv("SIGNOFF_GATEWAY_PORT", "tcp://10.0.0.11:8080")
+    monkeypatch.setenv("SIGNOFF_GATEWAY_HOST", "0.0.0.0")
+    monkeypatch.setenv("SIGNOFF_CONFIG", str(load(tmp_path, GOOD)))
+    found = {fault.key: fault for fault in check(load_settings())}
+    assert set(found) == {"redis.url", "gateway.host"}
+    assert found["redis.url"].message == "the variable SIGNOFF_REDIS_URL is not read"
+    assert "Name it SIGNOFF_REDIS__URL," in found["redis.url"].remedy
+
+
 def test_warnings_do_not_keep_signoff_from_starting(tmp_path: Path) -> None:
     """They are returned, so that the caller logs them."""
     settings = load_settings(load(tmp_path, GOOD.replace('ask = ["cleo", "mara"]', "")))

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import get_args
 from urllib.parse import urlsplit
+
+from pydantic import BaseModel
 
 from signoff.broker.server.hosts import NO_URL, split_url
 from signoff.channels.aap.settings import REQUESTS_KEPT
@@ -29,6 +33,7 @@ from signoff.cli.config.grants import check as grants_in
 from signoff.cli.config.levels import check as levels_in
 from signoff.cli.config.people import check as people_in
 from signoff.cli.config.people import reference
+from signoff.cli.config.secret_files import NESTED, PREFIX
 from signoff.cli.config.settings import Settings, source_of
 from signoff.core.approvals.input import long_running
 from signoff.core.approvals.input import rules as input_rules
@@ -549,7 +554,29 @@ def _aap(settings: Settings) -> Iterator[Found]:
         yield ("retention", "after"), defect(message, "Set it to 8d or longer.")
 
 
+def _variables(_: Settings) -> Iterator[Found]:
+    """Find variables that have one underscore where a setting needs two."""
+    present = {name.upper(): value for name, value in os.environ.items()}
+    for loc in _paths(Settings):
+        parts = [part.upper() for part in loc]
+        name = PREFIX + "_".join(parts)
+        # Kubernetes sets SIGNOFF_GATEWAY_PORT=tcp://… for a service that is named signoff-gateway.
+        if len(parts) > 1 and not present.get(name, "tcp://").startswith("tcp://"):
+            remedy = f"Name it {PREFIX}{NESTED.join(parts)}, with two underscores between names."
+            yield loc, warning(f"the variable {name} is not read", remedy)
+
+
+def _paths(model: type[BaseModel]) -> Iterator[tuple[str, ...]]:
+    """Return the paths of the settings in a table and in the tables inside it."""
+    for name, field in model.model_fields.items():
+        yield (name,)
+        for one in (field.annotation, *get_args(field.annotation)):  # a table, or one or None
+            if isinstance(one, type) and issubclass(one, BaseModel):
+                yield from ((name, *path) for path in _paths(one))
+
+
 _RULES: Mapping[Callable[[Settings], Iterable[Found]], tuple[str, ...]] = {
+    _variables: (),
     _people: (),
     people_in: ("slack.bot_token",),
     _policies: ("slack.bot_token", "email"),
