@@ -59,7 +59,9 @@ def print_approvers(
             for people, need in zip(found["asked"], found["need"], strict=True)
         ]
         nobody = "nobody: the policy allows it" if timeline.allowed else "nobody"
-        add(shown, _value(value), found["policy"], ", then ".join(levels) or nobody, found["end"])
+        add(
+            shown, json_text(value), found["policy"], ", then ".join(levels) or nobody, found["end"]
+        )
     Output().print(shown)
 
 
@@ -84,7 +86,7 @@ def print_timeline(
     out = Output()
     facts = timeline.facts
     args = facts["args"] if isinstance(facts["args"], dict) else {}
-    call = f"{facts['tool']}({', '.join(f'{key}={_value(one)}' for key, one in args.items())})"
+    call = f"{facts['tool']}({', '.join(f'{key}={json_text(one)}' for key, one in args.items())})"
     out.print(Text(one_line(call), style="bold"), Text(one_line(_from(timeline, directory))))
     _print_policies(out, timeline)
     if title := timeline.title(directory):
@@ -256,10 +258,6 @@ def _name(directory: Directory, person: str) -> str:
     return directory.shown(person)
 
 
-def _value(value: JsonValue) -> str:
-    return json_text(value)
-
-
 def print_diff(found: Sequence[Changed], looked_at: int, *, most: int) -> None:
     """Print the differences, grouped by approvals that would change in the same way.
 
@@ -322,4 +320,4 @@ def _plainly(value: JsonValue) -> str:
         return "not there"
     if isinstance(value, str):
         return value or "empty"
-    return _value(value)
+    return json_text(value)
