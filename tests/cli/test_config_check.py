@@ -79,6 +79,12 @@ BAD = {
         "lead to one mailbox",
         "warning",
     ),
+    "a time without a unit": (
+        GOOD.replace('name = "all"', 'name = "all"\nwithin = 4'),
+        "policies[1].within",
+        "people have only 4s to answer",
+        "warning",
+    ),
     "code on several machines without a key": (
         GOOD + '[redis]\nurl = "redis://ledger:6379/0"\n[ces]\nhosts = ["api.example.com"]\n',
         "ces.key",

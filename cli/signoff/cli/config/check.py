@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
 from typing import get_args
 from urllib.parse import urlsplit
 
@@ -46,6 +47,8 @@ from signoff.core.policies.levels import Asking
 from signoff.core.policies.policy import Effect, EmailProof, Fallback, Policy, Routing
 
 _REDIS = ("redis", "rediss", "unix", "sentinel", "redis+cluster", "rediss+cluster")
+_LEAST = timedelta(minutes=1)
+"""A shorter time for an answer is probably a mistake."""
 _MAKE = "$(openssl rand -base64 32)"
 _BROKER = (*(one for one in _REDIS if one != "unix"), "amqp", "amqps", "pyamqp")
 
@@ -192,6 +195,9 @@ def _routing(settings: Settings, loc: Loc, rule: Policy | Fallback) -> Iterator[
         for index, group in enumerate(one.all_of):
             yield from _asked(settings, (*here, "all_of", index, "ask"), group.ask)
         yield from _until(settings, here, one)
+        if one.within.by_the_clock < _LEAST:
+            remedy = 'A number without a unit means seconds: write "4h" for four hours.'
+            yield (*here, "within"), warning(f"people have only {one.within} to answer", remedy)
     yield from _informed(settings, loc, rule)
     yield from _provable(settings, (*loc, "email"), rule.email)
 
