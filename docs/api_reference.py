@@ -66,7 +66,7 @@ def _operation(method: str, path: str, one: Json) -> str:
         path = path.replace(f"{{{name}}}", "ID")
     lines = [f"### `{method} {path}`", "", *one["description"].splitlines(), ""]
     scopes = [f"`{name}`" for need in one["security"] for names in need.values() for name in names]
-    lines += [f"Scope: {' or '.join(scopes) if scopes else 'any'}.", ""]
+    facts = [f"Scope: {' or '.join(scopes) if scopes else 'any'}."]
     rows = [
         (f"`{each['name']}`", each["in"], _type(each["schema"]), each.get("description", ""))
         for each in one.get("parameters", ())
@@ -75,7 +75,7 @@ def _operation(method: str, path: str, one: Json) -> str:
     if rows:
         lines += _table(("parameter", "in", "value", "meaning"), rows)
     if "requestBody" in one:
-        lines += [f"Body: {_content(one['requestBody'])}.", ""]
+        facts.append(f"Body: {_content(one['requestBody'])}.")
     answers = sorted(one["responses"].items())
     good = [f"{status} {_content(answer)}" for status, answer in answers if status[0] == "2"]
     bad = [
@@ -83,10 +83,10 @@ def _operation(method: str, path: str, one: Json) -> str:
         for status, answer in answers
         if status[0] != "2" and status not in _EVERYWHERE
     ]
-    lines += [f"Response: {'; '.join(good)}.", ""]
+    facts.append(f"Response: {'; '.join(good)}.")
     if bad:
-        lines += [f"Or: {'; '.join(bad)}.", ""]
-    return "\n".join(lines)
+        facts.append(f"Or: {'; '.join(bad)}.")
+    return "\n".join([*lines, " ".join(facts), ""])
 
 
 def _content(part: Json) -> str:

@@ -337,14 +337,18 @@ def _command_section(words: tuple[str, ...], command: Command) -> str:
     usage = " ".join(("signoff", *words))
     lines = [f"## `{usage}`" if words else "## Options of every command", ""]
     if words:
+        arguments = ""
         for one in command.params:
             if isinstance(one, TyperArgument):
                 name = (one.metavar or one.name or "").upper()
-                usage += (f" {name}" if one.required else f" [{name}]") + "..." * (one.nargs != 1)
+                name = name if one.required else f"[{name}]"
+                arguments += f" {name}" + "..." * (one.nargs != 1)
         text = inspect.cleandoc(command.help or "").partition("\f")[0].strip()
-        lines += [*text.splitlines(), "", f"    {usage}", ""]
+        lines += [*text.splitlines(), ""]
+        if arguments:
+            lines += [f"    {usage}{arguments}", ""]
         if examples := EXAMPLES.get(" ".join(words)):
-            lines += ["For example:", "", "```sh", *examples, "```", ""]
+            lines += ["```sh", *examples, "```", ""]
     rows = []
     for one in command.params:
         if not isinstance(one, TyperArgument | TyperOption) or one.hidden or "--help" in one.opts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from datetime import timedelta
 
 import pytest
@@ -177,23 +176,6 @@ async def test_a_damaged_index_hides_no_approval(ledger: Ledger, prefix: str, wr
         if wrong:
             await client.sadd(slice_, "not a text")
     assert await small(ledger).candidates(["hovercraft"]) is None
-
-
-async def test_an_index_in_the_earlier_form_is_replaced(ledger: Ledger, prefix: str) -> None:
-    """It is not used, and its keys are deleted when the new index begins."""
-    await fill(ledger, *(approval_of(n, "hovercraft") for n in range(BATCH)))
-    done = ["approvals", *(await ledger.store.behind("approvals", limit=1))[0]]
-    head = {"segments": [{"name": 7, "rows": BATCH, "first": 0, "last": done[1]}], "done": done[1:]}
-    async with ledger.store.translated_client() as client:
-        await client.set(f"{prefix}search:head", json.dumps(head))
-        for key in ("ids", *range(BITS)):
-            await client.set(f"{prefix}search:7:{key}", "AAAA")
-    assert await small(ledger).candidates(["hovercraft"]) is None
-    await small(ledger).extend()
-    assert len(await small(ledger).candidates(["hovercraft"]) or []) == BATCH
-    (segment,) = (await Head.read(ledger)).segments
-    kept = await ledger.store.keys("search:")
-    assert {one.split(":")[1] for one in kept} == {"index", str(segment.name)}
 
 
 async def test_searches_beside_rebuilds_miss_nothing(ledger: Ledger) -> None:

@@ -454,9 +454,10 @@ def test_a_run_of_a_remote_agent_is_submitted(invoke: Invoke) -> None:
 
 @pytest.mark.usefixtures("settings_file")
 def test_wait_for_a_run_ends_at_the_timeout(invoke: Invoke) -> None:
-    """`--timeout` ends the wait, and not the run."""
+    """`--timeout` ends the wait, and not the run; meanwhile a line says what it waits for."""
     result = invoke("run", "finance", "hello", "--wait", "--timeout", "0.1")
     assert result.exit_code == 1
+    assert "Waiting for a worker that runs finance (run_" in result.stderr
     assert "still queued" in result.stderr
 
 

@@ -79,6 +79,12 @@ BAD = {
         "lead to one mailbox",
         "warning",
     ),
+    "a time without a unit": (
+        GOOD.replace('name = "all"', 'name = "all"\nwithin = 4'),
+        "policies[1].within",
+        "people have only 4s to answer",
+        "warning",
+    ),
     "code on several machines without a key": (
         GOOD + '[redis]\nurl = "redis://ledger:6379/0"\n[ces]\nhosts = ["api.example.com"]\n',
         "ces.key",
@@ -384,6 +390,20 @@ def test_all_config_errors_are_listed_errors_first(tmp_path: Path) -> None:
     with pytest.raises(ConfigErrors) as caught:
         require(settings)
     assert len(caught.value.faults) == 2
+
+
+def test_variable_with_one_underscore_is_named_with_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A warning says that it is not read; those that Kubernetes makes of services are none."""
+    monkeypatch.setenv("SIGNOFF_REDIS_URL", "redis://ledger/0")
+    monkeypatch.setenv("SIGNOFF_GATEWAY_PORT", "tcp://10.0.0.11:8080")
+    monkeypatch.setenv("SIGNOFF_GATEWAY_HOST", "0.0.0.0")
+    monkeypatch.setenv("SIGNOFF_CONFIG", str(load(tmp_path, GOOD)))
+    found = {fault.key: fault for fault in check(load_settings())}
+    assert set(found) == {"redis.url", "gateway.host"}
+    assert found["redis.url"].message == "the variable SIGNOFF_REDIS_URL is not read"
+    assert "Name it SIGNOFF_REDIS__URL," in found["redis.url"].remedy
 
 
 def test_warnings_do_not_keep_signoff_from_starting(tmp_path: Path) -> None:

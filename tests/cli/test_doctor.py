@@ -243,6 +243,7 @@ async def test_a_redis_that_is_away_is_broken_and_the_rest_is_still_looked_at(
     monkeypatch.setenv("SIGNOFF_REDIS__URL", f"redis://:hunter2@127.0.0.1:{free_port()}/0")
     found = await look(file)
     assert found["redis"][0].level == "broken"
+    assert "signoff doctor" not in found["redis"][0].text
     assert found["broker"][0].level == "broken"
     assert found["smtp"][0].level == "good"
     assert "hunter2" not in str(found)

@@ -86,7 +86,7 @@ def test_unknown_channel_of_a_person_is_an_error(settings_file: Path) -> None:
     [
         ("riley", "the requester is told when it is waiting, decided; by email"),
         ("ann", "the requester is told nothing"),
-        ("kim@example.org", "the requester is not in the directory: told only at"),
+        ("kim@example.org", "the requester is not in the directory: they are told only if"),
     ],
 )
 def test_explain_lists_informed_people(invoke: Invoke, user: str, line: str) -> None:

@@ -50,15 +50,25 @@ def test_broken_agent_is_reported_with_file_and_line(name: str, tmp_path: Path) 
 
 
 @pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL")
-def test_agent_without_a_root_is_reported_in_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "source", "expected"),
+    [
+        ("rootless", "", "No root_agent found for 'rootless'. Searched in "),
+        ("number", "root_agent = 1", "A 'root_agent' was found for 'number' but it is not a "),
+    ],
+)
+def test_agent_without_a_root_is_reported_in_one_line(
+    tmp_path: Path, name: str, source: str, expected: str
+) -> None:
     """The loader's long advice is not repeated."""
-    (tmp_path / "rootless").mkdir()
-    (tmp_path / "rootless" / "__init__.py").write_text("")
-    with pytest.raises(ValueError, match="No root_agent") as caught:
-        AgentLoader(str(tmp_path)).load_agent("rootless")
-    found = load_problem("rootless", caught.value, tmp_path)
-    assert found.startswith("ValueError: No root_agent found for 'rootless'")
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text(source)
+    with pytest.raises(ValueError, match="root_agent") as caught:
+        AgentLoader(str(tmp_path)).load_agent(name)
+    found = load_problem(name, caught.value, tmp_path)
+    assert found.startswith(f"ValueError: {expected}")
     assert "\n" not in found
+    assert not found.endswith(":")
 
 
 SOURCE = "from google.adk.agents.llm_agent import LlmAgent\nroot_agent = LlmAgent(name='{}')\n"

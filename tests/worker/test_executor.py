@@ -16,7 +16,6 @@ from ports import free_port
 from signoff.broker import stages
 from signoff.broker.doorbells.celery import make_celery
 from signoff.broker.doorbells.loop import LoopThread
-from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.lease import session_key
 from signoff.broker.ledger.ledger import Ledger
@@ -38,21 +37,6 @@ from worker.office import AGENTS, MARA, Office
 pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 
-async def test_approved_call_runs_once_and_the_agent_replies(office: Office) -> None:
-    """Run, pause, approve, resume: the tool runs once with the shown arguments."""
-    run = await office.submit("finance", "Reimburse me $2500 for the conference")
-    assert run.state is RunState.PAUSED
-    assert office.executed() == []
-    await office.approve(run)
-    run = await office.resume(run)
-    assert run.state is RunState.COMPLETED
-    assert "2,500" in run.text
-    assert [line["amount"] for line in office.executed()] == [2500]
-    (approval,) = await office.ledger.approvals(run.approvals)
-    assert approval.handoff is Handoff.RESUMED
-    await audit.verify(office.ledger.store)
-
-
 async def test_a_call_below_the_threshold_is_not_asked_about(office: Office) -> None:
     """The tool's threshold function decides which calls need a person."""
     run = await office.submit("finance", "Reimburse me $50 for lunch")
@@ -69,14 +53,6 @@ async def test_the_reason_of_a_rejection_reaches_the_model(office: Office) -> No
     assert run.state is RunState.COMPLETED
     assert "over budget" in run.text
     assert office.executed() == []
-
-
-async def test_the_payload_of_the_approver_reaches_the_tool(office: Office) -> None:
-    """Three of five days are approved, and three are granted."""
-    run = await office.submit("time_off", "I need 5 days off")
-    await office.approve(run, approved_days=3)
-    run = await office.resume(run)
-    assert "3 days" in run.text
 
 
 async def test_a_dynamic_request_that_is_rejected_never_enters_the_tool(office: Office) -> None:
@@ -191,23 +167,6 @@ async def test_hundred_runs_call_their_model_at_once_in_one_process(
 @pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True)
 class TestPauses:
     """Pauses of different kinds of agents."""
-
-    @pytest.mark.parametrize("app", ["siblings", "siblings_resumable"])
-    async def test_siblings_are_answered_together(self, office: Office, app: str) -> None:
-        """One answer resumes nothing; the second resumes both with their own decisions."""
-        run = await office.submit(app, "pay both")
-        assert len(run.approvals) == 2
-        first, second = await office.ask(run)
-        await office.decider.approve(first.id, MARA, channel="cli")
-        run = await office.resume(run)
-        assert run.state is RunState.PAUSED
-        assert office.executed() == []
-        await office.decider.reject(second.id, MARA, channel="cli", reason="not B")
-        run = await office.resume(run)
-        assert run.state is RunState.COMPLETED
-        assert [line["paid"] for line in office.executed()] == [first.call.args["to"]]
-        assert "not B" in run.text
-        assert '"found": "C"' in run.text
 
     async def test_a_gate_in_a_sub_agent_is_found_and_resumed(self, office: Office) -> None:
         """The approval names the sub-agent, and the run continues in it."""

@@ -25,12 +25,16 @@ async def test_an_approved_call_runs_once(office: Office) -> None:
     """Run, pause, approve, resume: the call runs once as shown, and the last message arrives."""
     run = await office.submit("finance", CONFERENCE)
     assert run.state is RunState.PAUSED
+    assert office.executed() == []
     await office.approve(run)
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     assert "2,500" in run.text
     assert [line["amount"] for line in office.executed()] == [2500]
     assert await user_messages(office, run) == [CONFERENCE]
+    (approval,) = await office.ledger.approvals(run.approvals)
+    assert approval.handoff is Handoff.RESUMED
+    await audit.verify(office.ledger.store)
 
 
 async def test_the_payload_of_the_approver_reaches_the_tool(office: Office) -> None:
@@ -49,11 +53,13 @@ async def test_siblings_are_answered_together(office: Office, app: str) -> None:
     first, second = await office.ask(run)
     await office.decider.approve(first.id, MARA, channel="cli")
     assert (await office.resume(run)).state is RunState.PAUSED
+    assert office.executed() == []
     await office.decider.reject(second.id, MARA, channel="cli", reason="not B")
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     assert [line["paid"] for line in office.executed()] == [first.call.args["to"]]
     assert "not B" in run.text
+    assert '"found": "C"' in run.text
 
 
 @pytest.mark.parametrize("step", STEPS)

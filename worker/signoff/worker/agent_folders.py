@@ -57,7 +57,7 @@ def load_problem(name: str, error: BaseException, folder: Path) -> str:
     message = str(shown).removeprefix(f"Fail to load {name!r} module. ").partition("\n")[0]
     if isinstance(shown, SyntaxError):
         message = shown.msg.removeprefix(f"Fail to load {name!r} module. ")
-    text = f"{place}{type(shown).__name__}: {message}"
+    text = f"{place}{type(shown).__name__}: {message.rstrip(':')}"
     if isinstance(shown, ModuleNotFoundError):
         text += f". Install it into the environment of the workers: pip install {shown.name}"
     return text

@@ -193,6 +193,8 @@ async def _follow(decisions: Decisions, submitted: Run, *, since_ms: int, asked:
     from signoff.broker.ledger.follow import follow  # noqa: PLC0415
     from signoff.core.approvals.events import What  # noqa: PLC0415
 
+    # Without it, nothing at all is printed for an agent that was added after the workers started.
+    say(f"Waiting for a worker that runs {submitted.app} ({submitted.id}) …", err=True)
     ends = {What.COMPLETED, What.FAILED, What.IN_DOUBT}
     async for event in follow(decisions.ledger.store, subject=submitted.id, start=f"{since_ms}-0"):
         if event.what is What.ASKED:

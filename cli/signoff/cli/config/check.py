@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
+from typing import get_args
 from urllib.parse import urlsplit
+
+from pydantic import BaseModel
 
 from signoff.broker.server.hosts import NO_URL, split_url
 from signoff.channels.aap.settings import REQUESTS_KEPT
@@ -29,6 +34,7 @@ from signoff.cli.config.grants import check as grants_in
 from signoff.cli.config.levels import check as levels_in
 from signoff.cli.config.people import check as people_in
 from signoff.cli.config.people import reference
+from signoff.cli.config.secret_files import NESTED, PREFIX
 from signoff.cli.config.settings import Settings, source_of
 from signoff.core.approvals.input import long_running
 from signoff.core.approvals.input import rules as input_rules
@@ -41,6 +47,8 @@ from signoff.core.policies.levels import Asking
 from signoff.core.policies.policy import Effect, EmailProof, Fallback, Policy, Routing
 
 _REDIS = ("redis", "rediss", "unix", "sentinel", "redis+cluster", "rediss+cluster")
+_LEAST = timedelta(minutes=1)
+"""A shorter time for an answer is probably a mistake."""
 _MAKE = "$(openssl rand -base64 32)"
 _BROKER = (*(one for one in _REDIS if one != "unix"), "amqp", "amqps", "pyamqp")
 
@@ -187,6 +195,9 @@ def _routing(settings: Settings, loc: Loc, rule: Policy | Fallback) -> Iterator[
         for index, group in enumerate(one.all_of):
             yield from _asked(settings, (*here, "all_of", index, "ask"), group.ask)
         yield from _until(settings, here, one)
+        if one.within.by_the_clock < _LEAST:
+            remedy = 'A number without a unit means seconds: write "4h" for four hours.'
+            yield (*here, "within"), warning(f"people have only {one.within} to answer", remedy)
     yield from _informed(settings, loc, rule)
     yield from _provable(settings, (*loc, "email"), rule.email)
 
@@ -549,7 +560,29 @@ def _aap(settings: Settings) -> Iterator[Found]:
         yield ("retention", "after"), defect(message, "Set it to 8d or longer.")
 
 
+def _variables(_: Settings) -> Iterator[Found]:
+    """Find variables that have one underscore where a setting needs two."""
+    present = {name.upper(): value for name, value in os.environ.items()}
+    for loc in _paths(Settings):
+        parts = [part.upper() for part in loc]
+        name = PREFIX + "_".join(parts)
+        # Kubernetes sets SIGNOFF_GATEWAY_PORT=tcp://… for a service that is named signoff-gateway.
+        if len(parts) > 1 and not present.get(name, "tcp://").startswith("tcp://"):
+            remedy = f"Name it {PREFIX}{NESTED.join(parts)}, with two underscores between names."
+            yield loc, warning(f"the variable {name} is not read", remedy)
+
+
+def _paths(model: type[BaseModel]) -> Iterator[tuple[str, ...]]:
+    """Return the paths of the settings in a table and in the tables inside it."""
+    for name, field in model.model_fields.items():
+        yield (name,)
+        for one in (field.annotation, *get_args(field.annotation)):  # a table, or one or None
+            if isinstance(one, type) and issubclass(one, BaseModel):
+                yield from ((name, *path) for path in _paths(one))
+
+
 _RULES: Mapping[Callable[[Settings], Iterable[Found]], tuple[str, ...]] = {
+    _variables: (),
     _people: (),
     people_in: ("slack.bot_token",),
     _policies: ("slack.bot_token", "email"),

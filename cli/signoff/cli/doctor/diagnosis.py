@@ -144,7 +144,9 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
         for finding in await about_inbox(ledger, settings):
             yield finding
     except LedgerUnavailable as error:
-        yield Finding("redis", "broken", f"{url}: {error}")
+        why = str(error).removesuffix(" `signoff doctor` checks it.")
+        own = "" if "url" in settings.redis.model_fields_set else " (`signoff up` starts its own.)"
+        yield Finding("redis", "broken", f"{url}: {why}{own}")
 
 
 async def clock(ledger: Ledger, here: datetime) -> AsyncIterator[Finding]:

@@ -431,7 +431,7 @@ class Change:
         """
         stage, name, body = work.stage, work.id, work.body
         self._sent.setdefault((stage, name), (work, body))
-        return self._send(stage, name, body, after)
+        return self.send_raw(stage, name, body, after=after)
 
     def announce(self, work: AnnounceMilestone, approval: Approval) -> Self:
         """Tell people who do not decide about a milestone.
@@ -458,7 +458,9 @@ class Change:
         self, stage: str, item_id: str, body: Mapping[str, Any], *, after: float = 0
     ) -> Self:
         """Put a body into the outbox of a stage unchanged; see `send`."""
-        return self._send(stage, item_id, body, after)
+        pause = max(int(after * 1000), 0)
+        self.items.append({"stage": stage, "id": item_id, "body": _json(body), "after": pause})
+        return self
 
     def ack(self, item: Item) -> Self:
         """Remove claimed work from its outbox, if its lease is still ours."""
@@ -624,11 +626,6 @@ class Change:
             if token := item.get("token"):
                 work, body = self._sent[str(item["stage"]), str(item["id"])]
                 yield Item.leased(work, body, str(token))
-
-    def _send(self, stage: str, item_id: str, body: Mapping[str, Any], after: float) -> Self:
-        pause = max(int(after * 1000), 0)
-        self.items.append({"stage": stage, "id": item_id, "body": _json(body), "after": pause})
-        return self
 
     def _ack(self, item: Item, after_ms: int) -> Self:
         self.acks.append(

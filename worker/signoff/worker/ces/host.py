@@ -8,7 +8,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from google.adk.agents.context import Context
 from google.adk.agents.invocation_context import InvocationContext
@@ -37,13 +37,6 @@ _IN_DOUBT: Final = (
     "was being called when a worker died: it may or may not have happened, and a callback cannot "
     "wait for somebody to look"
 )
-
-
-class CodeTool(Protocol):
-    """A tool that is sandboxed code itself, and can be suspended inside another one."""
-
-    async def in_sandbox(self, args: dict[str, Any], host: CodeHost) -> Done | Held:
-        """Run the code to its end, or to a call that waits."""
 
 
 @dataclass
@@ -291,6 +284,7 @@ class CodeHost:
         if tool is None:
             raise ValueError(f"There is no tool {name!r}.")
         self._calls += 1
+        # A tool that is sandboxed code itself can wait inside this call.
         run = getattr(tool, "in_sandbox", None)
         try:
             if run is not None:

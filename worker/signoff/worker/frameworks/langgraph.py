@@ -163,9 +163,9 @@ class _Asked:
 
     @classmethod
     def restored(cls, state: JsonValue, answered: frozenset[str]) -> Self:
-        """Return what a stored state says; states of earlier releases say nothing."""
+        """Return what a stored state says."""
         made, unpacked = cls(answered), InMemorySaver().serde.loads_typed
-        for namespace, id_, kind, data in cast("dict[str, Any]", state).get("asked", []):
+        for namespace, id_, kind, data in cast("dict[str, Any]", state)["asked"]:
             made.values[namespace] = unpacked(_unpacked(kind, data))
             made.latest[namespace] = id_
         return made

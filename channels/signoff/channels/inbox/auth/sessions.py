@@ -185,24 +185,22 @@ class Sessions:
 
     async def end(self, name: str) -> None:
         """End a session."""
-        await self._end(_id(name), "")
+        await self.end_one(_id(name), "")
 
     async def end_one(self, session_id: str, person: str) -> None:
-        """End a session, if it belongs to this person."""
-        await self._end(session_id, person)
+        """End a session, if it belongs to this person; "" ends that of anybody."""
 
-    async def is_fresh(self, session: Session) -> bool:
-        """Return whether the last second factor is recent enough for a decision."""
-        proven = session.proven
-        return proven is not None and await self._ledger.now() < proven + self._settings.fresh
-
-    async def _end(self, session_id: str, person: str) -> None:
         async def attempt() -> None:
             session = await self._read(session_id)
             if session is not None and person in {"", session.person}:
                 await self._ledger.commit(self._dropped(session))
 
         await self._ledger.decide_again(attempt)
+
+    async def is_fresh(self, session: Session) -> bool:
+        """Return whether the last second factor is recent enough for a decision."""
+        proven = session.proven
+        return proven is not None and await self._ledger.now() < proven + self._settings.fresh
 
     async def _read(self, session_id: str) -> Session | None:
         record = await self._ledger.raw(f"login:{session_id}")

@@ -205,7 +205,7 @@ def print_approval(
 
 def _print_card(out: Output, approval: Approval, directory: Directory) -> None:
     shape = card(approval, directory)
-    out.print(Text(shape.title, style="bold"), state_text(approval.state.value))
+    out.print(Text(shape.title, style="bold"), Text("·"), state_text(approval.state.value))
     facts = Table("", "")
     facts.show_header = False
     for name, value in _facts(approval, directory):
@@ -302,7 +302,7 @@ def _step_values(approval: Approval, step: Decision) -> str:
 def print_run(out: Output, run: Run, directory: Directory, events: Sequence[Event]) -> None:
     """Print a run and its timeline."""
     title = Text(f"{run.app}: {one_line(run.message)}", style="bold")
-    out.print(title, state_text(run.state.value))
+    out.print(title, Text("·"), state_text(run.state.value))
     facts = Table("", "")
     facts.show_header = False
     rows = {

@@ -59,7 +59,9 @@ def print_approvers(
             for people, need in zip(found["asked"], found["need"], strict=True)
         ]
         nobody = "nobody: the policy allows it" if timeline.allowed else "nobody"
-        add(shown, _value(value), found["policy"], ", then ".join(levels) or nobody, found["end"])
+        add(
+            shown, json_text(value), found["policy"], ", then ".join(levels) or nobody, found["end"]
+        )
     Output().print(shown)
 
 
@@ -84,7 +86,7 @@ def print_timeline(
     out = Output()
     facts = timeline.facts
     args = facts["args"] if isinstance(facts["args"], dict) else {}
-    call = f"{facts['tool']}({', '.join(f'{key}={_value(one)}' for key, one in args.items())})"
+    call = f"{facts['tool']}({', '.join(f'{key}={json_text(one)}' for key, one in args.items())})"
     out.print(Text(one_line(call), style="bold"), Text(one_line(_from(timeline, directory))))
     _print_policies(out, timeline)
     if title := timeline.title(directory):
@@ -97,6 +99,17 @@ def print_timeline(
         out.print(Text("\nthe requester ", style="bold"), Text(one_line(notified)), sep="")
     answers = "everybody approves" if approving else "nobody answers"
     out.print(Text(f"\nif {answers} ({zone})", style="bold"))
+    out.print(_steps_table(timeline, directory, zone))
+    if any(step.asked for step in timeline.steps):
+        out.print(Text("\ncards: ", style="bold"), Text(_bundled(timeline, bundles)), sep="")
+    words, colour = _ENDS[timeline.end]
+    words = _other_end(timeline, directory, approving=approving) or words
+    out.print(Text("\nend: ", style="bold"), Text(words, style=colour), sep="")
+    _print_rules(out, timeline, directory)
+
+
+def _steps_table(timeline: Timeline, directory: Directory, zone: tzinfo) -> Table:
+    """Return a table of what happens when."""
     steps = Table("when", "after", "what", "")
     for step in _together(timeline.steps):
         first, *rest = _lines(step, timeline, directory, zone)
@@ -105,21 +118,21 @@ def print_timeline(
         add(steps, at_zone(step.at, zone), f"+{coarse(after)}" if after else "", what, first)
         for line in rest:
             add(steps, "", "", "", line)
-    out.print(steps)
-    if any(step.asked for step in timeline.steps):
-        out.print(Text("\ncards: ", style="bold"), Text(_bundled(timeline, bundles)), sep="")
-    words, colour = _ENDS[timeline.end]
+    return steps
+
+
+def _other_end(timeline: Timeline, directory: Directory, *, approving: bool) -> str:
+    """Return how a timeline ends in words; "" if it ends because nobody answered."""
     if timeline.allowed is not None:
         above = ", ".join(_name(directory, one) for one in timeline.above) or "nobody"
-        words = f"it is allowed at once; above {timeline.allowed} {above} would be asked"
-    elif timeline.terms.effect is Effect.DENY:
-        words = "it is denied at once, and the agent reads the reason"
-    elif timeline.end is End.APPROVE and approving and timeline.levels:
-        words = "it is approved"
-    elif timeline.end is End.APPROVE and not timeline.levels:
-        words = "a grant approves it at once, and nobody is asked"
-    out.print(Text("\nend: ", style="bold"), Text(words, style=colour), sep="")
-    _print_rules(out, timeline, directory)
+        return f"it is allowed at once; above {timeline.allowed} {above} would be asked"
+    if timeline.terms.effect is Effect.DENY:
+        return "it is denied at once, and the agent reads the reason"
+    if timeline.end is End.APPROVE and approving and timeline.levels:
+        return "it is approved"
+    if timeline.end is End.APPROVE and not timeline.levels:
+        return "a grant approves it at once, and nobody is asked"
+    return ""
 
 
 def _print_rules(out: Output, timeline: Timeline, directory: Directory) -> None:
@@ -170,7 +183,8 @@ def _requester_is_told(timeline: Timeline, directory: Directory) -> str:
     user = str(timeline.facts["user"])
     person = directory.find(user) if user else None
     if person is None:
-        return "is not in the directory: told only at [notifications] requester_domains"
+        has = "[notifications] requester_domains has their domain"
+        return f"is not in the directory: they are told only if {has}"
     topics = topics_of(timeline.terms, person)
     if not topics:
         return "is told nothing"
@@ -256,10 +270,6 @@ def _name(directory: Directory, person: str) -> str:
     return directory.shown(person)
 
 
-def _value(value: JsonValue) -> str:
-    return json_text(value)
-
-
 def print_diff(found: Sequence[Changed], looked_at: int, *, most: int) -> None:
     """Print the differences, grouped by approvals that would change in the same way.
 
@@ -322,4 +332,4 @@ def _plainly(value: JsonValue) -> str:
         return "not there"
     if isinstance(value, str):
         return value or "empty"
-    return _value(value)
+    return json_text(value)
