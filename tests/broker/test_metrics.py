@@ -202,11 +202,21 @@ async def test_disabled_metrics_add_no_samples(ledger: Ledger) -> None:
     assert not Change().put(run, was=run).note(run.submitted()).samples
 
 
-@pytest.mark.parametrize("given", ["", "secret"])
-def test_a_process_serves_its_metrics_on_a_port_of_its_own(found: Metrics, given: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "host", "at"),
+    [
+        ("", "127.0.0.1", "127.0.0.1"),
+        ("secret", "127.0.0.1", "127.0.0.1"),
+        ("", "::1", "[::1]"),
+        ("", "::", "[::1]"),
+    ],
+)
+def test_a_process_serves_its_metrics_on_a_port_of_its_own(
+    found: Metrics, given: str, host: str, at: str
+) -> None:
     """With a token, only its holder sees them; there is no other page, and the port is freed."""
-    exporter = Exporter(found, "127.0.0.1", 0, token=given)
-    url = f"http://127.0.0.1:{exporter.port}"
+    exporter = Exporter(found, host, 0, token=given)
+    url = f"http://{at}:{exporter.port}"
     request = urllib.request.Request(f"{url}/metrics", headers={"Authorization": "Bearer secret"})
     with urllib.request.urlopen(request) as answer:
         assert b'signoff_info{kind="worker"' in answer.read()
@@ -216,9 +226,9 @@ def test_a_process_serves_its_metrics_on_a_port_of_its_own(found: Metrics, given
     with pytest.raises(urllib.error.HTTPError, match="404"):
         urllib.request.urlopen(f"{url}/")
     with pytest.raises(ConfigError, match="SIGNOFF_METRICS__WORKER_PORT"):
-        Exporter(found, "127.0.0.1", exporter.port, key="metrics.worker_port")
+        Exporter(found, host, exporter.port, key="metrics.worker_port")
     exporter.stop()
-    Exporter(found, "127.0.0.1", exporter.port).stop()
+    Exporter(found, host, exporter.port).stop()
 
 
 async def test_the_gateway_wants_the_token(ledger: Ledger, found: Metrics) -> None:
