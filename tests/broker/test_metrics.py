@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from datetime import timedelta
 from http import HTTPStatus
+from pathlib import Path
 
 import httpx
 import pytest
+import redis
 
 from builders import CLEO, MARA, paused
 from deciding import Decider
+from services import plain_redis
 from signoff.broker.heartbeat import beat
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -184,6 +188,28 @@ async def test_without_redis_the_process_is_still_seen(found: Metrics) -> None:
     assert (now["signoff_ledger_up"], now["signoff_in_doubt_total"]) == (0, 1)
     assert "signoff_timers_lag_seconds" not in now
     await ledger.close()
+
+
+async def test_a_redis_that_takes_no_writes_is_down_and_still_measured(
+    found: Metrics, tmp_path: Path
+) -> None:
+    """After a failed save, Redis refuses to write; the alert about its disk says why."""
+    with plain_redis(tmp_path, save="900 1") as url, redis.Redis.from_url(url) as root:
+        ledger = Ledger(Store.open(url))
+        await beat(ledger, "worker", "host/1")
+        assert values((await scraped(ledger, found)).text)["signoff_ledger_up"] == 1
+        # Redis cannot replace a folder by its file.
+        (tmp_path / "dump.rdb").mkdir()
+        root.bgsave()
+        while root.info("persistence")["rdb_bgsave_in_progress"]:  # noqa: ASYNC110 -- Redis gives no signal
+            await asyncio.sleep(0.02)
+        now = values((await scraped(ledger, found)).text)
+        # Otherwise Redis would save before it stops, and not stop because it cannot.
+        root.config_set("save", "")
+        assert now["signoff_ledger_up"] == 0
+        assert now["signoff_redis_persistence_ok"] == 0
+        assert now['signoff_processes{kind="worker"}'] == 1
+        await ledger.close()
 
 
 async def test_a_label_has_few_values(found: Metrics) -> None:

@@ -163,7 +163,7 @@ TURNS = _define(_G, "agent_turns_running", "Turns that run in this process now."
 
 # -- read from the ledger when a gateway is scraped -------------------------------------------
 
-LEDGER_UP = _measured("ledger_up", "Whether Redis answered this scrape.")
+LEDGER_UP = _measured("ledger_up", "Whether Redis answered this scrape and takes writes.")
 PENDING = _measured(
     "approvals_pending", "Pending approvals; policy is empty until routed.", "policy"
 )
