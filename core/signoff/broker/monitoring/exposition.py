@@ -108,7 +108,7 @@ class Metrics:
                 channel = name if head == "deliver" else stage
                 for result in ("delivered", "retry", "refused"):
                     self((metrics.DELIVERIES, (channel, result), 0))
-        for result in ("resumed", "failed", "expired"):
+        for result in ("resumed", "failed", "unverified", "expired"):
             self((metrics.RESUMES, (result,), 0))
         for result in ("rung", "failed"):
             self((metrics.DOORBELLS, (result,), 0))

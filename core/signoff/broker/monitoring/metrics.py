@@ -121,7 +121,8 @@ REFUSALS = _define(
 RESUMES = _define(
     _C,
     "resumes_total",
-    "Answers handed to agents: resumed, failed, or expired before the call started.",
+    "Answers handed to agents: resumed, failed, unverified (no valid receipt, or its key is "
+    "unknown), or expired before the call started.",
     "result",
 )
 IN_DOUBT = _define(
