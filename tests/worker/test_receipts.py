@@ -68,8 +68,10 @@ def counted() -> Iterator[list[Sample]]:
             found.append(sample)
 
     metrics.record_to(collect)
-    yield found
-    metrics.record_to(None)
+    try:
+        yield found
+    finally:
+        metrics.record_to(None)
 
 
 async def asked(office: Office) -> tuple[Run, Approval]:
