@@ -114,6 +114,17 @@ def test_every_rule_is_tested() -> None:
     assert fires == {rule["alert"] for rule in rules()}
 
 
+def test_the_cases_of_the_rules_use_series_as_they_are_exported() -> None:
+    """A rule that was only tested on other labels than those of the processes never fires."""
+    scraped = {"job", "instance", "process"}
+    for case in yaml.safe_load((FOLDER / "alerts.test.yml").read_text())["tests"]:
+        for one in case["input_series"]:
+            name, _, selector = one["series"].rstrip("}").partition("{")
+            labels = {part.partition("=")[0].strip() for part in selector.split(",") if part}
+            exported = set(METRICS[name].labels) if name != "up" else set[str]()
+            assert labels - scraped == exported, one["series"]
+
+
 def test_every_alert_names_a_command() -> None:
     """The person who is paged reads which command to run; the command exists."""
     known = dict(generator().commands())

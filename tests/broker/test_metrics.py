@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from datetime import timedelta
 from http import HTTPStatus
+from pathlib import Path
 
 import httpx
 import pytest
+import redis
 
 from builders import CLEO, MARA, paused
 from deciding import Decider
+from services import plain_redis
 from signoff.broker.heartbeat import beat
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -184,6 +188,28 @@ async def test_without_redis_the_process_is_still_seen(found: Metrics) -> None:
     await ledger.close()
 
 
+async def test_a_redis_that_takes_no_writes_is_down_and_still_measured(
+    found: Metrics, tmp_path: Path
+) -> None:
+    """After a failed save, Redis refuses to write; the alert about its disk says why."""
+    with plain_redis(tmp_path, save="900 1") as url, redis.Redis.from_url(url) as root:
+        ledger = Ledger(Store.open(url))
+        await beat(ledger, "worker", "host/1")
+        assert values((await scraped(ledger, found)).text)["signoff_ledger_up"] == 1
+        # Redis cannot replace a folder by its file.
+        (tmp_path / "dump.rdb").mkdir()
+        root.bgsave()
+        while root.info("persistence")["rdb_bgsave_in_progress"]:  # noqa: ASYNC110 -- Redis gives no signal
+            await asyncio.sleep(0.02)
+        now = values((await scraped(ledger, found)).text)
+        # Otherwise Redis would save before it stops, and not stop because it cannot.
+        root.config_set("save", "")
+        assert now["signoff_ledger_up"] == 0
+        assert now["signoff_redis_persistence_ok"] == 0
+        assert now['signoff_processes{kind="worker"}'] == 1
+        await ledger.close()
+
+
 async def test_a_label_has_few_values(found: Metrics) -> None:
     """A client that submits runs of invented apps does not fill the memory of Prometheus."""
     for number in range(metrics.MOST + 50):
@@ -200,20 +226,38 @@ async def test_disabled_metrics_add_no_samples(ledger: Ledger) -> None:
     assert not Change().put(run, was=run).note(run.submitted()).samples
 
 
-@pytest.mark.parametrize("given", ["", "secret"])
-def test_a_process_serves_its_metrics_on_a_port_of_its_own(found: Metrics, given: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "host", "at"),
+    [
+        ("", "127.0.0.1", "127.0.0.1"),
+        ("secret", "127.0.0.1", "127.0.0.1"),
+        ("", "::1", "[::1]"),
+        ("", "::", "[::1]"),
+    ],
+)
+def test_a_process_serves_its_metrics_on_a_port_of_its_own(
+    found: Metrics, given: str, host: str, at: str
+) -> None:
     """With a token, only its holder sees them; there is no other page, and the port is freed."""
+<<<<<<< HEAD
     exporter = Exporter(found, "127.0.0.1", 0, token=given)
     url = f"http://127.0.0.1:{exporter.port}"
     answer = httpx.get(f"{url}/metrics", headers={"Authorization": "Bearer secret"})
     assert b'signoff_info{kind="worker"' in answer.content
+=======
+    exporter = Exporter(found, host, 0, token=given)
+    url = f"http://{at}:{exporter.port}"
+    request = urllib.request.Request(f"{url}/metrics", headers={"Authorization": "Bearer secret"})
+    with urllib.request.urlopen(request) as answer:
+        assert b'signoff_info{kind="worker"' in answer.read()
+>>>>>>> h-ops
     if given:
         assert httpx.get(f"{url}/metrics").status_code == HTTPStatus.UNAUTHORIZED
     assert httpx.get(f"{url}/").status_code == HTTPStatus.NOT_FOUND
     with pytest.raises(ConfigError, match="SIGNOFF_METRICS__WORKER_PORT"):
-        Exporter(found, "127.0.0.1", exporter.port, key="metrics.worker_port")
+        Exporter(found, host, exporter.port, key="metrics.worker_port")
     exporter.stop()
-    Exporter(found, "127.0.0.1", exporter.port).stop()
+    Exporter(found, host, exporter.port).stop()
 
 
 async def test_the_gateway_wants_the_token(ledger: Ledger, found: Metrics) -> None:

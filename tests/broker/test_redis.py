@@ -219,6 +219,17 @@ async def test_a_redis_with_tls_at_a_url_without_tls(tmp_path: Path) -> None:
         await store.close()
 
 
+@pytest.mark.parametrize("options", ["ssl_ca_certs={0}", "ssl_certfile={0}&ssl_keyfile={0}"])
+async def test_a_missing_certificate_is_named(redis_url: str, tmp_path: Path, options: str) -> None:
+    """Redis is there, so the message names the file and not the server alone."""
+    missing = tmp_path / "client.pem"
+    server = redis_url.replace("redis://", "rediss://", 1)
+    ledger = Ledger(Store.open(f"{server}?{options.format(missing)}"))
+    with pytest.raises(LedgerUnavailable, match=f"{missing}, which .* cannot be read: No such"):
+        await ledger.now()
+    await ledger.close()
+
+
 async def test_scripts_that_redis_has_forgotten(ledger: Ledger) -> None:
     """They are loaded again; those of a batch that did run are not repeated."""
     await ledger.commit(Change().send_raw("route", "a", {}).send_raw("route", "b", {}))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import redis
 from starlette.applications import Starlette
 
 from builders import paused
@@ -133,6 +136,23 @@ async def test_connections_are_closed_after_the_listeners(ledger: Ledger) -> Non
     async with make_gateway(ledger, [listener], close=close).router.lifespan_context(Starlette()):
         pass
     assert listener.calls == ["start", "stop", "close"]
+
+
+async def test_gateway_says_that_redis_does_not_answer(tmp_path: Path) -> None:
+    """A probe gives up after some seconds, and would not see an answer that takes a minute."""
+    with plain_redis(tmp_path) as url, redis.Redis.from_url(url) as root:
+        process, ledger = root.info("server")["process_id"], Ledger(Store.open(url))
+        async with client(ledger) as http:
+            assert (await http.get("/readyz")).status_code == 200
+            os.kill(process, signal.SIGSTOP)
+            try:
+                ready = await http.get("/readyz")
+            finally:
+                os.kill(process, signal.SIGCONT)
+            assert (ready.status_code, ready.json()["status"]) == (503, "unavailable")
+            assert "has not answered for" in ready.json()["checks"]["redis"]
+            assert (await http.get("/readyz")).status_code == 200
+        await ledger.close()
 
 
 async def test_gateway_without_redis_is_healthy_but_not_ready() -> None:

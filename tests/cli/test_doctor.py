@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,10 +21,14 @@ from aiosmtpd.smtp import SMTP, AuthResult
 from builders import paused
 from cli.conftest import SETTINGS, Invoke
 from ports import free_port
-from signoff.broker.heartbeat import beat
+from signoff.broker.heartbeat import beat, exchange
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.monitoring.gauges import Known, measure
+from signoff.cli.composition.parts import build
+from signoff.cli.composition.process import state_of
+from signoff.cli.composition.receipts import private_key
+from signoff.cli.composition.reload import Reloader
 from signoff.cli.config.settings import Settings, load_settings
 from signoff.cli.demo.dev_mailbox import DevMailbox
 from signoff.cli.doctor import diagnosis
@@ -101,6 +106,38 @@ async def test_doctor_reports_different_signing_keys_on_two_machines(
     assert "workers are alive on blue, green, and [ces] key is not set" in found["code"][0].text
     monkeypatch.setenv("SIGNOFF_CES__KEY", "k" * 32)
     assert "code" not in await look(file)
+
+
+async def test_doctor_reports_keys_of_receipts_that_workers_do_not_have(
+    file: Path, ledger: Ledger, tmp_path: Path
+) -> None:
+    """Two installations in one ledger sign with different keys, so approved calls would wait."""
+    other = tmp_path / "other"
+    other.mkdir()
+    shutil.copy(file, other)
+    here, there = load_settings(file), load_settings(other / "signoff.toml")
+    for made in (here, there):
+        private_key(made)
+
+    async def run(settings: Settings, kind: str, name: str) -> None:
+        """Send the heartbeat of a process with these settings."""
+        own = build(settings, decides=kind != "worker")
+        await exchange(ledger, kind, name, state_of(own, Reloader(settings, kind)))
+        await own.ledger.close()
+
+    await run(here, "gateway", "blue/1")
+    await run(here, "worker", "blue/2")
+    await beat(ledger, "worker", "of-the-last-release/1")
+    assert "receipts" not in await look(file)
+    (found,) = (await look(other / "signoff.toml"))["receipts"]
+    assert "the command line here" in found.text
+    await run(there, "channels", "green/1")
+    (found,) = (await look(file))["receipts"]
+    assert found.level == "broken"
+    assert "worker blue/2" in found.text
+    assert "channels green/1" in found.text
+    assert private_key(there).kid in found.text
+    assert "of-the-last-release" not in found.text
 
 
 async def test_a_healthy_set_up_is_found_well(file: Path, ledger: Ledger) -> None:

@@ -169,6 +169,15 @@ def test_next_log_event_counts_the_dropped_events() -> None:
         ("amqp://guest:guest@host//", "amqp://guest:***@host//"),
         ("redis://host/0", "redis://host/0"),
         ("redis://:half@other@host/0", "redis://:***@host/0"),
+        ("redis://host/0?password=open&db=1", "redis://host/0?password=***&db=1"),
+        (
+            "postgresql+asyncpg://host/x?user=u&password=open",
+            "postgresql+asyncpg://host/x?user=u&password=***",
+        ),
+        (
+            "sentinel://a/0?master=x&sentinel_password=open",
+            "sentinel://a/0?master=x&sentinel_password=***",
+        ),
     ],
 )
 def test_urls_are_shown_without_passwords(url: str, shown: str) -> None:

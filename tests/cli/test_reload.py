@@ -130,16 +130,16 @@ async def test_a_gateway_hears_how_people_are_reached(file: File, parts: Parts) 
     channels = Reloader(load_settings(file.path), "channels")
 
     async def addresses() -> bool:
-        heard = await exchange(parts.ledger, "gateway", "host/1", gateway.state)
+        heard = await exchange(parts.ledger, "gateway", "host/1", json.dumps(gateway.state))
         announcer.listen(heard.channels, gateway.digest)
         return announcer(commit, work, asked_approval())
 
     assert not await addresses()
-    await exchange(parts.ledger, "channels", "host/2", channels.state)
+    await exchange(parts.ledger, "channels", "host/2", json.dumps(channels.state))
     assert await addresses()
     file.write(PERSON.format("tom"))
     assert await channels.reload()
-    await exchange(parts.ledger, "channels", "host/2", channels.state)
+    await exchange(parts.ledger, "channels", "host/2", json.dumps(channels.state))
     assert not await addresses()
     assert await gateway.reload()
     assert not announcer(commit, work, asked_approval())
@@ -201,10 +201,10 @@ async def test_invalid_file_changes_nothing_until_corrected(
     """Its correct entries do not count either, the error is logged, and a correct file ends it."""
     seen: list[Settings] = []
     reloader = Reloader(parts.settings, "channels", seen.append)
-    rules = json.loads(reloader.state)["rules"]
+    rules = reloader.state["rules"]
     file.write(PERSON.format("good"), wrong)
     assert not await reloader.reload()
-    state = json.loads(reloader.state)
+    state = reloader.state
     assert (state["rules"], seen) == (rules, [])
     assert why in state["problem"]
     assert why in reloader.problem

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +18,8 @@ from signoff.broker.freezes import Freezes
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.monitoring import metrics
+from signoff.broker.monitoring.metrics import Sample
 from signoff.broker.receipts import (
     TYPE,
     Receipts,
@@ -53,6 +56,22 @@ def signing(office: Office) -> Receipts:
     signing = Receipts(lambda: public(KEY), lambda: KEY)
     office.decider.ledger = Ledger(office.ledger.store, receipts=signing)
     return signing
+
+
+@contextmanager
+def counted() -> Iterator[list[Sample]]:
+    """Collect the receipts that are counted as unverified, which an alert is about."""
+    found: list[Sample] = []
+
+    def collect(sample: Sample) -> None:
+        if sample[:2] == (metrics.RESUMES, ("unverified",)):
+            found.append(sample)
+
+    metrics.record_to(collect)
+    try:
+        yield found
+    finally:
+        metrics.record_to(None)
 
 
 async def asked(office: Office) -> tuple[Run, Approval]:
@@ -151,8 +170,10 @@ async def test_approval_written_by_a_worker_runs_nothing_and_is_asked_about(
 
     run, approval = await asked(office)
     await put(office, run, approval, forgery(approval, signed))
-    run = await office.resume(run)
+    with counted() as unverified:
+        run = await office.resume(run)
     assert run.state is RunState.PAUSED
+    assert unverified
     assert len(office.executed()) == 1
     voided = await office.ledger.approval(approval.id)
     assert voided.handoff is Handoff.VOID
@@ -253,8 +274,10 @@ async def test_a_removed_key_does_not_count_any_more(office: Office, signing: Re
     run, approval = await asked(office)
     await office.decider.approve(approval.id, MARA, channel="cli")
     known = public(OTHER)
-    run = await office.resume(run)
+    with counted() as unverified:
+        run = await office.resume(run)
     assert (run.state, len(office.executed())) == (RunState.ANSWERED, 1)
+    assert unverified
     office.pass_time(timedelta(days=8).total_seconds())
     run = await office.resume(run)
     assert (run.state, len(office.executed())) == (RunState.PAUSED, 1)

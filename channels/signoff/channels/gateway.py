@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -24,6 +25,8 @@ from signoff.core.base.errors import LedgerUnavailable
 
 _PROBE: Final = "probe:gateway"
 _PROBE_MS: Final = 60_000
+_ANSWERS: Final = 4
+"""Seconds that Redis has for a readiness probe; those of the examples give up after five."""
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -147,12 +150,12 @@ async def _healthz(request: Request) -> JSONResponse:
 
 
 async def _readiness(ledger: Ledger, listeners: Sequence[Listener]) -> JSONResponse:
-    problems = {"redis": await _redis_problem(ledger)}
+    redis_problem, late = await _state_of(ledger)
+    problems = {"redis": redis_problem}
     problems |= {one.name: one.problem for one in listeners if not one.remote}
     ready = not any(problems.values())
     # Another gateway would have the same problem, and pages and clicks still work.
     problems |= {one.name: one.problem for one in listeners if one.remote}
-    late = await _lag(ledger)
     problems |= {"timers": late.problem}
     well = "degraded" if any(problems.values()) else "ok"
     content = {
@@ -180,6 +183,16 @@ class SecurityHeaders:
             await send(message)
 
         await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
+
+
+async def _state_of(ledger: Ledger) -> tuple[str, Lag]:
+    """Return the problem of Redis, "" if it takes writes, and how late the timers are."""
+    try:
+        async with asyncio.timeout(_ANSWERS):
+            problem = await _redis_problem(ledger)
+            return problem, Lag() if problem else await _lag(ledger)
+    except TimeoutError:
+        return f"Redis has not answered for {_ANSWERS} seconds. `signoff doctor` checks it.", Lag()
 
 
 async def _redis_problem(ledger: Ledger) -> str:

@@ -25,7 +25,7 @@ HIDDEN: Final = "[redacted]"
 _TOKEN: Final = re.compile(r"\+[a-z2-7]{26}(?=@)", re.IGNORECASE)
 _API_TOKEN: Final = re.compile(r"(signoff_[a-z2-7]{10}_)[a-z2-7]{20,}")
 _URL_PASSWORD: Final = re.compile(r"(?<=://)([^/@:\s]*):[^/\s]*(?=@)")
-_QUERY_PASSWORD: Final = re.compile(r"(?<=_password=)[^&\s]+")
+_QUERY_PASSWORD: Final = re.compile(r"(?<=[?&_]password=)[^&\s]+")
 _DEEPEST: Final = 12
 _WINDOW: Final = 10.0
 _MOST: Final = 1000

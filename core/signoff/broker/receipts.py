@@ -55,6 +55,20 @@ class Receipts:
         """Whether this process holds the private key."""
         return self._private is not None
 
+    @property
+    def key_ids(self) -> dict[str, str]:
+        """The key that signs, as ``signs``, and the keys that are trusted, as ``trusts``.
+
+        Several are separated by spaces. Keys that cannot be read are left out.
+        """
+        found = {"trusts": ""}
+        with suppress(ConfigError):
+            found["trusts"] = " ".join(one.kid for one in self._load())
+        if self._private is not None:
+            with suppress(ConfigError):
+                found["signs"] = self._private().kid
+        return found
+
     def seal(self, approval: Approval, events: Iterable[Event]) -> Approval:
         """Return an approval with a receipt, if a move has just decided it.
 

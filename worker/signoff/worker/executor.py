@@ -267,6 +267,7 @@ class Executor:
             def why_refused(approval: Approval) -> str:
                 if why := self._why_refused(approval, now):
                     log.critical("receipt.refused", approval=approval.id, why=why)
+                    metrics.record(metrics.RESUMES, "unverified")
                 return why
 
             try:
@@ -275,6 +276,7 @@ class Executor:
                 )
             except KeyUnknown as error:
                 log.critical("receipt.key_unknown", error=str(error))
+                metrics.record(metrics.RESUMES, "unverified")
                 return Change().retry(hold.item, after=_KEY_BY, counted=False)
             if change is None:
                 return None
@@ -352,6 +354,7 @@ class Executor:
         if isinstance(cause, ReceiptRefused):
             # The record was changed since the turn began; the next turn asks about the call again.
             log.critical("receipt.refused", error=str(cause))
+            metrics.record(metrics.RESUMES, "unverified")
             await hold.end(Change().retry(hold.item, after=0))
             return True
         gone = cause.approval if isinstance(cause, CallGone) else ""

@@ -31,7 +31,8 @@ def make_metrics_router(
 
     Args:
         ledger: The ledger, which is measured at each scrape. While it cannot be reached, only the
-            metrics of this process are served, and `signoff_ledger_up` is 0.
+            metrics of this process are served. `signoff_ledger_up` is 0 then, and also while it
+            takes no writes.
         found: The metrics of this process.
         known: Returns the names in the current settings.
         token: The token that scrapers must send, "" for none.
@@ -56,10 +57,17 @@ def make_metrics_router(
 
 
 async def _samples(ledger: Ledger, known: Known) -> Iterable[metrics.Sample]:
+    up, found = 1, list[metrics.Sample]()
     try:
         async with asyncio.timeout(_PATIENCE):
-            await handover.take_over(ledger)
-            return list((await measure(ledger, known)).samples())
+            try:
+                await handover.take_over(ledger)
+            except LedgerUnavailable as error:
+                # It may take no writes and still be measured, and that shows why.
+                up = 0
+                log.warning("metrics.ledger_unavailable", error=str(error))
+            found += (await measure(ledger, known)).samples()
     except (LedgerUnavailable, TimeoutError) as error:
+        up = 0
         log.warning("metrics.ledger_unavailable", error=str(error))
-        return [(metrics.LEDGER_UP, (), 0)]
+    return [(metrics.LEDGER_UP, (), up), *found]

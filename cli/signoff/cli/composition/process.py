@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -79,12 +80,19 @@ def announcing(parts: Parts) -> Announcer:
     return announcer
 
 
+def state_of(parts: Parts, reloader: Reloader) -> str:
+    """Return what a process says of itself in its heartbeat, as JSON: settings and key ids."""
+    receipts = parts.ledger.receipts
+    return json.dumps(reloader.state | (receipts.key_ids if receipts is not None else {}))
+
+
 async def beat_forever(parts: Parts, kind: str, reloader: Reloader, announcer: Announcer) -> None:
     """Send heartbeats as long as this process is alive, and learn from them how to reach people."""
     while True:
         heard: list[str] = []
         try:
-            back, heard = await exchange(parts.ledger, kind, process_name(), reloader.state)
+            state = state_of(parts, reloader)
+            back, heard = await exchange(parts.ledger, kind, process_name(), state)
             if back:
                 log.error("clock.set_back", seconds=round(back))
         except LedgerUnavailable as error:

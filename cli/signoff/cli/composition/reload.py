@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Callable
 from typing import Final
 
@@ -56,14 +55,14 @@ class Reloader:
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def state(self) -> str:
-        """What this process says of itself in its heartbeat, as JSON.
+    def state(self) -> dict[str, str]:
+        """What this process says of its settings in its heartbeat.
 
         It is the `rules_digest` of the current settings and the problem, for the doctor, and from a
         channels process how it reaches people, for an `Announcer`.
         """
         said = {"rules": self.digest, "problem": self.problem}
-        return json.dumps(said | ({"reach": self._reach} if self._kind == "channels" else {}))
+        return said | ({"reach": self._reach} if self._kind == "channels" else {})
 
     def ask(self) -> None:
         """Request a reload; can be called from any thread and from a signal handler."""

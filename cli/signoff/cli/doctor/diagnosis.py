@@ -29,6 +29,7 @@ from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Answering
 from signoff.cli import log as logs
 from signoff.cli.composition.kinds import KINDS, host_of
+from signoff.cli.composition.receipts import open_receipts, private_file
 from signoff.cli.config.check import check
 from signoff.cli.config.faults import ConfigErrors
 from signoff.cli.config.settings import Settings
@@ -132,7 +133,8 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
         for one in await Freezes(ledger).all():
             text = f"{one.by} has frozen {one.stops}: {one.why}. `signoff thaw` ends this"
             yield Finding("freezes", "warning", text)
-        for finding in _rules(settings, await states(ledger)):
+        said = await states(ledger)
+        for finding in [*_rules(settings, said), *_keys(settings, said)]:
             yield finding
         yield backlog((await measure(ledger, Known())).stages)
         yield _timers(await lag(ledger))
@@ -233,6 +235,31 @@ def _rules(settings: Settings, found: Mapping[str, Mapping[str, str]]) -> Iterat
                 "and let it read the file: kill -HUP"
             )
             yield Finding("settings", "warning", text)
+
+
+def _keys(settings: Settings, found: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
+    """Check whether the workers have the keys by which others sign decisions."""
+    signers = dict(found)
+    # Without a key, the first decision of a command creates one. The doctor does not.
+    if settings.receipts.private_key.get_secret_value() or private_file(settings).exists():
+        try:
+            signers["the command line here"] = open_receipts(settings).key_ids
+        except ConfigError as error:
+            yield Finding("receipts", "broken", str(error))
+    for worker, state in found.items():
+        # A process of the last release does not say which keys it has.
+        if not worker.startswith("worker ") or "trusts" not in state:
+            continue
+        trusted = state["trusts"].split()
+        for signer, other in signers.items():
+            if (kid := other.get("signs")) and kid not in trusted:
+                text = (
+                    f"{worker} does not have the key {kid}, which {signer} signs decisions with, "
+                    "so the calls that it approves wait. Give all processes of one [redis] prefix "
+                    "the same keys (`signoff receipt keys` prints those of a machine), and another "
+                    "installation another prefix"
+                )
+                yield Finding("receipts", "broken", text)
 
 
 def _code(settings: Settings, workers: list[str]) -> list[Finding]:

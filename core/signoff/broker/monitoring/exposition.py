@@ -108,7 +108,7 @@ class Metrics:
                 channel = name if head == "deliver" else stage
                 for result in ("delivered", "retry", "refused"):
                     self((metrics.DELIVERIES, (channel, result), 0))
-        for result in ("resumed", "failed", "expired"):
+        for result in ("resumed", "failed", "unverified", "expired"):
             self((metrics.RESUMES, (result,), 0))
         for result in ("rung", "failed"):
             self((metrics.DOORBELLS, (result,), 0))
@@ -187,8 +187,9 @@ class Exporter:
         self, found: Metrics, host: str, port: int, *, token: str = "", key: str = "metrics"
     ) -> None:
         app = _only_with(token, make_wsgi_app(found.registry))
+        server = _Server6 if ":" in host else ThreadingWSGIServer
         try:
-            self._server = make_server(host, port, app, ThreadingWSGIServer, _Handler)
+            self._server = make_server(host, port, app, server, _Handler)
         except OSError as error:
             variable = f"SIGNOFF_{key.upper().replace('.', '__')}"
             raise ConfigError(
@@ -213,6 +214,10 @@ class Exporter:
     def _serve(self) -> None:
         while not self._ended:
             self._server.handle_request()
+
+
+class _Server6(ThreadingWSGIServer):
+    address_family = socket.AF_INET6
 
 
 class _Handler(WSGIRequestHandler):

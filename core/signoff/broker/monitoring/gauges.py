@@ -60,8 +60,7 @@ class Gauges:
     redis: dict[str, Any] = field(repr=False)
 
     def samples(self) -> Iterator[Sample]:
-        """Yield the samples of all metrics that a gateway reads from the ledger."""
-        yield metrics.LEDGER_UP, (), 1
+        """Yield the samples of all metrics of the ledger but `LEDGER_UP`."""
         for stage in self.stages:
             yield metrics.DEPTH, (stage.name,), stage.items
             yield metrics.READY, (stage.name,), stage.ready

@@ -121,7 +121,8 @@ REFUSALS = _define(
 RESUMES = _define(
     _C,
     "resumes_total",
-    "Answers handed to agents: resumed, failed, or expired before the call started.",
+    "Answers handed to agents: resumed, failed, unverified (no valid receipt, or its key is "
+    "unknown), or expired before the call started.",
     "result",
 )
 IN_DOUBT = _define(
@@ -163,7 +164,7 @@ TURNS = _define(_G, "agent_turns_running", "Turns that run in this process now."
 
 # -- read from the ledger when a gateway is scraped -------------------------------------------
 
-LEDGER_UP = _measured("ledger_up", "Whether Redis answered this scrape.")
+LEDGER_UP = _measured("ledger_up", "Whether Redis answered this scrape and takes writes.")
 PENDING = _measured(
     "approvals_pending", "Pending approvals; policy is empty until routed.", "policy"
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+from pathlib import Path
 from typing import Any, Final
 
 from signoff.broker.server.redis_py import RedisError, Unreachable, redis
@@ -101,6 +102,14 @@ class _TlsConnection(_Asking, redis.asyncio.SSLConnection):
     async def _connect(self) -> None:
         try:
             await super()._connect()  # type: ignore[no-untyped-call]
+        except FileNotFoundError as error:
+            given = self.ssl_context
+            path = _missing(given.ca_certs, given.certfile, given.keyfile)
+            if not path:
+                raise
+            # It is read for each connection, so it may be there next time.
+            why = f"{path}, which [redis] url names, cannot be read: {error.strerror}"
+            raise Unreachable(why) from error
         except (TimeoutError, ssl.SSLError) as error:
             if isinstance(error, ssl.SSLError) and error.reason != "WRONG_VERSION_NUMBER":
                 raise
@@ -131,6 +140,11 @@ async def _answer_of(host: str, port: int) -> bytes:
             finally:
                 writer.close()
     return answer
+
+
+def _missing(*paths: str | None) -> str:
+    """Return the first file that is not there, "" if all are there or not given."""
+    return next((one for one in paths if one and not Path(one).exists()), "")
 
 
 def _named(answer: bytes) -> str:
