@@ -239,18 +239,10 @@ def test_a_process_serves_its_metrics_on_a_port_of_its_own(
     found: Metrics, given: str, host: str, at: str
 ) -> None:
     """With a token, only its holder sees them; there is no other page, and the port is freed."""
-<<<<<<< HEAD
-    exporter = Exporter(found, "127.0.0.1", 0, token=given)
-    url = f"http://127.0.0.1:{exporter.port}"
-    answer = httpx.get(f"{url}/metrics", headers={"Authorization": "Bearer secret"})
-    assert b'signoff_info{kind="worker"' in answer.content
-=======
     exporter = Exporter(found, host, 0, token=given)
     url = f"http://{at}:{exporter.port}"
-    request = urllib.request.Request(f"{url}/metrics", headers={"Authorization": "Bearer secret"})
-    with urllib.request.urlopen(request) as answer:
-        assert b'signoff_info{kind="worker"' in answer.read()
->>>>>>> h-ops
+    answer = httpx.get(f"{url}/metrics", headers={"Authorization": "Bearer secret"})
+    assert b'signoff_info{kind="worker"' in answer.content
     if given:
         assert httpx.get(f"{url}/metrics").status_code == HTTPStatus.UNAUTHORIZED
     assert httpx.get(f"{url}/").status_code == HTTPStatus.NOT_FOUND
