@@ -81,9 +81,9 @@ class BundleRule(NamedTuple):
     within: timedelta
 
 
-def bundle_id(items: Collection[str]) -> str:
-    """Return the id of the bundle of some deliveries: ``bn_`` and 16 letters."""
-    text = "\0".join(sorted(items))
+def bundle_id(channel: str, items: Collection[str]) -> str:
+    """Return the id of the bundle of some deliveries by a channel: ``bn_`` and 16 letters."""
+    text = "\0".join([channel, *sorted(items)])
     return _ID + base64.b32encode(hashlib.sha256(text.encode()).digest()[:10]).decode().lower()
 
 
@@ -207,7 +207,7 @@ class Bundler:
 
     async def _bundled(self, person: str, kind: BundleKind, group: Sequence[Ready]) -> bool:
         """Put deliveries into one bundle, in one commit; return whether they are done."""
-        bundle = bundle_id([item.id for item, _, _ in group])
+        bundle = bundle_id(self._channel, [item.id for item, _, _ in group])
         listed = tuple(Listed(approval=one.id, level_key=one.level_key) for _, _, one in group)
         address = group[0][1].address
         change = Change()
