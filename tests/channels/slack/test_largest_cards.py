@@ -153,6 +153,22 @@ def test_largest_modals_are_opened_and_confirmed(shown: Card, reason: str) -> No
         assert len(view.private_metadata or "") <= 3_000
 
 
+@pytest.mark.parametrize("value", ["x" * 285_000, "審" * 100_000, "&" * 250_000])
+@pytest.mark.parametrize("many", [1, 3])
+def test_details_of_any_length_are_opened(value: str, many: int) -> None:
+    """A call that has no room in a modal is cut there, also if it is short in blocks."""
+    approval = ask(make_approval(), within=timedelta(days=1))
+    rows = (Row(name="first", value="here"), Row(name="memo", value=value))
+    rows += tuple(Row(name=f"more{at}", value="y" * 30_000) for at in range(many))
+    shown = card(approval, people()).model_copy(update={"rows": rows, "in_two_steps": True})
+    about = Reference(approval=approval.id, digest="0" * 12)
+    for view in (views.details_view(shown), views.approve_view(shown, about, [])):
+        blocks_ = view.to_dict()["blocks"]
+        assert faults_of(blocks_, modal=True) == []
+        assert "too long for Slack" in json.dumps(blocks_)
+        assert "here" in json.dumps(blocks_)
+
+
 @given(st.lists(texts(181, least=1), min_size=1, max_size=MOST), texts(300))
 def test_largest_bundles_are_posted(titles: list[str], requester: str) -> None:
     """The most requests with the longest titles are one message."""

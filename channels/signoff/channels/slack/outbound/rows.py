@@ -134,11 +134,12 @@ def _with_room(rows: Sequence[Row]) -> Iterator[Row]:
 
 def rows_in_full(rows: Sequence[Row], *, most: int) -> Iterator[Block]:
     """Yield arguments in full, in at most `most` blocks; the last one says what is left out."""
-    left = most
+    left, room = most, _ROOM_IN_MODAL
     for at, row in enumerate(rows):
         blocks = _in_full(row, left)
+        room -= len(json.dumps([row.name, row.value]))
         # The last block is reserved for the note about omitted arguments.
-        if len(blocks) > left - (at < len(rows) - 1):
+        if room < 0 or len(blocks) > left - (at < len(rows) - 1):
             more = f"… and {len(rows) - at:,} more that are too long for Slack: see the page"
             yield ContextBlock(elements=[plain(more)])
             return
