@@ -17,6 +17,7 @@ from signoff.channels.pipeline.bundles import BundleRule
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.slack.outbound.channel import SlackChannel
 from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import What
 from signoff.core.policies.policy import Policy
 
 POST = "chat.postMessage"
@@ -112,6 +113,9 @@ async def test_slack_takes_no_card_for_hours(both: Both, failure: str | int) -> 
     after = await both.now(approval)
     assert (after.level, after.deadline) == (0, approval.deadline)
     assert await both.ways(approval) == [("mara", "slack"), ("mara", "email")]
+    history = await both.office.ledger.history(approval.id)
+    whys = [one.why for one in history if one.what is What.ASKED]
+    assert whys[1:] == ["the card by slack could not be delivered yet"]
 
     both.slack_answers()
     await both.wait(timedelta(minutes=13))

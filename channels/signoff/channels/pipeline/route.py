@@ -433,7 +433,8 @@ class Router:
         log.warning(
             "approval.asked_elsewhere", approval=approval.id, people=[one.key for one in fresh]
         )
-        after, events = approval.asked_too(fresh, now=now)
+        why = f"the card by {cards[0].channel} could not be delivered yet"
+        after, events = approval.asked_too(fresh, now=now, why=why)
         send_cards(change, after, only=fresh, now=now)
         return change.put(after, was=approval).note(events)
 
