@@ -158,9 +158,9 @@ def test_largest_modals_are_opened_and_confirmed(shown: Card, reason: str) -> No
 def test_details_of_any_length_are_opened(value: str, many: int) -> None:
     """A call that has no room in a modal is cut there, also if it is short in blocks."""
     approval = ask(make_approval(), within=timedelta(days=1))
-    rows = (Row(name="first", value="here"), Row(name="memo", value=value))
-    rows += tuple(Row(name=f"more{at}", value="y" * 30_000) for at in range(many))
-    shown = card(approval, people()).model_copy(update={"rows": rows, "in_two_steps": True})
+    rows = [Row(name="first", value="here"), Row(name="memo", value=value)]
+    rows += (Row(name=f"more{at}", value="y" * 30_000) for at in range(many))
+    shown = card(approval, people()).model_copy(update={"rows": tuple(rows), "in_two_steps": True})
     about = Reference(approval=approval.id, digest="0" * 12)
     for view in (views.details_view(shown), views.approve_view(shown, about, [])):
         blocks_ = view.to_dict()["blocks"]
