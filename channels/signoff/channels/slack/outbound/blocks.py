@@ -284,11 +284,13 @@ def _explanation(card: Card, room: int) -> list[Block]:
         who, at = plain(one.who, NAME), markup(date(one.at))
         comments.append(ContextBlock(elements=[who, at, plain(one.text, SECTION)]))
     # The earliest comments go first, then what was said before the call.
-    while comments and _weight([*remarks, *comments]) > room and len(comments) > 1:
+    while len(comments) > 1 and _weight([*remarks, *comments]) > room:
         del comments[0]
+    if _weight(comments) > room:
+        comments = []
     while remarks and _weight([*remarks, *comments]) > room:
         del remarks[-1]
-    return [*remarks, *comments] if _weight(comments) <= room else remarks
+    return [*remarks, *comments]
 
 
 def _claim(card: Card) -> Iterator[Block]:
