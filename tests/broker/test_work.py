@@ -16,6 +16,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.work import (
     AnnounceMilestone,
+    AskElsewhere,
     AskRequester,
     BundleKind,
     Bundling,
@@ -43,7 +44,7 @@ from signoff.core.base.errors import RecordUnreadable
 
 KINDS = get_args(Work)
 NEW = {
-    *(AnnounceMilestone, SendBundle, SendStatus, UpdateBundle),
+    *(AnnounceMilestone, AskElsewhere, SendBundle, SendStatus, UpdateBundle),
     *(CancelRequests, DoubtCall, NotifyReceiver, SendPush),
 }
 """Kinds that the last release did not have."""
@@ -64,6 +65,7 @@ OF_TYPE: dict[object, st.SearchStrategy[Any]] = {
     str: TEXT,
     int: st.integers(),
     bool: st.booleans(),
+    datetime | None: st.none() | st.datetimes(timezones=st.just(UTC)),
     What: st.sampled_from(What),
     Bundling: st.sampled_from(Bundling),
     BundleKind: st.sampled_from(BundleKind),

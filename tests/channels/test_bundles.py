@@ -10,7 +10,7 @@ from email.message import EmailMessage
 
 import pytest
 
-from builders import CLEO, MARA
+from builders import CLEO, MARA, RILEY
 from channels.conftest import MAILBOX, Channels, SinkFactory
 from channels.writing import Post
 from signoff.channels.email.inbound.intake import Intake
@@ -22,12 +22,14 @@ from signoff.channels.pipeline import bundles
 from signoff.channels.pipeline.bundles import BundleDelivery, BundleRule, find_bundle
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Channel, Delivered, Kind, Message, Refused, Result, Retry
+from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval, Shown, State
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import LedgerUnavailable
+from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Fallback, Policy
-from signoff.testing import VirtualClock
+from signoff.testing import FakeChannel, VirtualClock
 
 PAGE = InboxSettings(url="https://approvals.example.com")
 BUNDLING = BundleRule(over=3, within=timedelta(minutes=5))
@@ -96,6 +98,25 @@ async def test_requests_above_the_limit_are_one_message(crowd: Channels) -> None
     assert {one.title for one in message.entries} == {f"{call}: amount {100 + n}" for n in range(4)}
     assert message.card.approval.startswith("bn_")
     assert set((await crowd.ledger.backlog()).values()) == {0}
+
+
+async def test_each_channel_of_a_policy_has_its_bundle(crowd: Channels) -> None:
+    """People who are asked in Slack and by mail get one message with all requests in each."""
+    crowd.directory = Directory([MARA.model_copy(update={"slack": "U0MARA"}), CLEO, RILEY])
+    policy = Policy(name="expenses", ask=("mara",), channels=("slack", "email"))
+    for number in range(4):
+        await crowd.open(amount=100 + number)
+    await Router(
+        crowd.ledger,
+        policies=[policy],
+        fallback=crowd.fallback,
+        directory=crowd.directory,
+        channels=("email", "slack"),
+    ).drain()
+    for name in ("slack", "email"):
+        channel = FakeChannel(name, bundles=True)
+        await delivery(crowd, channel).drain()
+        assert [(one.kind, len(one.entries)) for one in channel.delivered] == [(Kind.BUNDLE, 4)]
 
 
 async def test_a_bundle_is_the_delivery_of_each(crowd: Channels) -> None:

@@ -134,6 +134,28 @@ async def test_mail_with_two_authors_is_refused(channels: Channels) -> None:
     assert told["mara"].headline.startswith("Somebody else")
 
 
+@pytest.mark.parametrize(
+    ("added", "why"),
+    [
+        (b"Content-Type: text/html\n", "it has two Content-Type fields"),
+        (b"Content-Transfer-Encoding: base64\n", "it has two Content-Transfer-Encoding fields"),
+        (b"X-Note: a\rb\n", "mail programs may read differently"),
+        (b" folded\n", "mail programs may read differently"),
+    ],
+)
+async def test_own_mail_with_a_doubtful_header_is_not_called_a_strangers(
+    channels: Channels, added: bytes, why: str
+) -> None:
+    """It decides nothing; only the person is told, at the known address, and what to change."""
+    approval, token = await channels.ask()
+    told = await take(channels, added + answer(token))
+    assert (await channels.ledger.approval(approval.id)).state is State.PENDING
+    assert set(told) == {"mara"}
+    assert told["mara"].headline.startswith("Not counted: nothing proves")
+    assert told["mara"].address == "mara@example.com"
+    assert why in told["mara"].text
+
+
 async def test_a_strangers_address_is_shown_plainly(channels: Channels) -> None:
     """Lookalike letters and line breaks in it are escaped in notices."""
     approval, token = await channels.ask()

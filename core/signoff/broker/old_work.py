@@ -23,7 +23,7 @@ def for_last_release(fields: Mapping[str, Any]) -> dict[str, Any]:  # noqa: PLR0
     match fields["work"]:
         case "approve_edit":
             return {"edit": True}
-        case "ask_others":
+        case "ask_others" | "ask_elsewhere":
             return {"fallback": True}
         case "staff_stage":
             return {"unmanned": True}

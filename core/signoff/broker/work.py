@@ -133,6 +133,24 @@ class AskOthers(_Routing):
         return _joined("route", self.approval, "again", self.level_key)
 
 
+class AskElsewhere(_Routing):
+    """Ask by another channel too: the first one has not taken a card for a while.
+
+    Attributes:
+        level_key: The level.
+        person: The recipient of the card; see `Asked.key`.
+    """
+
+    work: Literal["ask_elsewhere"] = "ask_elsewhere"
+    level_key: LevelKey
+    person: str
+
+    @property
+    def id(self) -> str:
+        """One for each card."""
+        return _joined("elsewhere", self.approval, self.person, self.level_key)
+
+
 class StaffPhase(_Routing):
     """Ask the default: the next phase of the policy has nobody to ask.
 
@@ -273,6 +291,8 @@ class SendCard(AnyDelivery):
         token: The secret token that allows an answer, "" if the channel needs no token.
         held: Whether the audit has recorded that it waits for the person's working hours.
         bundling: Whether it waits to be listed with others, or is always sent alone.
+        waits_since: When the channel did not take it for the first time (UTC).
+        elsewhere: Whether the person is asked by another channel too, as this one takes so long.
     """
 
     work: Literal["send_card"] = "send_card"
@@ -280,6 +300,8 @@ class SendCard(AnyDelivery):
     token: str = ""
     held: bool = False
     bundling: Bundling = Bundling.UNDECIDED
+    waits_since: datetime | None = None
+    elsewhere: bool = False
 
     @property
     def id(self) -> str:
@@ -518,6 +540,8 @@ class SendBundle(_List):
             no token.
         reply_to: The channel's id of the person's message that it answers, "" for none.
         cause: What it answers, "" if it is not an answer.
+        waits_since: See `SendCard`.
+        elsewhere: See `SendCard`.
     """
 
     work: Literal["send_bundle"] = "send_bundle"
@@ -527,6 +551,8 @@ class SendBundle(_List):
     token: str = ""
     reply_to: str = ""
     cause: str = ""
+    waits_since: datetime | None = None
+    elsewhere: bool = False
 
     @property
     def id(self) -> str:
@@ -786,6 +812,7 @@ RouteWork = (
     | AskLevel
     | Remind
     | AskOthers
+    | AskElsewhere
     | StaffPhase
     | RescuePoisoned
     | TellMove

@@ -12,7 +12,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,11 @@ _STEP = 0.05
 
 @dataclass
 class Emulator:
-    """A running emulator."""
+    """A running emulator; methods in `limited` are answered with 429."""
 
     url: str
     session: aiohttp.ClientSession
+    limited: set[str] = field(default_factory=set)
 
     async def call(self, method: str, token: str = BOT, **arguments: Any) -> dict[str, Any]:
         """Call a method as another user would, and return the answer."""
@@ -83,8 +84,9 @@ async def emulator(folder: Path) -> AsyncIterator[Emulator]:
     try:
         async with aiohttp.ClientSession() as session:
             await _up(session, behind)
-            async with _shim(session, behind) as url:
-                yield Emulator(url, session)
+            limited: set[str] = set()
+            async with _shim(session, behind, limited) as url:
+                yield Emulator(url, session, limited)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
@@ -115,10 +117,16 @@ async def _up(session: aiohttp.ClientSession, url: str) -> None:
 
 
 @asynccontextmanager
-async def _shim(session: aiohttp.ClientSession, behind: str) -> AsyncIterator[str]:
+async def _shim(
+    session: aiohttp.ClientSession, behind: str, limited: set[str]
+) -> AsyncIterator[str]:
     """Accept a GET with a query, as Slack does, and forward it as the emulator's POST."""
 
     async def forward(request: web.Request) -> web.Response:
+        if request.path.rpartition("/")[2] in limited:
+            return web.json_response(
+                {"ok": False, "error": "ratelimited"}, status=429, headers={"Retry-After": "30"}
+            )
         headers = {"Authorization": request.headers.get("Authorization", "")}
         where = f"{behind}{request.path}"
         if request.method == "GET":

@@ -56,6 +56,7 @@ class Office:
         kind: Kind = Kind.CONFIRMATION,
         args: Json | None = None,
         tool: str = "reimburse",
+        deliver: bool = True,
     ) -> Approval:
         """Open an approval, route it, and deliver its cards."""
         run = await self.decider.submit("finance", "go", user="riley")
@@ -76,7 +77,8 @@ class Office:
         change.send(RouteApproval(approval=approval.id))
         await self.ledger.commit(change)
         await self.route()
-        await self.deliver()
+        if deliver:
+            await self.deliver()
         return await self.ledger.approval(approval.id)
 
     def staff(self, *people: Person, queues: Iterable[Queue] = ()) -> None:

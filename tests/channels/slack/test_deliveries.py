@@ -167,6 +167,19 @@ async def test_card_is_closed_after_an_outage_of_hours(office: Office) -> None:
     assert (await asked(office, approval.id)).copy_state == "updated"
 
 
+@pytest.mark.parametrize("code", ["msg_blocks_too_long", "msg_too_long", "invalid_blocks"])
+async def test_card_whose_end_is_too_long_for_slack_is_closed(office: Office, code: str) -> None:
+    """Slack does not document how it counts; a card with its headline alone is closed, too."""
+    approval = await office.open()
+    office.workspace.failures["chat.update"] = [code]
+    await office.press("approve")
+    await office.deliver()
+    card = office.card()
+    assert not [one for one in card["blocks"] if one["type"] == "actions"]
+    assert "approved" in str(card["blocks"]).lower()
+    assert (await asked(office, approval.id)).copy_state == "updated"
+
+
 async def test_deleted_card_does_not_affect_the_decision(office: Office) -> None:
     """A message that a person deleted cannot be updated; nothing else happens."""
     approval = await office.open()

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from builders import make_approval, people
+from builders import MARA, make_approval, people, present
+from channels.conftest import Channels, SinkFactory
 from channels.slack.emulator import BOT, OWNER, PEOPLE, POOR, Emulator, emulator
+from signoff.channels.email.outbound.channel import EmailChannel
+from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused
+from signoff.channels.pipeline.route import Router
 from signoff.channels.slack.outbound.channel import SlackChannel
 from signoff.channels.slack.references import Receipt, read_receipt
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.slack.web import SlackWeb
 from signoff.core.cards.card import card
+from signoff.core.policies.policy import Policy
 from signoff.testing import VirtualClock
 
 
@@ -150,3 +155,46 @@ async def test_the_scopes_are_enough_and_each_is_asked_for(
         assert first != second
     finally:
         await poor.close()
+
+
+async def test_a_limited_slack_and_mail_ask_together_and_are_both_closed(
+    slack: Emulator, still_channels: Channels, start_sink: SinkFactory
+) -> None:
+    """Slack answers 429 for a while; the person decides by mail, and both cards are closed."""
+    channels, sink, web = still_channels, await start_sink(), connected(slack)
+    channels.policies = (Policy(name="expenses", ask=("mara",), channels=("slack",), within="40m"),)
+    ways = (SlackChannel(web, channels.ledger, app=BOT), EmailChannel(sink.settings()))
+
+    async def once() -> None:
+        await Router(
+            channels.ledger,
+            policies=channels.policies,
+            fallback=channels.fallback,
+            directory=channels.directory,
+            channels=("email", "slack"),
+        ).drain()
+        for way in ways:
+            await Delivery(channels.ledger, way, directory=channels.directory).drain()
+
+    try:
+        slack.limited.add("chat.postMessage")
+        approval = await channels.open()
+        for _ in range(14):
+            await once()
+            channels.clock.advance(timedelta(minutes=1))
+        (mailed,) = sink.envelopes
+        assert mailed.rcpt_tos == [MARA.email]
+        slack.limited.clear()
+        await once()
+        asked = (await channels.ledger.approval(approval.id)).asked
+        receipts = {one.channel: read_receipt(one.receipt) for one in asked}
+        there = present(receipts["slack"]).channel
+        (card,) = await slack.messages(there)
+        assert "actions" in {block["type"] for block in card["blocks"]}
+        await channels.decider.approve(approval.id, MARA, channel="email")
+        await once()
+        (card,) = await slack.messages(there)
+        assert "actions" not in {block["type"] for block in card["blocks"]}
+        assert [one.rcpt_tos for one in sink.envelopes].count([MARA.email]) == 2
+    finally:
+        await web.close()

@@ -44,7 +44,14 @@ from signoff.channels.pipeline.port import (
 )
 from signoff.channels.pipeline.pushes import Subscribed, notify
 from signoff.channels.pipeline.reply_tokens import GRACE, Holder, Role, issue_token
-from signoff.channels.pipeline.results import deliver_each, put_back, refuse, tried_again
+from signoff.channels.pipeline.results import (
+    deliver_each,
+    put_back,
+    refuse,
+    tried_again,
+    waits_too_long,
+)
+from signoff.channels.pipeline.route import ask_elsewhere
 from signoff.channels.words import phrases
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
@@ -81,9 +88,9 @@ class BundleRule(NamedTuple):
     within: timedelta
 
 
-def bundle_id(items: Collection[str]) -> str:
-    """Return the id of the bundle of some deliveries: ``bn_`` and 16 letters."""
-    text = "\0".join(sorted(items))
+def bundle_id(channel: str, items: Collection[str]) -> str:
+    """Return the id of the bundle of some deliveries by a channel: ``bn_`` and 16 letters."""
+    text = "\0".join([channel, *sorted(items)])
     return _ID + base64.b32encode(hashlib.sha256(text.encode()).digest()[:10]).decode().lower()
 
 
@@ -207,7 +214,7 @@ class Bundler:
 
     async def _bundled(self, person: str, kind: BundleKind, group: Sequence[Ready]) -> bool:
         """Put deliveries into one bundle, in one commit; return whether they are done."""
-        bundle = bundle_id([item.id for item, _, _ in group])
+        bundle = bundle_id(self._channel, [item.id for item, _, _ in group])
         listed = tuple(Listed(approval=one.id, level_key=one.level_key) for _, _, one in group)
         address = group[0][1].address
         change = Change()
@@ -406,6 +413,17 @@ class BundleDelivery:
         waiting = [one for listed, one in found if one and self._waits(work, listed, one)]
         return all((card := _asked(work, one)) and card.problem for one in waiting)
 
+    async def _waits_too_long(
+        self, item: Item, work: SendBundle, result: Retry
+    ) -> tuple[Item, Sequence[Approval]]:
+        """Return the item, and the approvals to ask about by another channel now."""
+        found = [(one, await self._read(one.approval)) for one in work.listed]
+        waiting = [one for listed, one in found if one and self._waits(work, listed, one)]
+        deadline = min((one.deadline for one in waiting if one.deadline is not None), default=None)
+        now = await self._ledger.now()
+        item, too_long = waits_too_long(item, result, deadline, now=now)
+        return item, waiting if too_long else ()
+
     def _entry(self, approval: Approval, *, waits: bool) -> Entry:
         shape = card(approval, self._roster.directory)
         ended = approval.state is not State.PENDING
@@ -429,8 +447,13 @@ class BundleDelivery:
             if cards and result.counted and await self._was_given_up(item, work):
                 await self._commit(put_back(item, result, **about))
                 return
+            late: Sequence[Approval] = ()
+            if cards and isinstance(work, SendBundle):
+                item, late = await self._waits_too_long(item, work, result)
             again = tried_again(item, result, **about)
             if isinstance(again, Change):
+                for one in late:
+                    ask_elsewhere(again, one, work.person)
                 await self._commit(again)
                 return
             if cards:

@@ -65,6 +65,8 @@ class Composer:
         unsure, is_lost = item.attempts - 1 > work.failed, False
         if unsure and isinstance(work, SendCard) and _may_be_left(work, approval, asked):
             work, is_lost = closing_of(work, approval), True
+        elif unsure and isinstance(work, SendCard) and not deliveries.is_wanted(approval, asked):
+            work, is_lost = _update_of(work, approval), True
         words = self._words(work, approval, asked, now, is_lost=is_lost)
         if words is None:
             return None
@@ -138,7 +140,8 @@ class Composer:
                 is_wanted = deliveries.is_wanted(approval, asked)
                 return Words("") if is_wanted and asks_still(work, approval, asked) else None
             case UpdateCard():
-                shown = self._rewrites and asked.receipt and asks_still(work, approval, asked)
+                there = asked.receipt or is_lost
+                shown = self._rewrites and there and asks_still(work, approval, asked)
                 return Words("") if shown else None
             case CloseCard() | CloseLevel() | ReportFailure() | ReportResult():
                 there = asked.receipt or is_lost
@@ -251,6 +254,17 @@ def closing_of(work: SendCard, approval: Approval) -> CloseCard | CloseLevel:
     if approval.state is not State.PENDING:
         return CloseCard(**card_of)
     return CloseLevel(**card_of, level_key=work.level_key)
+
+
+def _update_of(work: SendCard, approval: Approval) -> UpdateCard:
+    """Return the delivery that finds a card that was given up, but may be there."""
+    return UpdateCard(
+        channel=work.channel,
+        approval=work.approval,
+        person=work.person,
+        level_key=work.level_key,
+        version=approval.version,
+    )
 
 
 def has_lost_seat(work: DeliveryWork, approval: Approval) -> bool:

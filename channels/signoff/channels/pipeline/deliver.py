@@ -82,7 +82,9 @@ from signoff.channels.pipeline.results import (
     put_back,
     refuse,
     tried_again,
+    waits_too_long,
 )
+from signoff.channels.pipeline.route import ask_elsewhere
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.directory.people import Directory
@@ -415,9 +417,10 @@ class Delivery:
         if isinstance(result, Retry):
             if asked.problem and result.counted:
                 return put_back(item, result, **about)
+            item, too_long = waits_too_long(item, result, approval.deadline, now=now)
             again = tried_again(item, result, **about)
             if isinstance(again, Change):
-                return again
+                return ask_elsewhere(again, approval, work.person) if too_long else again
             # Others are asked now. If there are none, the channel may work again in time.
             change, result = put_back(item, result, **about), again
         if isinstance(result, Refused):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import structlog
 
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.monitoring import metrics
-from signoff.broker.work import Bundling
+from signoff.broker.work import Bundling, SendBundle, SendCard
 from signoff.channels.pipeline.outbox import MOST_ATTEMPTS, backoff
 from signoff.channels.pipeline.port import Channel, Delivered, Message, Refused, Result, Retry
 from signoff.channels.pipeline.route import route_again
@@ -22,6 +23,10 @@ log = structlog.get_logger(__name__)
 
 MOST_ATTEMPTS_OF_A_DAY: Final = 150
 """The most attempts for a message that has no other way; with `backoff`, they take about a day."""
+
+_LONGEST_WAIT: Final = timedelta(hours=1)
+_PART_OF_TIME: Final = 4
+"""A card waits at most for this part of the time that is left, a quarter."""
 
 
 async def deliver_each(channel: Channel, messages: Sequence[Message]) -> list[Result]:
@@ -71,9 +76,44 @@ def tried_again(
     return Refused(f"{result.problem} (given up after {item.attempts} attempts)")
 
 
+def waits_too_long(
+    item: Item, result: Retry, deadline: datetime | None, *, now: datetime
+) -> tuple[Item, bool]:
+    """Return whether people have to be asked by another channel now, as this one takes no cards.
+
+    That happens once: if the next attempt comes more than an hour after the first one, or after
+    more than a quarter of the time that was left then.
+
+    Args:
+        item: Delivers a card, or a bundle of cards.
+        result: Why it was not delivered.
+        deadline: When the people have to answer (UTC), None if they have any time.
+        now: The present (UTC).
+
+    Returns:
+        The item with a body that says since when it waits, and whether others are asked.
+    """
+    work = item.work
+    if "work" not in item.body or not isinstance(work, SendCard | SendBundle):
+        return item, False
+    since = work.waits_since or now
+    longest = _LONGEST_WAIT
+    if deadline is not None and deadline > since:
+        longest = min(longest, (deadline - since) / _PART_OF_TIME)
+    again = now + timedelta(seconds=_pause(item, result))
+    now_elsewhere = not work.elsewhere and again > since + longest
+    waits = {"waits_since": since.isoformat(), "elsewhere": work.elsewhere or now_elsewhere}
+    return replace(item, body={**item.body, **waits}), now_elsewhere
+
+
+def _pause(item: Item, result: Retry) -> float:
+    """Return the seconds until the next attempt."""
+    return max(result.after, backoff(item.attempts)) if result.counted else result.after
+
+
 def put_back(item: Item, result: Retry, /, **about: str) -> Change:
     """Return the change that puts an item back after an attempt that counts; see `tried_again`."""
-    after = max(result.after, backoff(item.attempts))
+    after = _pause(item, result)
     log.warning("delivery.retry", **about, problem=result.problem, after=round(after))
     return Change().retry(item, after=after, body=_body(item, result, attempts=item.attempts))
 

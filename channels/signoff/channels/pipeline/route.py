@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
@@ -21,6 +21,7 @@ from signoff.broker.monitoring import tracing
 from signoff.broker.work import (
     AnnounceMilestone,
     ApproveEdit,
+    AskElsewhere,
     AskLevel,
     AskOthers,
     Remind,
@@ -48,7 +49,7 @@ from signoff.core.approvals.moves import Actor, TakeEdit
 from signoff.core.approvals.parts import with_cards
 from signoff.core.base.errors import ApprovalError, Conflict, LeaseLost, RecordUnreadable
 from signoff.core.base.hiding import Hidden
-from signoff.core.directory.people import Directory
+from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Order, Start
 from signoff.core.policies.policy import Edits, Effect, Fallback, Policy, Terms
 from signoff.core.routing.departures import stand_in, too_few
@@ -62,7 +63,7 @@ from signoff.core.routing.selection import (
     owners_of,
     restart,
 )
-from signoff.core.routing.targets import EMAIL, Reach, other_targets, targets_of
+from signoff.core.routing.targets import EMAIL, SLACK, Reach, other_targets, targets_of
 
 log = structlog.get_logger(__name__)
 
@@ -241,12 +242,12 @@ class Router:
     def _traced_route(self, item: Item, approval: Approval, now: datetime) -> Change:
         with tracing.span("route", approval, work=item.work.work):
             change = self._route(item, approval, now)
-        if isinstance(item.work, AskLevel | AskOthers | StaffPhase):
+        if isinstance(item.work, AskLevel | AskOthers | AskElsewhere | StaffPhase):
             # Several causes add the same item, so a later cause may rely on this item.
             change.unless_changed(approval)
         return change
 
-    def _route(  # noqa: PLR0911 -- one for each kind
+    def _route(  # noqa: PLR0911, PLR0912 -- one for each kind
         self, item: Item, approval: Approval, now: datetime
     ) -> Change:
         change = Change().ack(item)
@@ -261,7 +262,7 @@ class Router:
                 return self._first(change, approval, now)
             case ApproveEdit():
                 return send_cards(change, approval, now=now)
-            case AskLevel() | Remind() | AskOthers() as work if (
+            case AskLevel() | Remind() | AskOthers() | AskElsewhere() as work if (
                 work.level_key != approval.level_key or approval.terms is None
             ):
                 return change
@@ -275,6 +276,8 @@ class Router:
                 return remind(change, approval, self._decisions.directory, nth=str(nth), now=now)
             case AskOthers():
                 return self._replace_unreachable(change, approval, now)
+            case AskElsewhere(person=key):
+                return self._ask_elsewhere(change, approval, key, now)
             case RescuePoisoned(problem=problem) if is_due(approval, now):
                 why = f"what was due could not be done: {problem}"
                 return self._ask_default(change, approval, why, now)
@@ -410,6 +413,31 @@ class Router:
             add_effects(change, was, after, rotations=self._decisions.roster.rotations)
         return change
 
+    def _ask_elsewhere(self, change: Change, approval: Approval, key: str, now: datetime) -> Change:
+        """Ask the people of a card that its channel has not taken yet by another channel too.
+
+        The card is still tried, and the level and its deadline stay. If the policy names channels,
+        the only other one is mail.
+        """
+        here = [one for one in approval.asked if one.level_key == approval.level_key]
+        cards = [one for one in here if one.key == key]
+        if not cards or any(one.receipt for one in cards):
+            return change
+        ballot = approval.ballot
+        meant = {cards[0].person} if cards[0].person else {*ballot.own}
+        people = self._able(approval, [one for one in ballot.awaited if one in meant])
+        slack = SLACK in self._channels and not ballot.rules.channels
+        fresh = other_targets(here, people, (EMAIL, SLACK) if slack else (EMAIL,))
+        if not fresh:
+            return change
+        log.warning(
+            "approval.asked_elsewhere", approval=approval.id, people=[one.key for one in fresh]
+        )
+        why = f"the card by {cards[0].channel} could not be delivered yet"
+        after, events = approval.asked_too(fresh, now=now, why=why)
+        send_cards(change, after, only=fresh, now=now)
+        return change.put(after, was=approval).note(events)
+
     def _with_delegates(
         self, approval: Approval, now: datetime
     ) -> tuple[Approval, tuple[Event, ...]]:
@@ -477,13 +505,15 @@ class Router:
         here = [one for one in approval.asked if one.level_key == approval.level_key]
         if here and all(one.channel == EMAIL for one in here):
             return ()
-        # In the order of the policy, without people who may not decide.
-        awaited = approval.ballot.awaited if only is None else only
-        awaited = [one for one in awaited if one not in approval.absent]
-        people = (self._decisions.directory.get(one) for one in awaited)
-        requester, directory = approval.origin.user, self._decisions.directory
-        able = [one for one in people if one is not None and not directory.may_be(one, requester)]
-        return other_targets(here, able)
+        return other_targets(
+            here, self._able(approval, approval.ballot.awaited if only is None else only)
+        )
+
+    def _able(self, approval: Approval, ids: Iterable[str]) -> list[Person]:
+        """Return those of these people who are present and may decide, in the same order."""
+        directory, requester = self._decisions.directory, approval.origin.user
+        people = (directory.get(one) for one in ids if one not in approval.absent)
+        return [one for one in people if one is not None and not directory.may_be(one, requester)]
 
     def _ask(
         self,
@@ -571,3 +601,8 @@ class Router:
 def route_again(change: Change, approval: Approval) -> Change:
     """Add to a change that other people are asked about an approval that reaches nobody."""
     return change.send(AskOthers(approval=approval.id, level_key=approval.level_key))
+
+
+def ask_elsewhere(change: Change, approval: Approval, key: str) -> Change:
+    """Add to a change that the people of a card are asked by another channel too."""
+    return change.send(AskElsewhere(approval=approval.id, level_key=approval.level_key, person=key))

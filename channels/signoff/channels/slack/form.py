@@ -5,6 +5,7 @@ Slack's inputs: https://docs.slack.dev/reference/block-kit/block-elements.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -48,6 +49,8 @@ VALUE: Final = "value"
 _LONGEST_INITIAL: Final = 3_000
 _LONGEST_NUMBER: Final = 40
 _HINT: Final = 2_000
+_ROOM: Final = 40_000
+"""The most bytes of the fields; Slack accepts modals of 250 kB, most of them for the call."""
 
 
 def inputs(wanted: Sequence[Field]) -> list[InputBlock]:
@@ -66,12 +69,17 @@ def inputs(wanted: Sequence[Field]) -> list[InputBlock]:
 
 def fits(wanted: Sequence[Field]) -> bool:
     """Return whether a modal can show all fields: names, notes, choices and initial values."""
-    return len(wanted) <= MOST_FIELDS and all(
-        units(one_line(field.name)) <= LABEL
-        and units(field.note) <= _HINT
-        and all(units(one_line(value_text(one))) <= BUTTON for one in field.choices)
-        and (field.first is None or units(value_text(field.first)) <= _LONGEST_INITIAL)
-        for field in wanted
+    texts = [(one.name, one.note, value_text(one.first)) for one in wanted]
+    return (
+        len(wanted) <= MOST_FIELDS
+        and len(json.dumps(texts)) <= _ROOM
+        and all(
+            units(one_line(field.name)) <= LABEL
+            and units(field.note) <= _HINT
+            and all(units(one_line(value_text(one))) <= BUTTON for one in field.choices)
+            and (field.first is None or units(value_text(field.first)) <= _LONGEST_INITIAL)
+            for field in wanted
+        )
     )
 
 

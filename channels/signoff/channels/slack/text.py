@@ -6,6 +6,7 @@ of the two ways in which a limit in "characters" can be read.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -29,13 +30,24 @@ def units(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def clip(text: str, most: int) -> str:
-    """Return a text of at most `most` UTF-16 units; a cut text ends in an ellipsis."""
-    if units(text) <= most:
+def weight(text: str) -> int:
+    """Return the length of a text as Slack stores it, with & < > as entities."""
+    return units(text) + 4 * text.count("&") + 3 * text.count("<") + 3 * text.count(">")
+
+
+def clip(text: str, most: int, length: Callable[[str], int] = units) -> str:
+    """Return a text of at most `most` UTF-16 units; a cut text ends in an ellipsis.
+
+    Args:
+        text: The text.
+        most: The most units.
+        length: Counts them: `units`, or `weight`.
+    """
+    if length(text) <= most:
         return text
     kept, used = [], 1
     for char in text:
-        used += 2 if char > "\uffff" else 1
+        used += length(char)
         if used > most:
             break
         kept.append(char)
@@ -75,6 +87,11 @@ def escape(text: str, most: int = SECTION) -> str:
 def plain(text: str, most: int = SECTION) -> PlainTextObject:
     """Return a text that is shown unchanged: without formatting, ``:emoji:`` and links."""
     return PlainTextObject(text=clip(text, most) or " ", emoji=False)
+
+
+def brief(text: str, most: int) -> PlainTextObject:
+    """Return a text like `plain`, but of a length that counts in a message; see `weight`."""
+    return plain(clip(text, most, weight))
 
 
 def markup(text: str) -> MarkdownTextObject:

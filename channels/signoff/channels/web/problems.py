@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -90,6 +91,26 @@ async def read_body(request: Request, most: int) -> bytes:
         Problem: The body is larger.
         ClientDisconnect: The client disconnected, or was too slow.
     """
+    body, length = await read_beginning(request, most)
+    if length > most:
+        raise too_large(most)
+    return body
+
+
+async def read_beginning(
+    request: Request, most: int, each: Callable[[bytes], object] = len
+) -> tuple[bytes, int]:
+    """Return the first bytes of the body of a request, at most `most`, and its whole length.
+
+    Args:
+        request: The request.
+        most: The most bytes.
+        each: Called with each part of the whole body.
+
+    Raises:
+        Problem: The body is so large that it is not even read and dropped.
+        ClientDisconnect: The client disconnected, or was too slow.
+    """
     drained = _DRAINED * most
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > drained:
@@ -98,14 +119,12 @@ async def read_body(request: Request, most: int) -> bytes:
     async for chunk in request.stream():
         length += len(chunk)
         if length > drained:
-            break
+            raise too_large(most)
         # A client reads the response only after it has sent everything: the rest is read and
         # dropped.
-        if length <= most:
-            body += chunk
-    if length > most:
-        raise too_large(most)
-    return bytes(body)
+        body += chunk[: most - len(body)]
+        each(chunk)
+    return bytes(body), length
 
 
 def too_slow(seconds: float) -> Problem:

@@ -36,12 +36,12 @@ class Signed(NamedTuple):
     signatures: tuple[bytes, ...]
 
 
-def standard(headers: Mapping[str, str], body: bytes) -> Signed | None:
+def standard(headers: Mapping[str, str], body: bytes = b"") -> Signed | None:
     """Return the signed message of a Standard Webhooks request; None without its headers.
 
     Args:
         headers: The request's headers, by lower-case name.
-        body: The request's body.
+        body: The request's body, or its beginning.
     """
     name, at = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
     signatures = []
@@ -69,14 +69,37 @@ def mailgun(fields: Mapping[str, str]) -> Signed | None:
     return Signed(token, at, f"{at}{token}".encode(), (signature,))
 
 
+class SignatureCheck:
+    """Checks whether one of the keys signed a message with HMAC-SHA256, as its bytes arrive.
+
+    Args:
+        signed: The message, with the beginning of its content.
+        keys: Several keys allow rotation.
+    """
+
+    def __init__(self, signed: Signed, keys: Sequence[bytes]) -> None:
+        self._signatures = signed.signatures
+        self._digests = [hmac.new(key, signed.content, hashlib.sha256) for key in keys]
+
+    def update(self, content: bytes) -> None:
+        """Add the next bytes of the content."""
+        for digest in self._digests:
+            digest.update(content)
+
+    @property
+    def fits(self) -> bool:
+        """Whether one of the signatures is that of a key."""
+        fits = False
+        for digest in self._digests:
+            wanted = digest.digest()
+            for one in self._signatures:
+                fits = hmac.compare_digest(wanted, one) or fits
+        return fits
+
+
 def is_signed(signed: Signed, keys: Sequence[bytes]) -> bool:
-    """Return whether one of the keys signed it with HMAC-SHA256; several keys allow rotation."""
-    fits = False
-    for key in keys:
-        wanted = hmac.digest(key, signed.content, hashlib.sha256)
-        for one in signed.signatures:
-            fits = hmac.compare_digest(wanted, one) or fits
-    return fits
+    """Return whether one of the keys signed a message; see `SignatureCheck`."""
+    return SignatureCheck(signed, keys).fits
 
 
 def sign(keys: Sequence[bytes], name: str, at: datetime, body: bytes) -> dict[str, str]:

@@ -802,8 +802,13 @@ class Approval(Value):
         event = self.note(what, now=now, by="router", why=why, more=more)
         return approval, (*alarm, event) if asked else (event,)
 
-    def asked_too(self, fresh: Sequence[Asked], *, now: datetime) -> Moved:
+    def asked_too(self, fresh: Sequence[Asked], *, now: datetime, why: str = "") -> Moved:
         """Add the cards of a level that has begun, or of the next person in a sequence.
+
+        Args:
+            fresh: The cards.
+            now: The present.
+            why: Why people of the level get another card, "" if these are their first ones.
 
         Raises:
             IllegalMove: It is not pending any more.
@@ -814,7 +819,7 @@ class Approval(Value):
             more["policy"] = self.terms.policy
             if called := self.terms.called(self.level):
                 more["level"] = called
-        event = self.note(What.ASKED, now=now, by="router", more=more)
+        event = self.note(What.ASKED, now=now, by="router", why=why, more=more)
         asked = with_cards(self.asked, fresh, self.level_key)
         return self.model_copy(update={"asked": asked}), (event,)
 

@@ -66,10 +66,23 @@ def targets_of(
     )
 
 
-def other_targets(asked: Sequence[Asked], people: Sequence[Person]) -> tuple[Asked, ...]:
-    """Return the mails to people whom no other channel has reached and who got no mail yet."""
-    mailed = {one.person for one in asked if one.channel == EMAIL}
-    return tuple(_target(one, EMAIL) for one in people if one.id not in mailed)
+def other_targets(
+    asked: Sequence[Asked], people: Sequence[Person], channels: Sequence[str] = (EMAIL,)
+) -> tuple[Asked, ...]:
+    """Return a delivery for each person by the first of these channels without a card for them.
+
+    Args:
+        asked: The cards of the level.
+        people: The people whom no other channel has reached.
+        channels: The names of the channels, the best first.
+    """
+    tried = {(one.person, one.channel) for one in asked}
+    found = []
+    for person in people:
+        free = (one for one in channels if not tried & {(person.id, one), ("", one)})
+        if channel := next((one for one in free if address_of(person, one)), ""):
+            found.append(_target(person, channel))
+    return tuple(found)
 
 
 def channels_of(

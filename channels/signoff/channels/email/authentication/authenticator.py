@@ -21,6 +21,7 @@ from signoff.channels.email.authentication.signatures import (
     signatures_in,
     verify,
 )
+from signoff.channels.email.parsing.addresses import parse_addresses
 from signoff.channels.email.parsing.mime import Headers, Part, parse_headers, parse_mail
 
 _MOST_VERIFIED: Final = 5
@@ -94,12 +95,15 @@ class Authenticator:
             MailTooLarge: Its header exceeds a limit.
         """
         headers = parse_headers(raw)
-        if sender is None or headers.broken:
+        if sender is None and not headers.broken:
             why = "its From does not have exactly one unambiguous address"
             return Proof(address="", proven=Proven.NONE, why=why)
-        if headers.repeated:
-            why = f"it has two {headers.repeated.title()} fields, and somebody may have added one"
-            return Proof(address=sender, proven=Proven.NONE, why=why)
+        if sender is None or headers.broken or headers.repeated:
+            why = "its header has lines that mail programs may read differently"
+            if headers.repeated:
+                twice = headers.repeated.title()
+                why = f"it has two {twice} fields, and somebody may have added one"
+            return Proof(address=sender or _claimed(headers), proven=Proven.NONE, why=why)
         mail = _CheckedMail(raw, headers, sender, signatures_in(headers))
         reported = self._by_server(mail, peer)
         if reported.proven is Proven.DMARC or self.txt is None:
@@ -272,6 +276,13 @@ class _CheckedMail:
         if bare := [name for name in present if name not in signature.covers]:
             why += f"; it does not cover {', '.join(bare)}"
         return self.vouched(by, signature.domain, why, self.recipients(signature), [signature])
+
+
+def _claimed(headers: Headers) -> str:
+    """Return the single address of the From of a mail that proves nothing, "" if there is none."""
+    authors = [parse_addresses(value) for value in headers.every("from")]
+    single = len(authors) == 1 and authors[0].certain and len(authors[0].addresses) == 1
+    return authors[0].addresses[0] if single else ""
 
 
 def _better(one: Proof | None, other: Proof) -> Proof:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -19,13 +20,13 @@ from starlette.types import Message
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.inbound.stored import UNKNOWN_PEER, mail_id, store
-from signoff.channels.email.parsing.mime import LARGEST_MAIL
+from signoff.channels.email.parsing.mime import LARGEST_HEADERS, LARGEST_MAIL
 from signoff.channels.email.settings import WebhookSettings
-from signoff.channels.web.problems import Problem, read_body, too_large
+from signoff.channels.web.problems import Problem, read_beginning, read_body, too_large
 from signoff.channels.web.signatures import (
     WINDOW,
+    SignatureCheck,
     Signed,
-    is_signed,
     is_timely,
     mailgun,
     standard,
@@ -44,6 +45,8 @@ _FORM_OVERHEAD: Final = 3
 """A form may encode each byte as three (``%0A``)."""
 
 _MOST_FIELDS: Final = 100
+_TOO_LARGE: Final = 413
+_END_OF_HEADER: Final = re.compile(rb"\r?\n\r?\n")
 
 
 def make_mail_router(settings: WebhookSettings, ledger: Ledger) -> Router:
@@ -71,11 +74,12 @@ class _Webhook:
     async def standard(self, request: Request) -> Response:
         """Take the body as the mail."""
         try:
-            raw = await read_body(request, LARGEST_MAIL)
-            signed = standard(request.headers, raw)
-            await self._store(
-                signed, self._settings.keys, raw, "webhook-id, webhook-timestamp, webhook-signature"
-            )
+            signed = standard(request.headers)
+            check = SignatureCheck(signed, self._settings.keys) if signed is not None else None
+            each = check.update if check is not None else len
+            raw, size = await read_beginning(request, LARGEST_MAIL, each)
+            names = "webhook-id, webhook-timestamp, webhook-signature"
+            await self._store(signed, check, raw, names, size=size)
         except Problem as problem:
             return _refused(request, problem)
         return _taken()
@@ -86,14 +90,14 @@ class _Webhook:
             body = await read_body(request, LARGEST_MAIL * _FORM_OVERHEAD)
             fields = await _fields(request, body)
             signed = mailgun(fields)
+            check = SignatureCheck(signed, self._settings.mailgun_keys) if signed else None
             raw = fields.get("body-mime", "").encode("utf-8", "surrogateescape")
-            if len(raw) > LARGEST_MAIL:
-                raise too_large(LARGEST_MAIL)
             await self._store(
                 signed,
-                self._settings.mailgun_keys,
+                check,
                 raw,
                 "token, timestamp, signature",
+                size=len(raw),
                 sender=fields.get("sender"),
                 recipients=fields.get("recipient", "").split(",")[:20],
             )
@@ -104,24 +108,32 @@ class _Webhook:
     async def _store(
         self,
         signed: Signed | None,
-        keys: Sequence[bytes],
+        check: SignatureCheck | None,
         raw: bytes,
         names: str,
         *,
+        size: int,
         sender: str | None = None,
         recipients: Sequence[str] = (),
     ) -> None:
         """Store a mail, if it is signed, recent, and not known yet.
 
+        Of one that is too large only the header is stored, so that its author is told: a provider
+        that is refused tells nobody.
+
         Raises:
             Problem: A check failed, or the mail cannot be stored now.
         """
-        if signed is None or not is_signed(signed, keys):
+        is_cut = size > LARGEST_MAIL
+        if signed is None or check is None or not check.fits:
+            if is_cut:
+                raise too_large(LARGEST_MAIL)
             detail = f"The signature in {names} does not match a configured secret."
             raise Problem(401, "not-signed", "The request is not signed", detail)
         if not raw.strip():
             detail = "The body is empty; send a raw message (RFC 5322)."
             raise Problem(422, "invalid", "There is no mail in it", detail)
+        raw = _head(raw) if is_cut else raw
         recipients = [one.strip() for one in recipients if one.strip()]
         key = f"webhook:{hashlib.sha256(signed.id.encode()).hexdigest()[:32]}"
         same = mail_id(raw, sender=sender, recipients=recipients)
@@ -138,6 +150,7 @@ class _Webhook:
                     # The signature proves the poster, but not the topmost fields of the mail.
                     peer="" if self._settings.results else UNKNOWN_PEER,
                     also=also,
+                    is_cut=is_cut,
                 )
                 if not new:
                     before = await self._ledger.raw(key)
@@ -148,7 +161,13 @@ class _Webhook:
         if before is not None and before[1] != same:
             detail = "Another mail had this id. Give each mail an id of its own."
             raise Problem(409, "id-used", "The id was used before", detail)
-        log.info("mail.stored" if before is None else "mail.known", by="webhook", size=len(raw))
+        log.info("mail.stored" if before is None else "mail.known", by="webhook", size=size)
+
+
+def _head(raw: bytes) -> bytes:
+    """Return the header of a mail."""
+    end = _END_OF_HEADER.search(raw)
+    return raw[: end.end()] if end is not None else raw[:LARGEST_HEADERS]
 
 
 async def _fields(request: Request, body: bytes) -> Mapping[str, str]:
@@ -174,7 +193,8 @@ async def _fields(request: Request, body: bytes) -> Mapping[str, str]:
 
 def _refused(request: Request, problem: Problem) -> Response:
     peer = request.client.host if request.client else ""
-    log.info("mail.webhook_refused", peer=peer, kind=problem.kind)
+    level = log.warning if problem.status == _TOO_LARGE else log.info
+    level("mail.webhook_refused", peer=peer, kind=problem.kind)
     return problem.response()
 
 

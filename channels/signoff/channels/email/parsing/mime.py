@@ -59,8 +59,11 @@ class Headers:
 
     @property
     def repeated(self) -> str:
-        """A field that is there twice but may be there only once (RFC 5322, section 3.6), or ""."""
-        return next((name for name in _SINGLE if len(self.every(name)) > 1), "")
+        """A field that is there twice but may be there only once, or "".
+
+        RFC 5322, section 3.6; RFC 2045, section 3.
+        """
+        return next((name for name in (*_SINGLE, *_ONCE) if len(self.every(name)) > 1), "")
 
     def first(self, name: str) -> str:
         """Return the value of the topmost field of this name, or ""."""

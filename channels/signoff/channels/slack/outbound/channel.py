@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 import structlog
+from slack_sdk.models.blocks import Block
 
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
@@ -47,6 +48,11 @@ _GONE: Final = frozenset(
     | {"channel_not_found", "is_archived", "thread_not_found", "not_in_channel"}
 )
 """Errors for a card that is gone or cannot be changed, which does not affect the decision."""
+
+_TOO_LONG: Final = frozenset(
+    {"msg_blocks_too_long", "msg_too_long", "invalid_blocks", "invalid_blocks_format"}
+)
+"""Errors for a message that Slack finds too long; it does not document how it counts."""
 
 _NO_THREAD: Final = frozenset({"thread_not_found", "message_not_found", "cannot_reply_to_message"})
 """Errors for a reply below a card that is gone."""
@@ -221,7 +227,7 @@ class SlackChannel:
             return Delivered(message.thread)
         for receipt in (first, *filter(None, map(read_receipt, message.copies))):
             try:
-                await self._web.update(receipt, text, shown, blocks.metadata(message))
+                await self._update(receipt, message, text, shown)
             except SlackRefused as error:
                 if error.code not in _GONE:
                     raise
@@ -229,6 +235,19 @@ class SlackChannel:
                 lost = "lost" if receipt == first else lost
         shown_now = extent(message.card) if message.kind is Kind.UPDATE else Shown.UNKNOWN
         return Delivered(message.thread or str(first), copy=lost or "updated", shown=shown_now)
+
+    async def _update(
+        self, receipt: Receipt, message: Message, text: str, shown: Sequence[Block]
+    ) -> None:
+        """Rewrite a card. One that has ended loses its buttons, however long it is."""
+        metadata = blocks.metadata(message)
+        try:
+            await self._web.update(receipt, text, shown, metadata)
+        except SlackRefused as error:
+            if error.code not in _TOO_LONG or message.kind is not Kind.OUTCOME:
+                raise
+            log.warning("slack.shortened", message=message.id, problem=str(error))
+            await self._web.update(receipt, text, blocks.notice_blocks(message)[:1], metadata)
 
     async def _whisper(self, message: Message) -> Result:
         """Show a user a notice in the conversation in which they clicked."""

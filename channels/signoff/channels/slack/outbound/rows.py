@@ -12,7 +12,17 @@ from typing import Final
 
 from slack_sdk.models.blocks import Block, ContextBlock, PlainTextObject, SectionBlock
 
-from signoff.channels.slack.text import FIELD, HEADER, LABEL, SECTION, clip, pieces, plain, units
+from signoff.channels.slack.text import (
+    FIELD,
+    HEADER,
+    LABEL,
+    SECTION,
+    clip,
+    pieces,
+    plain,
+    units,
+    weight,
+)
 from signoff.core.approvals.parts import Kind as Asks
 from signoff.core.approvals.parts import Shown
 from signoff.core.cards.card import Card, Row
@@ -29,16 +39,19 @@ _FOLDED: Final = 160
 """The most characters of a value beside its name; a folded card shows no more of it."""
 
 _ROOM: Final = 3_000
-"""The most UTF-16 units of a call that its card shows whole.
+"""The most characters of a call that its card shows whole, by `weight`."""
 
-A message may have about 12,000 in total (msg_blocks_too_long), and needs many for other texts.
-"""
+_ROOM_FOLDED: Final = 4_000
+"""The most characters of the arguments on a folded card, by `weight`."""
 
 _MOST_LONG_ROWS: Final = 8
 """The most multi-line arguments on a card, two blocks each; a message has 50 blocks."""
 
 _ROOM_IN_MODAL: Final = 200_000
 """The most bytes of a call in a modal; Slack accepts views of 250 kB."""
+
+_OF_A_FIELD: Final = 500
+"""The bytes of an input, besides its texts."""
 
 _OURS_IN_MODAL: Final = 10
 """The blocks of a modal besides the call: titles, a reason, a duration, small print."""
@@ -64,7 +77,7 @@ def is_whole(card: Card) -> bool:
         and len(card.rows) <= MOST_ROWS
         and sum(map(_is_long, card.rows)) <= _MOST_LONG_ROWS
         and all(units(row.name) <= NAME and units(row.value) <= FIELD for row in card.rows)
-        and sum(map(units, texts)) <= _ROOM
+        and sum(map(weight, texts)) <= _ROOM
     )
 
 
@@ -72,12 +85,13 @@ def fits_modal(card: Card) -> bool:
     """Return whether a modal can show the whole call, in addition to the fields."""
     asked = (*card.fields, *(Row(name=name, value="") for name in card.optional))
     room = MOST_IN_MODAL - _OURS_IN_MODAL - len(asked)
+    size = len(json.dumps([(row.name, row.value) for row in card.rows])) + _OF_A_FIELD * len(asked)
     texts = (card.title, card.hint, *(one.name for one in (*card.rows, *asked)))
     return (
         all(units(text) <= SECTION for text in texts)
         and all(units(row.name) <= FIELD for row in card.rows)
         and all(units(one.value) <= SECTION and units(one.note) <= LABEL for one in asked)
-        and len(json.dumps([(row.name, row.value) for row in card.rows])) <= _ROOM_IN_MODAL
+        and size <= _ROOM_IN_MODAL
         and sum(len(_in_full(row, room + 1)) for row in card.rows) <= room
     )
 
@@ -88,9 +102,10 @@ def without_arguments(card: Card) -> bool:
 
 
 def rows_of(card: Card, *, whole: bool) -> Iterator[Block]:
-    """Yield the arguments, in full or shortened."""
+    """Yield the arguments, in full or shortened; a folded card shows as many as have room."""
     fields: list[PlainTextObject] = []
-    for row in card.rows[:MOST_ROWS]:
+    shown = card.rows[:MOST_ROWS] if whole else [*_with_room(card.rows[:MOST_ROWS])]
+    for row in shown:
         if whole and _is_long(row):
             if fields:
                 yield SectionBlock(fields=fields)
@@ -103,18 +118,28 @@ def rows_of(card: Card, *, whole: bool) -> Iterator[Block]:
             fields = []
     if fields:
         yield SectionBlock(fields=fields)
-    left = len(card.rows) - MOST_ROWS
-    if left > 0:
+    if left := len(card.rows) - len(shown):
         yield ContextBlock(elements=[plain(f"… and {left} more behind Details")])
+
+
+def _with_room(rows: Sequence[Row]) -> Iterator[Row]:
+    """Yield the first arguments that a folded card has room for."""
+    left = _ROOM_FOLDED
+    for row in rows:
+        left -= weight(clip(row.name, NAME)) + weight(_fold(row.value))
+        if left < 0:
+            return
+        yield row
 
 
 def rows_in_full(rows: Sequence[Row], *, most: int) -> Iterator[Block]:
     """Yield arguments in full, in at most `most` blocks; the last one says what is left out."""
-    left = most
+    left, room = most, _ROOM_IN_MODAL
     for at, row in enumerate(rows):
         blocks = _in_full(row, left)
+        room -= len(json.dumps([row.name, row.value]))
         # The last block is reserved for the note about omitted arguments.
-        if len(blocks) > left - (at < len(rows) - 1):
+        if room < 0 or len(blocks) > left - (at < len(rows) - 1):
             more = f"… and {len(rows) - at:,} more that are too long for Slack: see the page"
             yield ContextBlock(elements=[plain(more)])
             return
