@@ -137,13 +137,13 @@ async def test_a_passkey_from_the_invitation_to_the_decision(desktop: Desktop) -
     await tab.write("#invitation", await invite(ledger, MARA.id, by="op"))
     await tab.click("button", "Add a passkey")
     await tab.find(".passkey-says", "No passkey was given")
-    assert await passkeys_of(ledger, MARA.id) == []
+    assert await passkeys_of(ledger, MARA) == []
 
     await desktop.verifies(True)
     await tab.write("#name", "This laptop")
     await tab.click("button", "Add a passkey")
     await tab.find(".list", "This laptop")
-    (one,) = await passkeys_of(ledger, MARA.id)
+    (one,) = await passkeys_of(ledger, MARA)
     assert one.transports == ("internal",)
 
     await tab.click("button", "Sign out")
@@ -165,7 +165,7 @@ async def test_a_passkey_from_the_invitation_to_the_decision(desktop: Desktop) -
     after = await ledger.approval(approval.id)
     assert after.state is State.APPROVED
     assert (await desktop.office.events(approval))[-1].more["second_factor"] == "passkey"
-    (one,) = await passkeys_of(ledger, MARA.id)
+    (one,) = await passkeys_of(ledger, MARA)
     assert one.count > 1
 
 

@@ -171,7 +171,7 @@ class AuthContext:
 
     async def has_factor(self, visit: Visit) -> bool:
         """Return whether the visitor has a second factor."""
-        return await self.factors.has(visit.person.id) or await self._has_passkey(visit)
+        return await self.factors.has(visit.person) or await self._has_passkey(visit)
 
     async def required_proof(self, visit: Visit, *, strict: bool) -> RequiredProof | None:
         """Return the second factors that a form accepts, None if it needs none now.
@@ -183,7 +183,7 @@ class AuthContext:
         if not strict or await self.sessions.is_fresh(visit.session):
             return None
         return RequiredProof(
-            code=await self.factors.has(visit.person.id), passkey=await self._has_passkey(visit)
+            code=await self.factors.has(visit.person), passkey=await self._has_passkey(visit)
         )
 
     async def check_proof(
@@ -214,7 +214,7 @@ class AuthContext:
 
     async def _has_passkey(self, visit: Visit) -> bool:
         able = self.settings.has_passkeys
-        return able and await has_passkey(self._decisions.ledger, visit.person.id)
+        return able and await has_passkey(self._decisions.ledger, visit.person)
 
     async def record_proof(self, visit: Visit, factor: str) -> Visit:
         """Record in the session that a second factor was given now; return the new visitor.
