@@ -151,7 +151,7 @@ class PushSender:
         approvals = await self._waiting(work, person, now) if person is not None else []
         if person is None or not approvals:
             return Change().ack(item)
-        found = await subscriptions_of(self._ledger, person.id, public_key(self._settings))
+        found = await subscriptions_of(self._ledger, person, public_key(self._settings))
         to = [one for one in found if not work.left or one.id in work.left]
         content = self._content(approvals, person, again=work.again)
         life = self._life(approvals, now)

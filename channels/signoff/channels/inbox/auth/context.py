@@ -28,6 +28,7 @@ from signoff.channels.inbox.forms import (
     require_token,
 )
 from signoff.channels.inbox.settings import ROOT, InboxSettings, own_path
+from signoff.channels.inbox.subscriptions import unsubscribe_marked
 from signoff.channels.inbox.templating import page
 from signoff.core.base.errors import LedgerError
 from signoff.core.directory.people import Person
@@ -111,6 +112,7 @@ class AuthContext:
         sessions: The sessions.
         sign_in: Checks addresses and codes.
         cookie: The name of the session's cookie.
+        notified: The name of the cookie that says whom the browser notifies.
     """
 
     def __init__(self, decisions: Decisions, settings: InboxSettings) -> None:
@@ -121,6 +123,7 @@ class AuthContext:
         self.sign_in = SignIn(self.factors, Throttle(decisions.ledger.store), decisions.directory)
         # Browsers accept this prefix only over TLS, and only from this host.
         self.cookie = "__Host-signoff" if settings.secure else "signoff"
+        self.notified = f"{self.cookie}-push"
         self._last = f"{self.cookie}-way"
 
     async def of(self, request: Request, *, used: bool = True) -> Visit:
@@ -239,7 +242,8 @@ class AuthContext:
     ) -> None:
         """Begin a session in the browser of a request, under a new name; see `Sessions.begin`.
 
-        The earlier session of the browser ends. The response sets the cookie.
+        The earlier session of the browser ends, and so do its notifications for another person. The
+        response sets the cookie.
 
         Raises:
             Conflict: `also` cannot be committed any more; a link was used before, for example.
@@ -252,8 +256,14 @@ class AuthContext:
             also=also or Change(),
         )
         await self.sessions.end(request.cookies.get(self.cookie, ""))
+        await self.end_notifications(request, unless=person.id)
         setattr(request.state, _RENAMED, name)
         setattr(request.state, _WAY, how.value)
+
+    async def end_notifications(self, request: Request, *, unless: str = "") -> None:
+        """End the notifications of the browser of a request, unless they are this person's."""
+        mark = request.cookies.get(self.notified, "")
+        await unsubscribe_marked(self._decisions.ledger, mark, unless=unless)
 
     async def evidence(self, visit: Visit) -> dict[str, JsonValue]:
         """Return how the person signed in, for the audit."""
