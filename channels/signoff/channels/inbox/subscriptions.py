@@ -1,9 +1,9 @@
 """The push subscriptions of people's browsers, in the ledger.
 
 They end after a while, when the person signs out everywhere, and when another person signs in with
-the same browser, which would show one person the requests of the other. A push service takes messages for
-a subscription only if Signoff's private key signs them. Only the sender has that key. It publishes
-the public key in the ledger, for the pages on which browsers subscribe.
+the same browser: it would show one person the requests of the other. A push service takes messages
+for a subscription only if Signoff's private key signs them. Only the sender has that key. It
+publishes the public key in the ledger, for the pages on which browsers subscribe.
 """
 
 from __future__ import annotations
