@@ -77,6 +77,17 @@ async def test_from_the_page_to_the_device(office: Notified, service: PushServic
     assert (await office.channels.ledger.approval(approval.id)).state is State.PENDING
 
 
+async def test_each_message_has_a_connection_of_its_own(
+    office: Notified, service: PushService
+) -> None:
+    """A push service has to show the certificate of its own name, and not that of a neighbour."""
+    await office.turn_on(service.device("first"))
+    await office.turn_on(service.device("second"))
+    await office.channels.open(amount=1)
+    await office.deliver()
+    assert [headers["connection"] for _, headers, _ in service.got] == ["close", "close"]
+
+
 async def test_a_page_subscribes_only_when_something_sends(
     office: Notified, service: PushService
 ) -> None:

@@ -253,6 +253,8 @@ class PushSender:
             # A later notification of the same request replaces one that was not fetched yet.
             "Topic": topic,
             "Authorization": authorization(self._settings, to.endpoint, now),
+            # Push services of several names may be at one address; see `Receivers`.
+            "Connection": "close",
         }
         try:
             async with asyncio.timeout(_TIMEOUT):
