@@ -277,6 +277,16 @@ def test_digest_of_a_question_covers_message_payload_and_schema() -> None:
     assert len(digests) == 5
 
 
+@pytest.mark.parametrize("default", [2**53 + 1, 10**400])
+def test_a_default_keeps_its_digits(default: int) -> None:
+    """A whole number that no double can be is the answer if nobody fills the field in."""
+    schema: JsonValue = {
+        "type": "object",
+        "properties": {"n": {"type": "number", "default": default}},
+    }
+    assert read_form(schema).accept({}) == {"n": default}
+
+
 # --- properties -----------------------------------------------------------------------------------
 
 names = st.text("abcdefghij_", min_size=1, max_size=8).filter(lambda name: name.strip("_"))

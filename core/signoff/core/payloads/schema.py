@@ -121,8 +121,10 @@ def start_of(schema: Schema) -> JsonValue:
 def default_of(schema: Schema) -> JsonValue:
     """Return the default of a property, None if the schema has no default."""
     default = schema.get("default")
-    whole = isinstance(default, int) and not isinstance(default, bool)
-    return float(default) if whole and type_of(schema) == "number" else default  # type: ignore[arg-type] # whole says so
+    if isinstance(default, int) and not isinstance(default, bool) and type_of(schema) == "number":
+        # A larger one would lose digits, and there are none above the largest double.
+        return float(default) if abs(default) < 2**53 else default
+    return default
 
 
 def suggestions(schema: Schema) -> Iterator[JsonValue]:
