@@ -216,7 +216,7 @@ async def test_a_double_click_submits_a_form_once(desktop: Desktop) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("height", [256, 640])
 async def test_the_answers_cover_no_focused_control(desktop: Desktop, height: int) -> None:
-    """Whoever moves with the keyboard sees where they are, also at 400 % zoom (WCAG 2.2, 2.4.11)."""
+    """People who use the keyboard see where they are, also at 400 % zoom (WCAG 2.2, 2.4.11)."""
     tab, office = desktop.tab, desktop.office
     office.policies = (PLAIN,)
     approval, _ = await office.ask(template={"days": 1, "from": "", "note": ""})
