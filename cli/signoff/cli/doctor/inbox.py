@@ -32,9 +32,9 @@ async def second_factors(ledger: Ledger, settings: Settings) -> list[Finding]:
     there = set(await enrolled(ledger, directory))
     findings = []
     if others := await enrolled_for_others(ledger, directory):
-        named = ", ".join(f"{one} ({address})" for one, address in sorted(others.items()))
+        words = ", ".join(f"{one} ({address})" for one, address in sorted(others.items()))
         text = (
-            f"enrolled for an address that is not theirs now, so not accepted: {named}. For the "
+            f"enrolled for an address that is not theirs now, so not accepted: {words}. For the "
             "same person, add the address to their aliases. For another person with the same id, "
             f"run `signoff people unenroll {min(others)}`"
         )
