@@ -45,6 +45,7 @@ _PAGES = (
     (MARA, "/", "for me"),
     (MARA, "/?sort=due", "for me, by what is due"),
     (MARA, "/?q=nothing", "for me, a search that finds nothing"),
+    (MARA, "/away", "the absence"),
     (BOSS, "/all", "all"),
     (BOSS, "/all?sort=oldest", "all, the oldest first"),
     (BOSS, "/charts", "figures"),

@@ -118,6 +118,11 @@ async def test_doctor_names_approvers_without_a_second_factor(
             await factors.enroll(person, by="test")
         (found,) = await second_factors(ledger, settings)
         assert found.level == "good"
+        # Somebody else has the id now.
+        file.write_text(file.read_text().replace("mara@example.com", "mara.lind@example.com"))
+        (others, lacking) = await second_factors(ledger, load_settings(file))
+        assert "not accepted: mara (mara@example.com)" in others.text
+        assert "may be required: mara." in lacking.text
     finally:
         await ledger.close()
 

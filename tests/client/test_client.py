@@ -244,6 +244,25 @@ async def test_retry_after_a_lost_response_submits_once(
     assert [one.id for one in await ledger.recent_runs()] == [run.id]
 
 
+@pytest.mark.parametrize(
+    ("status", "content"),
+    [(200, {"html": "<h1>Sign in</h1>"}), (200, {"json": {"hello": "world"}}), (204, {})],
+    ids=["a page", "other JSON", "nothing"],
+)
+async def test_an_answer_of_another_server_is_an_error(status: int, content: Any) -> None:
+    """Behind a proxy with a sign-in page, an audit log would otherwise look empty."""
+    transport = httpx.MockTransport(lambda _: httpx.Response(status, **content))
+    with (
+        Client("http://gw", "x", transport=transport) as client,
+        pytest.raises(ApiError, match="another server") as refused,
+    ):
+        client.me()
+    assert refused.value.status == status
+    async with AsyncClient("http://gw", "x", transport=transport) as asynchronous:
+        with pytest.raises(ApiError, match="another server"):
+            await anext(asynchronous.audit())
+
+
 async def test_unavailable_gateway_error_names_what_to_check() -> None:
     """After the last attempt, the error names what to check."""
     async with AsyncClient("http://127.0.0.1:9", "x", tries=1) as client:

@@ -277,6 +277,64 @@ def test_digest_of_a_question_covers_message_payload_and_schema() -> None:
     assert len(digests) == 5
 
 
+DOUBLING: dict[str, JsonValue] = {
+    f"d{at}": {"allOf": [{"$ref": f"#/$defs/d{at + 1}"}] * 2} for at in range(60)
+}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}},
+        {
+            "type": "object",
+            "properties": {"x": {"type": "string"}},
+            "patternProperties": {"^(x+)+$": {"type": "string"}},
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "properties": {"x": {"$ref": "#/$defs/d0"}},
+            "$defs": {**DOUBLING, "d60": {"type": "string"}},
+        },
+        {
+            "type": "object",
+            "properties": {"x": {"$ref": "#/$defs/d0", "unevaluatedProperties": False}},
+            "$defs": {**DOUBLING, "d60": {"type": "string"}},
+        },
+    ],
+    ids=["pattern", "names", "references", "unevaluated"],
+)
+def test_a_schema_of_a_model_keeps_no_process_busy(schema: JsonValue) -> None:
+    """The check of an answer ends soon, whatever the schema wants; a wrong one may pass."""
+    form = read_form(schema)
+    for answer in ({"x": f"{'a' * 60}!"}, {f"{'x' * 60}!": "y"}):
+        with contextlib.suppress(PayloadError):
+            form.accept({**answer})
+
+
+def test_a_pattern_is_checked() -> None:
+    """It may match a part of the answer, as JSON Schema says; look-around is not checked."""
+    part: dict[str, JsonValue] = {"type": "string", "pattern": r"^[A-Z]{2}\d+"}
+    form = read_form({"type": "object", "properties": {"iban": part}})
+    assert form.accept({"iban": "DE89 3704"}) == {"iban": "DE89 3704"}
+    with pytest.raises(PayloadError, match="does not fit"):
+        form.accept({"iban": "89 DE"})
+    around = {**part, "pattern": r"^(?!DE)[A-Z]"}
+    either = read_form({"type": "object", "properties": {"iban": around}})
+    assert either.accept({"iban": "DE"}) == {"iban": "DE"}
+
+
+@pytest.mark.parametrize("default", [2**53 + 1, 10**400])
+def test_a_default_keeps_its_digits(default: int) -> None:
+    """A whole number that no double can be is the answer if nobody fills the field in."""
+    schema: JsonValue = {
+        "type": "object",
+        "properties": {"n": {"type": "number", "default": default}},
+    }
+    assert read_form(schema).accept({}) == {"n": default}
+
+
 # --- properties -----------------------------------------------------------------------------------
 
 names = st.text("abcdefghij_", min_size=1, max_size=8).filter(lambda name: name.strip("_"))

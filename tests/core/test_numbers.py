@@ -14,7 +14,7 @@ from builders import NOON, make_approval, make_call, people
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.reply_context import context_of
 from signoff.core.base.errors import PayloadError
-from signoff.core.base.numbers import amount_text, json_text, money_text, number_text
+from signoff.core.base.numbers import amount_text, is_amount, json_text, money_text, number_text
 from signoff.core.cards.card import card
 from signoff.core.payloads.payload import parse_values
 from signoff.core.policies.amounts import Amounts
@@ -41,6 +41,19 @@ CURRENCIES = st.sampled_from(["EUR", "USD", "JPY", "KWD"])
 def test_a_number_is_written_as_people_do(value: float, text: str) -> None:
     """No exponent, no ``.0`` and no binary rounding appears; an id has no digit groups."""
     assert number_text(value) == text
+
+
+@pytest.mark.parametrize("value", [10**309, -(10**4299), 2**1024])
+def test_an_integer_may_be_larger_than_any_double(value: int) -> None:
+    """All of its digits are shown, alone, in JSON and as an amount."""
+    assert number_text(value) == str(value)
+    assert json_text([value]) == f"[{value}]"
+    assert is_amount(value)
+    assert money_text(value, "EUR") == f"{value:,}.00 EUR"
+    assert values(asked({"amount": "EUR"}, amount=value, other=value)) == {
+        "amount": f"{value:,}.00 EUR",
+        "other": str(value),
+    }
 
 
 @given(FLOATS | st.integers(min_value=-(10**40), max_value=10**40))

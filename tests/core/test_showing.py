@@ -130,6 +130,30 @@ def test_many_warnings_are_counted() -> None:
     assert said[-1] == "And 14 more of this kind."
 
 
+@pytest.mark.parametrize(
+    "letters", ["\u0e50", "\u0663", "\u0430a", "\U0001d400", "\u0430/", "\u202e"]
+)
+def test_a_long_text_is_shown_in_linear_time(letters: str) -> None:
+    """A hundred thousand digits of one word, or words of an address, keep no process busy."""
+    text = f"{letters * 100_000}1"
+    assert unicodedata.normalize("NFC", shown(text)).isascii()
+    assert len(warnings_about([text], frozenset())) <= 6
+
+
+def test_after_thousands_of_lookalikes_every_letter_that_may_be_one_is_an_escape() -> None:
+    """Nobody can hide a word behind so many others; the beginning is as it always was."""
+    words = [f"p\u0430y{number}" for number in range(6_000)]
+    text = shown(" ".join([*words, "\u0441\u043e\u0440", "gro\u00df", "x\u2024example"]))
+    assert text.startswith(r"p\u0430y0 p\u0430y1 ")
+    assert text.endswith("p\\u0430y5999 \\u0441\\u043e\\u0440 gro\u00df x\\u2024example")
+
+
+def test_a_long_ordinary_text_stays_as_it_is() -> None:
+    """Many words of one script that look Latin are ordinary among others of that script."""
+    text = "\u0430 \u0443 \u0441 \u0445\u043e\u0440 \u0436\u0434\u0443 " * 5_000
+    assert shown(text) == text
+
+
 @given(st.text(max_size=60))
 def test_shown_text_stays_the_same_when_shown_again(text: str) -> None:
     """Shown text is harmless, and showing it again does not change it."""

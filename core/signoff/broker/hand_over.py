@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from signoff.broker.decisions import OF_ONE, Decisions, Refused
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.listing import SCANNED
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.moves import Actor, Reassign
 from signoff.core.directory.people import Person
@@ -31,6 +32,31 @@ async def waits_for(ledger: Ledger, person: str) -> list[Approval]:
         LedgerUnavailable: Redis cannot be reached.
     """
     return [one for one in await ledger.inbox(person) if person in one.ballot.awaited]
+
+
+class FirstWaiting(NamedTuple):
+    """The result of `first_waiting`.
+
+    Attributes:
+        found: The approvals that wait for the person, the oldest first.
+        unread: How many more may wait for them.
+    """
+
+    found: Sequence[Approval]
+    unread: int
+
+
+async def first_waiting(ledger: Ledger, person: str) -> FirstWaiting:
+    """Return what waits for the answer of one person, of the `SCANNED` oldest; see `waits_for`.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    index = f"inbox:{person}"
+    ids = await ledger.store.members(index, limit=SCANNED)
+    (size,) = await ledger.store.sizes([index])
+    found = [one for one in await ledger.readable(ids) if person in one.ballot.awaited]
+    return FirstWaiting(found, max(size - len(ids), 0))
 
 
 async def hand_over(

@@ -14,7 +14,7 @@ class ApiUnreachable(SignoffError):
 
 
 class ApiError(SignoffError):
-    """The gateway refused or failed to carry out the request.
+    """The gateway refused or failed to carry out the request, or another server has answered.
 
     Args:
         problem: The problem document of the gateway.

@@ -19,6 +19,9 @@ from signoff.client.models import Page, Problem
 
 T = TypeVar("T")
 
+JSON: Final = "application/json"
+LINES: Final = "application/jsonl"
+
 LONGEST_PAUSE: Final = 10.0
 """The longest pause between two tries, in seconds."""
 
@@ -65,13 +68,16 @@ class Request(Generic[T]):
         """Return the answer.
 
         Raises:
-            ApiError: The gateway refused the request.
+            ApiError: The gateway refused the request, or another server has answered.
             ApiUnreachable: There is no response.
         """
         if isinstance(response, httpx.TransportError):
             raise unreachable(response) from response
-        check(response)
-        return TypeAdapter(self.answer).validate_json(response.content)
+        check(response, JSON)
+        try:
+            return TypeAdapter(self.answer).validate_json(response.content)
+        except ValidationError as error:
+            raise _of_another_server(response) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +191,19 @@ def pause_before(attempt: int, response: httpx.Response | httpx.TransportError) 
     return pause if in_flight else 0.0
 
 
-def check(response: httpx.Response) -> None:
-    """Check that a response is a success. Its body must have been read.
+def check(response: httpx.Response, kind: str) -> None:
+    """Check that a response is a success with content of a kind.
+
+    Args:
+        response: The response; the body of one that is no success must have been read.
+        kind: The media type.
 
     Raises:
         ApiError: It is none; the error has the problem document.
     """
     if response.is_success:
+        if response.headers.get("content-type", "").partition(";")[0].strip().lower() != kind:
+            raise _of_another_server(response)
         return
     try:
         problem = Problem.model_validate_json(response.content)
@@ -204,6 +216,17 @@ def check(response: httpx.Response) -> None:
             status=response.status_code,
         )
     raise ApiError(problem)
+
+
+def _of_another_server(response: httpx.Response) -> ApiError:
+    """Return the error for a success that no gateway sends."""
+    detail = (
+        f"{response.request.url} did not answer as the API does. Look whether a proxy or a sign-in "
+        "page answers, and whether the gateway and this client are of the same release."
+    )
+    title = "The answer is of another server"
+    kind, status = "about:blank", response.status_code
+    return ApiError(Problem(type=kind, title=title, status=status, detail=detail))
 
 
 def unreachable(error: httpx.TransportError) -> ApiUnreachable:

@@ -18,6 +18,7 @@ import httpx
 
 from signoff.client.models import Page
 from signoff.client.requests import (
+    LINES,
     Lines,
     Pages,
     Request,
@@ -93,7 +94,7 @@ class Transport:
             with self._http.stream("GET", listed.path, params=listed.params) as response:
                 if not response.is_success:
                     response.read()
-                check(response)
+                check(response, LINES)
                 read = listed.reader()
                 for chunk in response.iter_bytes():
                     yield from read(chunk)
@@ -165,7 +166,7 @@ class AsyncTransport:
             async with self._http.stream("GET", listed.path, params=listed.params) as response:
                 if not response.is_success:
                     await response.aread()
-                check(response)
+                check(response, LINES)
                 read = listed.reader()
                 async for chunk in response.aiter_bytes():
                     for line in read(chunk):

@@ -292,6 +292,30 @@ async def test_a_deleted_instance_loses_its_token_and_requests(
     assert (await provider.raw("DELETE", f"/instances/{uuid.uuid4()}", token)).status_code == 404
 
 
+@pytest.mark.parametrize("kind", ["approval", "run"])
+async def test_an_unreadable_request_keeps_no_other_from_being_cancelled(
+    provider: Provider, kind: str
+) -> None:
+    """The others are withdrawn, it is reported, and the stage withdraws it once it can be read."""
+    token, ledger = await provider.provisioner(), provider.decider.ledger
+    made = (await provider.raw("POST", "/instances", token, key="p", content="{}")).json()
+    path = f"/instances/{made['instance']['id']}"
+    client = provider.client_of(made["credential"]["token"])
+    found = [await provider.approval((await client.create(CALL, key)).id) for key in ("a", "b")]
+    broken, waits = sorted(found, key=lambda one: one.origin.run)  # as they are read
+    record = f"run:{broken.origin.run}" if kind == "run" else f"approval:{broken.id}"
+    version, text = present(await ledger.raw(record))
+    await ledger.commit(Change().put_raw(record, '{"needs": 999}', was=version))
+    assert (await provider.raw("DELETE", path, token)).status_code == 500
+    assert (await ledger.approval(waits.id)).state.value == "withdrawn"
+    await provider.notify()
+    assert await ledger.store.sizes([f"outbox:{stages.AAP}"]) == [1]
+    version, _ = present(await ledger.raw(record))
+    await ledger.commit(Change().put_raw(record, text, was=version))
+    assert (await provider.raw("DELETE", path, token)).status_code == 204
+    assert (await ledger.approval(broken.id)).state.value == "withdrawn"
+
+
 async def test_a_notification_is_tried_for_a_week(
     still_provider: Provider, clock: VirtualClock, harness: Harness
 ) -> None:

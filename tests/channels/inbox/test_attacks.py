@@ -389,6 +389,6 @@ async def test_removing_the_second_factor_ends_all_sessions(
     await browser.sign_in()
     assert await unenroll(office.ledger, "mara", by="test")
     assert (await browser.get("/inbox/")).status_code == 303
-    assert await enrolled(office.ledger, ["mara", "cleo"]) == ["cleo"]
+    assert await enrolled(office.ledger, [MARA, CLEO]) == ["cleo"]
     await Factors(office.ledger, SETTINGS.secret_key).enroll(MARA, by="test")
     assert (await browser.get("/inbox/")).status_code == 303

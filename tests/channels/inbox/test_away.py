@@ -8,6 +8,7 @@ import pytest
 from browser import Browser, forms_of
 from builders import CLEO, MARA, paused, present
 from channels.conftest import Channels
+from signoff.broker import hand_over as handing
 from signoff.broker.ledger import audit
 from signoff.core.approvals.events import Event, What
 from signoff.core.directory.hours import Absence
@@ -128,4 +129,22 @@ async def test_waiting_requests_are_listed_and_handed_to_the_delegate(
     said = await say(browser, until=UNTIL, hand_over="1", delegate="cleo")
     assert said.status_code == 303
     assert (await office.ledger.approval(approval.id)).ballot.own == ("cleo",)
+    assert "still waiting for you" not in (await browser.get(PATH)).text
+
+
+async def test_a_long_list_is_not_read_to_its_end(
+    browser: Browser, office: Channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page names the oldest five, and says that others wait; handing over takes all."""
+    monkeypatch.setattr(handing, "SCANNED", 6)
+    for _ in range(8):
+        await paused(office.ledger, asked=[MARA])
+    ids = await office.ledger.store.members("inbox:mara")
+    await browser.sign_in()
+    page = (await browser.get(PATH)).text
+    assert "At least 6 still waiting for you: " in page
+    assert " and others. If you hand them over" in page
+    assert [one for one in ids if f"/inbox/approvals/{one}" in page] == ids[:5]
+    assert (await say(browser, until=UNTIL, hand_over="1", delegate="cleo")).status_code == 303
+    assert {one.ballot.own for one in await office.ledger.approvals(ids)} == {("cleo",)}
     assert "still waiting for you" not in (await browser.get(PATH)).text

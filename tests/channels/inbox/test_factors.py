@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,8 +12,9 @@ from pydantic import SecretStr, ValidationError
 from browser import totp_of
 from builders import CLEO, MARA, present
 from leaks import text_in
+from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.channels.inbox.auth.factors import Factors, enrolled, unenroll
+from signoff.channels.inbox.auth.factors import Factors, enrolled, enrolled_for_others, unenroll
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import ConfigError
@@ -77,6 +79,42 @@ async def test_codes_are_a_person_s_own(
     assert not await factors.check(None, app.at(clock.now()))
 
 
+async def test_the_next_person_with_an_id_does_not_inherit_codes(
+    factors: Factors, still_ledger: Ledger, clock: VirtualClock
+) -> None:
+    """The earlier person's app is refused, until the address is one of the present person's."""
+    app = totp_of(await factors.enroll(MARA, by="test"))
+    heir = MARA.model_copy(update={"name": "Mara Lind", "email": "mara.lind@example.com"})
+    assert not await factors.check(heir, app.at(clock.now()))
+    assert not await factors.has(heir)
+    assert await enrolled(still_ledger, [heir]) == []
+    assert await enrolled_for_others(still_ledger, [heir, CLEO]) == {"mara": MARA.email}
+    married = heir.model_copy(update={"aliases": (MARA.email.upper(),)})
+    assert await factors.has(married)
+    assert await factors.check(married, app.at(clock.now()))
+    # The new person is enrolled like anybody who has no second factor.
+    own = totp_of(await factors.enroll(heir, by="test"))
+    clock.advance(timedelta(minutes=1))
+    assert not await factors.check(heir, app.at(clock.now()))
+    assert await factors.check(heir, own.at(clock.now()))
+    assert await enrolled(still_ledger, [heir]) == ["mara"]
+    assert await enrolled_for_others(still_ledger, [heir]) == {}
+
+
+async def test_an_enrolment_of_an_earlier_release_is_bound_at_its_next_use(
+    factors: Factors, still_ledger: Ledger, clock: VirtualClock
+) -> None:
+    """It names no address: it is accepted, and belongs from then on to the person's address."""
+    app = totp_of(await factors.enroll(MARA, by="test"))
+    version, text = present(await still_ledger.raw("factor:mara"))
+    earlier = {name: one for name, one in json.loads(text).items() if name != "address"}
+    await still_ledger.commit(Change().put_raw("factor:mara", json.dumps(earlier), was=version))
+    heir = MARA.model_copy(update={"email": "mara.lind@example.com"})
+    assert await factors.has(heir)
+    assert await factors.check(MARA, app.at(clock.now()))
+    assert not await factors.has(heir)
+
+
 async def test_the_ledger_cannot_make_codes(
     factors: Factors, still_ledger: Ledger, clock: VirtualClock
 ) -> None:
@@ -125,7 +163,7 @@ async def test_enrolling_is_audited_and_not_done_twice_by_mistake(
     assert await factors.check(MARA, second.at(now))
     assert await unenroll(still_ledger, "mara", by="op")
     assert not await unenroll(still_ledger, "mara", by="op")
-    assert await enrolled(still_ledger, ["cleo", "mara"]) == []
+    assert await enrolled(still_ledger, [CLEO, MARA]) == []
     store = still_ledger.store
     async with store.translated_client() as client:
         rows = await client.xrange(f"{store.prefix}audit", "-", "+", count=10)

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from browser import TWO_STEPS
 from builders import MARA, present
 from channels.conftest import Channels, SinkFactory
+from channels.inbox.crowd import PLAIN
 from chromium import Tab, chromium
 from npm import packages
 from ports import free_port
@@ -46,6 +47,16 @@ _SUBMITS = """
   return sent;
 }})()"""
 """Submits a form twice, and returns how often a browser would send it."""
+
+_COVERED = """
+(() => {
+  const one = document.activeElement, box = one.getBoundingClientRect(), bar = document
+    .querySelector("#answer-end");
+  const over = bar.getBoundingClientRect();
+  const fixed = getComputedStyle(bar).position === "fixed" && !bar.contains(one);
+  return one !== document.body && fixed && box.bottom > over.top ? one.outerHTML : "";
+})()"""
+"""The focused control if the bar with the answers, which stays in place on a phone, covers it."""
 
 PROVIDER = b'{"dependencies": {"oidc-provider": "9.6.0"}}'
 _DEVICE = {
@@ -137,13 +148,13 @@ async def test_a_passkey_from_the_invitation_to_the_decision(desktop: Desktop) -
     await tab.write("#invitation", await invite(ledger, MARA.id, by="op"))
     await tab.click("button", "Add a passkey")
     await tab.find(".passkey-says", "No passkey was given")
-    assert await passkeys_of(ledger, MARA.id) == []
+    assert await passkeys_of(ledger, MARA) == []
 
     await desktop.verifies(True)
     await tab.write("#name", "This laptop")
     await tab.click("button", "Add a passkey")
     await tab.find(".list", "This laptop")
-    (one,) = await passkeys_of(ledger, MARA.id)
+    (one,) = await passkeys_of(ledger, MARA)
     assert one.transports == ("internal",)
 
     await tab.click("button", "Sign out")
@@ -165,7 +176,7 @@ async def test_a_passkey_from_the_invitation_to_the_decision(desktop: Desktop) -
     after = await ledger.approval(approval.id)
     assert after.state is State.APPROVED
     assert (await desktop.office.events(approval))[-1].more["second_factor"] == "passkey"
-    (one,) = await passkeys_of(ledger, MARA.id)
+    (one,) = await passkeys_of(ledger, MARA)
     assert one.count > 1
 
 
@@ -200,6 +211,24 @@ async def test_a_double_click_submits_a_form_once(desktop: Desktop) -> None:
     assert await desktop.tab.look(_SUBMITS.format(form="form.out")) == 1
     await desktop.tab.open(f"{desktop.url}/inbox/")
     assert await desktop.tab.look(_SUBMITS.format(form="form:not([method=post])")) == len("ab")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("height", [256, 640])
+async def test_the_answers_cover_no_focused_control(desktop: Desktop, height: int) -> None:
+    """People who use the keyboard see where they are, also at 400 % zoom (WCAG 2.2, 2.4.11)."""
+    tab, office = desktop.tab, desktop.office
+    office.policies = (PLAIN,)
+    approval, _ = await office.ask(template={"days": 1, "from": "", "note": ""})
+    await desktop.sign_in(page_of(approval.id))
+    await tab.find("button", "Approve exactly this")
+    await tab.shape(320, height, dark=False)
+    await tab.look("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    covered = []
+    for _ in range(60):
+        await tab.key("Tab")
+        covered.append(await tab.look(_COVERED))
+    assert not any(covered), [one for one in covered if one]
 
 
 @pytest.mark.soak

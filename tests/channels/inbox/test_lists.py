@@ -19,8 +19,10 @@ from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.pages.lists import SHOWN
 from signoff.channels.inbox.pages.rows import by_day, line
+from signoff.channels.inbox.settings import page_of
 from signoff.channels.inbox.templating import ASSETS
 from signoff.core.approvals import moves
+from signoff.core.approvals.approval import State
 from signoff.core.base.durations import Span
 from signoff.core.base.errors import LedgerUnavailable
 from signoff.core.directory.people import Directory, Role
@@ -491,3 +493,19 @@ def test_rows_of_lists_hold_blocks() -> None:
     for row in rows:
         content = re.sub(r"\{%.*?%\}|<input[^>]*>|\s", "", row, flags=re.DOTALL)
         assert content.startswith("<div>"), row
+
+
+async def test_a_number_larger_than_any_double_blocks_no_list(
+    browser: Browser, office: Channels
+) -> None:
+    """The card is delivered, the list has this request and the others, and it can be approved."""
+    office.policies = (Policy(name="plain", ask=("mara",), within="4h"),)
+    odd, _ = await office.ask(amount=10**400)
+    other, _ = await office.ask(amount=3)
+    await browser.sign_in()
+    page = (await browser.get("/inbox/")).text
+    assert page_of(odd.id) in page
+    assert page_of(other.id) in page
+    assert "1" + "0" * 400 in (await browser.get(page_of(odd.id))).text
+    assert (await browser.press(page_of(odd.id))).status_code == 303
+    assert (await office.ledger.approval(odd.id)).state is State.APPROVED

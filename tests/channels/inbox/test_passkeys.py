@@ -12,7 +12,7 @@ from webauthn import base64url_to_bytes
 
 from authenticator import Authenticator
 from browser import ORIGIN, SETTINGS, Browser, forms_of
-from builders import CLEO, MARA
+from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
 from signoff.broker.ledger.change import Change
 from signoff.channels.inbox.auth.factors import Factors, enrolled, unenroll
@@ -21,7 +21,7 @@ from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.settings import InboxSettings, page_of
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
-from signoff.core.directory.people import Person
+from signoff.core.directory.people import Directory, Person
 
 PAGE, ADD = "/inbox/security", "/inbox/security/passkeys/add"
 OFFER, REMOVE = "/inbox/security/passkeys/offer", "/inbox/security/passkeys/remove"
@@ -89,7 +89,7 @@ async def test_a_passkey_is_added_with_an_existing_second_factor(
     assert browser.session != before
     page = await browser.get(PAGE)
     assert "My key" in page.text
-    (one,) = await passkeys_of(office.ledger, "mara")
+    (one,) = await passkeys_of(office.ledger, MARA)
     assert (one.name, one.count, one.used) == ("My key", 1, None)
 
 
@@ -114,7 +114,7 @@ async def test_a_passkey_is_added_with_an_operator_code(
     office.clock.advance(timedelta(days=1))
     csrf = await signed_in(browser, office)
     assert (await add(browser, csrf, again, invitation=late)).status_code == 403
-    assert await enrolled(office.ledger, ["mara", "riley", "cleo"]) == ["cleo", "mara"]
+    assert await enrolled(office.ledger, [MARA, RILEY, CLEO]) == ["cleo", "mara"]
 
 
 async def test_an_operator_code_is_not_a_second_factor(browser: Browser, office: Channels) -> None:
@@ -142,7 +142,7 @@ async def test_a_passkey_confirms_a_two_step_approval(
     assert (await browser.press(path)).status_code == 303
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
     assert (await office.events(approval))[-1].more["second_factor"] == "passkey"
-    (one,) = await passkeys_of(office.ledger, "mara")
+    (one,) = await passkeys_of(office.ledger, MARA)
     assert (one.count, one.used) == (2, await office.ledger.now())
 
 
@@ -203,7 +203,7 @@ async def test_a_passkey_that_is_not_added(
     await lying(device, lie)
     answer = await add(browser, csrf, device, code=await browser.code())
     assert answer.status_code == 403
-    assert await passkeys_of(office.ledger, "mara") == []
+    assert await passkeys_of(office.ledger, MARA) == []
 
 
 async def test_a_passkey_challenge_is_used_once(
@@ -250,9 +250,26 @@ async def test_a_passkey_of_another_person_is_refused(
     mine = Authenticator(ORIGIN, "approvals.example.com")
     assert (await add(browser, others, mine, code=await browser.code(CLEO))).status_code == 303
     assert (await prove(browser, others, device)).status_code == 403
-    stolen = (await passkeys_of(office.ledger, "mara"))[0].id
+    stolen = (await passkeys_of(office.ledger, MARA))[0].id
     await browser.post(REMOVE, {"csrf": others, "passkey": stolen})
-    assert len(await passkeys_of(office.ledger, "mara")) == 1
+    assert len(await passkeys_of(office.ledger, MARA)) == 1
+
+
+async def test_the_next_person_with_an_id_does_not_inherit_passkeys(
+    browser: Browser, office: Channels, csrf: str, device: Authenticator
+) -> None:
+    """The earlier person's device neither signs in as the present person nor confirms for them."""
+    heir = MARA.model_copy(update={"name": "Mara Lind", "email": "mara.lind@example.com"})
+    everybody = [heir if one.id == heir.id else one for one in office.directory]
+    office.directory.become(Directory(everybody))
+    assert await passkeys_of(office.ledger, heir) == []
+    assert not (await prove(browser, csrf, device)).is_success
+    browser.session = ""
+    assert (await sign_in(browser, device)).status_code == 401
+    # The same person with another address: the earlier one is still theirs.
+    same = heir.model_copy(update={"aliases": (MARA.email,)})
+    office.directory.become(Directory([same if one.id == same.id else one for one in everybody]))
+    assert (await sign_in(browser, device)).status_code == 303
 
 
 async def test_a_registered_passkey_cannot_be_added_again(
@@ -263,19 +280,19 @@ async def test_a_registered_passkey_cannot_be_added_again(
     others = await signed_in(browser, office, CLEO)
     answer = await add(browser, others, device, code=await browser.code(CLEO))
     assert answer.status_code == 403
-    assert [one.person for one in await passkeys_of(office.ledger, "mara")] == ["mara"]
+    assert [one.person for one in await passkeys_of(office.ledger, MARA)] == ["mara"]
 
 
 async def test_a_passkey_is_removed_with_a_second_factor(
     browser: Browser, office: Channels, csrf: str, device: Authenticator
 ) -> None:
     """Afterwards it is refused everywhere."""
-    (one,) = await passkeys_of(office.ledger, "mara")
+    (one,) = await passkeys_of(office.ledger, MARA)
     form = {"csrf": csrf, "passkey": one.id}
     assert (await browser.post(REMOVE, form)).status_code == 403
     assert (await prove(browser, csrf, device)).status_code == 200
     assert (await browser.post(REMOVE, form)).status_code == 303
-    assert await passkeys_of(office.ledger, "mara") == []
+    assert await passkeys_of(office.ledger, MARA) == []
     assert (await sign_in(browser, device)).status_code == 401
 
 
@@ -303,7 +320,7 @@ async def test_removing_the_second_factor_removes_passkeys_and_sessions(
 ) -> None:
     """Removing the second factor ends the passkeys and the sessions too."""
     assert await unenroll(office.ledger, "mara", by="op")
-    assert await passkeys_of(office.ledger, "mara") == []
+    assert await passkeys_of(office.ledger, MARA) == []
     assert (await browser.get(PAGE)).status_code == 303
     assert (await sign_in(browser, device)).status_code == 401
 
@@ -413,10 +430,10 @@ async def test_a_replaced_factor_takes_the_passkeys_with_it(
     assert (await add(browser, csrf, device, invitation=code)).status_code == 303
     factors = Factors(office.ledger, SETTINGS.secret_key)
     await factors.enroll(MARA, by="test")
-    assert await passkeys_of(office.ledger, "mara")
+    assert await passkeys_of(office.ledger, MARA)
     await unenroll(office.ledger, "mara", by="test")
     csrf = await signed_in(browser, office)
     code = await invite(office.ledger, "mara", by="op")
     assert (await add(browser, csrf, device, invitation=code)).status_code == 303
     await factors.enroll(MARA, by="test", replace=True)
-    assert not await passkeys_of(office.ledger, "mara")
+    assert not await passkeys_of(office.ledger, MARA)

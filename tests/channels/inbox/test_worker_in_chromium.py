@@ -126,11 +126,11 @@ async def test_a_browser_is_turned_on_and_off(channels: Channels, tmp_path: Path
         await tab.look(SUBSCRIBED.replace("AUTH", json.dumps(auth)).replace("KEY", json.dumps(key)))
         await tab.click("button", "Notify this browser")
         await tab.find(".list", "Chrome on Linux")
-        (one,) = await subscriptions_of(ledger, MARA.id, OURS)
+        (one,) = await subscriptions_of(ledger, MARA, OURS)
         assert one.endpoint == "http://127.0.0.1:9/laptop"
         await tab.click("button", "Turn off")
         await tab.find(".nothing", "No browser of yours is notified.")
-        assert await subscriptions_of(ledger, MARA.id, OURS) == []
+        assert await subscriptions_of(ledger, MARA, OURS) == []
 
 
 async def test_the_page_reports_a_lost_connection(channels: Channels, tmp_path: Path) -> None:

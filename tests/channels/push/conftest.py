@@ -10,7 +10,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from browser import ORIGIN, SETTINGS, Browser, forms_of, totp_of
+from browser import COOKIE, ORIGIN, SETTINGS, Browser, forms_of, totp_of
 from builders import MARA
 from channels.conftest import Channels
 from channels.push.device import Device, PushService
@@ -69,8 +69,10 @@ class Notified:
             self.browser.apps[person.id] = totp_of(await factors.enroll(person, by="test"))
         await self.browser.sign_in(person)
 
-    async def turn_on(self, device: Device) -> httpx.Response:
-        """Turn notifications on in the browser of the signed-in person."""
+    async def turn_on(self, device: Device, *, again: bool = False) -> httpx.Response:
+        """Turn notifications on in a browser of the signed-in person, the same one or another."""
+        if not again:
+            self.browser.http.cookies.delete(f"{COOKIE}-push")
         page = await self.browser.get("/inbox/notifications")
         form = forms_of(page)["/inbox/notifications/on"]
         return await self.browser.post("/inbox/notifications/on", form | device.form)

@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from browser import forms_of
-from builders import MARA, RILEY
+from builders import CLEO, MARA, RILEY
 from channels.push.conftest import OURS, PAGE, PUSH, Notified
 from channels.push.device import PushService, sender_of
 from channels.writing import Post
@@ -27,6 +27,7 @@ from signoff.channels.inbox.subscriptions import (
     read_endpoint,
     subscribed,
     subscriptions_of,
+    unsubscribe_marked,
 )
 from signoff.channels.inbox.vapid import public_key
 from signoff.channels.pipeline.bundles import BundleRule
@@ -76,6 +77,17 @@ async def test_from_the_page_to_the_device(office: Notified, service: PushServic
     assert (await office.channels.ledger.approval(approval.id)).state is State.PENDING
 
 
+async def test_each_message_has_a_connection_of_its_own(
+    office: Notified, service: PushService
+) -> None:
+    """A push service has to show the certificate of its own name, and not that of a neighbour."""
+    await office.turn_on(service.device("first"))
+    await office.turn_on(service.device("second"))
+    await office.channels.open(amount=1)
+    await office.deliver()
+    assert [headers["connection"] for _, headers, _ in service.got] == ["close", "close"]
+
+
 async def test_a_page_subscribes_only_when_something_sends(
     office: Notified, service: PushService
 ) -> None:
@@ -117,7 +129,7 @@ async def test_only_subscribed_approvers_are_notified(
     await office.deliver()
     assert service.got == []
     page = await office.browser.get("/inbox/notifications")
-    (one,) = await subscriptions_of(office.channels.ledger, "mara", OURS)
+    (one,) = await subscriptions_of(office.channels.ledger, MARA, OURS)
     form = forms_of(page)["/inbox/notifications/off"]
     assert form["browser"] == one.id
     await office.browser.post("/inbox/notifications/off", form)
@@ -168,7 +180,7 @@ async def test_a_subscription_that_has_ended_is_forgotten(
     service.statuses["/gone"] = [status]
     await office.channels.open(amount=1)
     await office.deliver()
-    (left,) = await subscriptions_of(office.channels.ledger, "mara", OURS)
+    (left,) = await subscriptions_of(office.channels.ledger, MARA, OURS)
     assert left.endpoint == other.endpoint
     assert len(service.to(other)) == 1
 
@@ -260,16 +272,61 @@ async def test_subscriptions_end_with_the_sessions_or_by_age(
     """A sign-out everywhere ends them, and so does the age of a subscription."""
     ledger = office.channels.ledger
     await office.turn_on(service.device())
-    assert await subscriptions_of(ledger, "mara", OURS)
+    assert await subscriptions_of(ledger, MARA, OURS)
     other = PUSH.model_copy(update={"private_key": SecretStr(_key(8))})
-    assert await subscriptions_of(ledger, "mara", public_key(other)) == []
+    assert await subscriptions_of(ledger, MARA, public_key(other)) == []
     await sign_out_everywhere(ledger, "mara", by="ops")
-    assert await subscriptions_of(ledger, "mara", OURS) == []
+    assert await subscriptions_of(ledger, MARA, OURS) == []
     await office.sign_in()
     await office.turn_on(service.device())
-    assert await subscriptions_of(ledger, "mara", OURS)
+    assert await subscriptions_of(ledger, MARA, OURS)
     office.channels.clock.advance(LASTS)
-    assert await subscriptions_of(ledger, "mara", OURS) == []
+    assert await subscriptions_of(ledger, MARA, OURS) == []
+
+
+async def test_a_browser_notifies_the_person_who_signed_in_last(
+    office: Notified, service: PushService
+) -> None:
+    """Notifications outlive a sign-out, and end when another person signs in with the browser."""
+    ledger, device = office.channels.ledger, service.device()
+    await office.turn_on(device)
+    csrf = forms_of(await office.browser.get("/inbox/notifications"))["/inbox/sign-out"]["csrf"]
+    await office.browser.post("/inbox/sign-out", {"csrf": csrf})
+    office.channels.clock.advance(timedelta(minutes=1))
+    await office.sign_in()
+    assert len(await subscriptions_of(ledger, MARA, OURS)) == 1
+    await office.sign_in(CLEO)
+    assert await subscriptions_of(ledger, MARA, OURS) == []
+    await office.turn_on(device)
+    await office.channels.open(amount=1)
+    await office.deliver()
+    assert service.got == []
+    assert len(await subscriptions_of(ledger, CLEO, OURS)) == 1
+    # Turned on again, the browser has another subscription in place of the first.
+    await office.turn_on(service.device("again"), again=True)
+    (one,) = await subscriptions_of(ledger, CLEO, OURS)
+    assert one.endpoint.endswith("/again")
+
+
+@pytest.mark.parametrize("mark", ["x", f"{'0' * 16}.:key", f"{'0' * 16}.mara", "ü" * 20])
+async def test_a_forged_mark_of_a_browser_ends_nothing(
+    office: Notified, service: PushService, mark: str
+) -> None:
+    """Only the subscription that the cookie names ends; anything else in it does nothing."""
+    await office.turn_on(service.device())
+    await unsubscribe_marked(office.channels.ledger, mark)
+    assert len(await subscriptions_of(office.channels.ledger, MARA, OURS)) == 1
+
+
+async def test_the_next_person_with_an_id_is_not_shown_in_the_browsers_of_the_first(
+    office: Notified, service: PushService
+) -> None:
+    """A subscription is of the person's address, so another person's requests do not go there."""
+    await office.turn_on(service.device())
+    heir = MARA.model_copy(update={"email": "mara.lind@example.com"})
+    assert await subscriptions_of(office.channels.ledger, heir, OURS) == []
+    same = heir.model_copy(update={"aliases": (MARA.email,)})
+    assert len(await subscriptions_of(office.channels.ledger, same, OURS)) == 1
 
 
 async def test_a_person_has_at_most_ten(office: Notified, service: PushService) -> None:
@@ -277,7 +334,7 @@ async def test_a_person_has_at_most_ten(office: Notified, service: PushService) 
     for number in range(11):
         await office.turn_on(service.device(f"d{number}"))
         office.channels.clock.advance(timedelta(seconds=1))
-    found = await subscriptions_of(office.channels.ledger, "mara", OURS)
+    found = await subscriptions_of(office.channels.ledger, MARA, OURS)
     assert len(found) == 10
     assert service.device("d0").endpoint not in {one.endpoint for one in found}
 
@@ -308,7 +365,7 @@ async def test_an_endpoint_in_a_private_network_is_removed(
     await office.deliver()
     await office.sender.close()
     assert service.got == []
-    assert await subscriptions_of(office.channels.ledger, "mara", OURS) == []
+    assert await subscriptions_of(office.channels.ledger, MARA, OURS) == []
 
 
 @pytest.mark.parametrize(

@@ -14,17 +14,17 @@ import structlog
 from pydantic import Field, TypeAdapter
 
 from signoff.broker import api_tokens
-from signoff.broker.decisions import Decisions
+from signoff.broker.decisions import OF_ONE, Decisions
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.ledger.records import legible
+from signoff.broker.ledger.records import legible, legible_run
 from signoff.broker.work import CancelRequests
 from signoff.channels.web.signatures import PREFIX
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.moves import Actor
 from signoff.core.approvals.programs import Cancel
-from signoff.core.approvals.run import RunState
-from signoff.core.base.errors import ApprovalError, ConfigError
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.base.errors import ApprovalError, ConfigError, SignoffError
 from signoff.core.base.model import Value, stored_json
 from signoff.core.directory.people import identity_key
 
@@ -284,18 +284,32 @@ async def delete_of(decisions: Decisions, names: Collection[str], *, by: str) ->
 
 
 async def cancel_requests(decisions: Decisions, instance: Instance) -> None:
-    """Withdraw the pending requests of an instance."""
+    """Withdraw the pending requests of an instance.
+
+    Raises:
+        LedgerError, RunNotFound: Some could not be read or withdrawn. The others are.
+    """
     ledger = decisions.ledger
-    for run in await ledger.session_runs(instance.app, instance.user, instance.id):
-        if run.state is not RunState.PAUSED:
-            continue
-        for approval in await ledger.approvals(run.approvals):
-            if approval.state is not State.PENDING:
-                continue
-            try:
-                await decisions.take(approval.id, Cancel(), instance.actor)
-            except ApprovalError as error:
-                log.warning("aap.not_withdrawn", approval=approval.id, why=str(error))
+    failed: SignoffError | None = None
+    ids = await ledger.session_run_ids(instance.app, instance.user, instance.id)
+    records = await ledger.store.read([f"run:{one}" for one in ids])
+    for run_id, record in zip(ids, records, strict=True):
+        try:
+            if record is not None:
+                await _withdraw(decisions, instance, legible_run(run_id, record))
+        except OF_ONE as error:
+            log.warning("aap.not_withdrawn", run=run_id, why=str(error))
+            if not isinstance(error, ApprovalError):
+                failed = error
+    if failed is not None:
+        raise failed
+
+
+async def _withdraw(decisions: Decisions, instance: Instance, run: Run) -> None:
+    for name in run.approvals if run.state is RunState.PAUSED else ():
+        approval = await decisions.ledger.approval(name)
+        if approval.state is State.PENDING:
+            await decisions.take(name, Cancel(), instance.actor)
 
 
 def with_update(instance: Instance, key: str, update: Update, now: datetime) -> Instance:

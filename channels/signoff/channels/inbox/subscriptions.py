@@ -1,8 +1,9 @@
 """The push subscriptions of people's browsers, in the ledger.
 
-They end after a while, and when the person signs out everywhere. A push service takes messages for
-a subscription only if Signoff's private key signs them. Only the sender has that key. It publishes
-the public key in the ledger, for the pages on which browsers subscribe.
+They end after a while, when the person signs out everywhere, and when another person signs in with
+the same browser: it would show one person the requests of the other. A push service takes messages
+for a subscription only if Signoff's private key signs them. Only the sender has that key. It
+publishes the public key in the ledger, for the pages on which browsers subscribe.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import json
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,7 +23,9 @@ from pydantic import TypeAdapter
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.inbox.auth.epochs import epoch_of
+from signoff.channels.inbox.auth.passkey_store import belongs_to
 from signoff.channels.inbox.vapid import decoded
+from signoff.core.directory.people import Person
 
 LASTS: Final = timedelta(days=180)
 """How long a browser is notified before its user has to turn it on again."""
@@ -32,6 +36,7 @@ _MOST: Final = 10
 _OURS: Final = "push::key"
 """The key of the public key. No id of a person begins with a colon."""
 
+_MARK: Final = re.compile(r"([0-9a-f]{16})\.([A-Za-z0-9][A-Za-z0-9._-]{0,63})")
 _LONGEST: Final = 1000
 _SECRET: Final = 16
 
@@ -53,6 +58,7 @@ class Subscription:
         until: When it ends (UTC).
         epoch: The epoch of the session in which it was turned on.
         ours: The public key of Signoff that its push service accepts.
+        address: The address of the person when it was turned on; see `belongs_to`.
     """
 
     endpoint: str
@@ -63,6 +69,7 @@ class Subscription:
     until: datetime
     epoch: str
     ours: str
+    address: str = ""
 
     @property
     def id(self) -> str:
@@ -138,19 +145,23 @@ async def published_key(ledger: Ledger) -> str:
     return ours
 
 
-async def subscriptions_of(ledger: Ledger, person: str, ours: str) -> list[Subscription]:
+async def subscriptions_of(ledger: Ledger, person: Person, ours: str) -> list[Subscription]:
     """Return the subscriptions of a person, the latest first.
 
     Args:
         ledger: The ledger.
-        person: The id of the person.
+        person: The person.
         ours: The public key of the sender. Subscriptions for another key are left out.
     """
-    record = await ledger.raw(_key(person))
+    record = await ledger.raw(_key(person.id))
     if record is None:
         return []
-    epoch, now = await epoch_of(ledger, person), await ledger.now()
-    found = [one for one in _ALL.validate_json(record[1]) if (one.epoch, one.ours) == (epoch, ours)]
+    epoch, now = await epoch_of(ledger, person.id), await ledger.now()
+    found = [
+        one
+        for one in _ALL.validate_json(record[1])
+        if (one.epoch, one.ours) == (epoch, ours) and belongs_to(person, one.address)
+    ]
     return sorted((one for one in found if now < one.until), key=lambda one: one.since)[::-1]
 
 
@@ -182,6 +193,24 @@ async def unsubscribe(ledger: Ledger, person: str, ids: Collection[str]) -> None
             await ledger.commit(_put(person, version, left, await ledger.now()))
 
     await ledger.decide_again(attempt)
+
+
+def mark_of(person: str, subscription: Subscription) -> str:
+    """Return the cookie of a browser that is notified: it says whose requests it shows."""
+    return f"{subscription.id}.{person}"
+
+
+async def unsubscribe_marked(ledger: Ledger, mark: str, *, unless: str = "") -> None:
+    """Remove the subscription that the cookie of a browser names.
+
+    Args:
+        ledger: The ledger.
+        mark: The cookie; see `mark_of`. Anything else removes nothing.
+        unless: The id of a person who keeps theirs.
+    """
+    named = _MARK.fullmatch(mark)
+    if named is not None and named[2] != unless:
+        await unsubscribe(ledger, named[2], [named[1]])
 
 
 async def _read(ledger: Ledger, person: str) -> tuple[int, Sequence[Subscription]]:

@@ -151,7 +151,7 @@ class PushSender:
         approvals = await self._waiting(work, person, now) if person is not None else []
         if person is None or not approvals:
             return Change().ack(item)
-        found = await subscriptions_of(self._ledger, person.id, public_key(self._settings))
+        found = await subscriptions_of(self._ledger, person, public_key(self._settings))
         to = [one for one in found if not work.left or one.id in work.left]
         content = self._content(approvals, person, again=work.again)
         life = self._life(approvals, now)
@@ -253,6 +253,8 @@ class PushSender:
             # A later notification of the same request replaces one that was not fetched yet.
             "Topic": topic,
             "Authorization": authorization(self._settings, to.endpoint, now),
+            # Push services of several names may be at one address; see `Receivers`.
+            "Connection": "close",
         }
         try:
             async with asyncio.timeout(_TIMEOUT):

@@ -66,7 +66,9 @@ class Wanted(Paging):
     requester: str = Field("", max_length=128, description="Only requests of this ADK user.")
     run: str = Field("", max_length=128, description="Only those of this run.")
     waiting_for: str = Field("", max_length=64, description="Only those that wait for this person.")
-    sort: Sort = Field(Sort.NEWEST, description="The order; `due` is only for pending ones.")
+    sort: Sort = Field(
+        Sort.NEWEST, description="The order; `due` is only for pending ones, by their next timer."
+    )
 
     @property
     def _search(self) -> Search:

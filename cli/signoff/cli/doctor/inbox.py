@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from signoff.broker.ledger.ledger import Ledger
-from signoff.channels.inbox.auth.factors import enrolled
+from signoff.channels.inbox.auth.factors import enrolled, enrolled_for_others
 from signoff.cli.config.settings import Settings
 from signoff.cli.doctor.finding import Finding
 from signoff.core.directory.queues import QUEUE
@@ -19,7 +19,7 @@ async def about_inbox(ledger: Ledger, settings: Settings) -> list[Finding]:
 
 
 async def second_factors(ledger: Ledger, settings: Settings) -> list[Finding]:
-    """Find people who may need a second factor and are not enrolled."""
+    """Find people who may need a second factor and are not enrolled, and factors of others."""
     if not settings.inbox.url:
         return []
     directory = settings.everybody
@@ -29,16 +29,24 @@ async def second_factors(ledger: Ledger, settings: Settings) -> list[Finding]:
     queues = {QUEUE + name: queue.members for name, queue in directory.queues.items()}
     named = dict.fromkeys(one for ref in asked for one in queues.get(ref, (ref,)))
     needed = [one for one in named if directory.get(one) is not None]
-    there = set(await enrolled(ledger, [one.id for one in directory]))
+    there = set(await enrolled(ledger, directory))
+    findings = []
+    if others := await enrolled_for_others(ledger, directory):
+        words = ", ".join(f"{one} ({address})" for one, address in sorted(others.items()))
+        text = (
+            f"enrolled for an address that is not theirs now, so not accepted: {words}. For the "
+            "same person, add the address to their aliases. For another person with the same id, "
+            f"run `signoff people unenroll {min(others)}`"
+        )
+        findings.append(Finding("second factors", "warning", text))
     if lacking := [person for person in needed if person not in there]:
         text = (
             f"not enrolled, although a second step may be required: {', '.join(lacking)}. Enrol "
             f"them with `signoff people enroll {lacking[0]}`"
         )
-        return [Finding("second factors", "warning", text)]
-    return [
-        Finding("second factors", "good", f"everybody who needs one has it; {len(there)} enrolled")
-    ]
+        findings.append(Finding("second factors", "warning", text))
+    good = f"everybody who needs one has it; {len(there)} enrolled"
+    return findings or [Finding("second factors", "good", good)]
 
 
 async def openid(ledger: Ledger, settings: Settings) -> list[Finding]:

@@ -267,15 +267,19 @@ class Ledger:
 
     async def session_runs(self, app: str, user: str, session: str) -> list[Run]:
         """Return the runs of one ADK session."""
-        return await self._runs_below(f"{app}\0{user}\0{session}\0")
+        return await self._existing_runs(await self.session_run_ids(app, user, session))
 
     async def user_runs(self, app: str, user: str) -> list[Run]:
         """Return the runs of all ADK sessions that a user has in an app."""
-        return await self._runs_below(f"{app}\0{user}\0")
+        return await self._existing_runs(await self._run_ids(f"{app}\0{user}\0"))
 
-    async def _runs_below(self, start: str) -> list[Run]:
+    async def session_run_ids(self, app: str, user: str, session: str) -> list[str]:
+        """Return the ids of the runs of one ADK session, also of those that have been archived."""
+        return await self._run_ids(f"{app}\0{user}\0{session}\0")
+
+    async def _run_ids(self, start: str) -> list[str]:
         members = await self.store.prefixed("sessions", start)
-        return await self._existing_runs([member.rpartition("\0")[2] for member in members])
+        return [member.rpartition("\0")[2] for member in members]
 
     async def _existing_runs(self, ids: Sequence[str]) -> list[Run]:
         """Return runs in the order of their ids, without those that have been archived."""

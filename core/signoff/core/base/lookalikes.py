@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache, lru_cache
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Final
 
 from signoff.core.base.model import Value
@@ -86,10 +86,14 @@ _IN_A_FONT: Final = re.compile(f"[{_FONTS}]")
 _IN_LATIN_WORDS: Final = re.compile(f"[{_PHONETIC}{_WIDE}]")
 # A combining accent belongs to its word, an underscore does not.
 _WORD: Final = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+")
+_DIGIT: Final = re.compile("[0-9]")
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9][@./:\\_]|[@./:\\_][A-Za-z0-9]")
 _BEFORE: Final = re.compile(r"\S+\Z")
 _AFTER: Final = re.compile(r"\S+")
 _FAR: Final = 100
+_MOST: Final = 5_000
+"""The most lookalikes in one text, and different words to look at: about a quarter of a second."""
+
 _SIGN: Final = re.compile(rf"(?<=[A-Za-z0-9])[{_SIGNS}](?=[A-Za-z])")
 
 
@@ -132,27 +136,46 @@ def lookalikes(text: str, in_use: frozenset[str] = frozenset()) -> tuple[Lookali
     each part of them has its own script. Chinese, Japanese, Korean, Thai, Hebrew and Arabic stand
     beside Latin letters in ordinary text, and look like none of them.
 
+    After thousands of words that pretend, or of different words that might, the rest of the text is
+    one word that does: each of its letters that may look like another is foreign. So no text keeps
+    a process busy for long.
+
     Args:
         text: Any text.
         in_use: Scripts that are known to be meant; see `scripts_in_use`.
     """
     if text.isascii() or _compiled(_CANDIDATE).search(text) is None:
         return ()
-    meant = in_use | _plain(text)
-    found = [_found(one, (0,)) for one in _SIGN.finditer(text)]
-    for one in _WORD.finditer(text):
+    candidate, meant = _compiled(_CANDIDATE), in_use | _plain(text)
+    signs = [*islice(_SIGN.finditer(text), _MOST + 1)]
+    end = signs[-1].start() if len(signs) > _MOST else len(text)
+    found, known = list[Lookalike](), dict[tuple[str, bool], Sequence[int]]()
+    for one in _WORD.finditer(text, 0, end):
         word = one.group()
         # Most words of ordinary text are over here: to look at each letter takes its time.
-        if word.isascii() or not _may_pretend().search(word):
+        if word.isascii() or not _may_pretend().search(word) or not candidate.search(word):
             continue
-        if places := _foreign(word, frozenset() if _in_address(one) else meant):
+        if _MOST in {len(found), len(known)}:
+            end = one.start()
+            break
+        key = word, _in_address(one)
+        if key not in known:
+            known[key] = _foreign(word, frozenset() if key[1] else meant)
+        if places := known[key]:
             found.append(_found(one, places))
+    found += [_found(one, (0,)) for one in signs if one.start() < end]
+    if end < len(text):
+        rest = text[end:]
+        places = tuple(one.start() for one in candidate.finditer(rest))
+        found.append(Lookalike(start=end, word=rest, foreign=places, scripts=("other",)))
     return tuple(sorted(found, key=lambda one: one.start))
 
 
 def _in_address(word: re.Match[str]) -> bool:
     """Say whether a word is a part of an address or a path, as far as can be seen from it."""
     text, (start, end) = word.string, word.span()
+    if not (text[max(0, start - 1) : start] + text[end : end + 1]).strip():
+        return False  # as for most words: there are blanks around it
     before = _BEFORE.search(text, max(0, start - _FAR), start)
     after = _AFTER.match(text, end, end + _FAR)
     around = f"{before.group() if before else ''} {after.group() if after else ''}"
@@ -172,7 +195,12 @@ def _foreign(word: str, meant: frozenset[str]) -> Sequence[int]:
     scripts = [_script(letter) for letter in word]
     latin = "Latin" in scripts
     others = [at for at, name in enumerate(scripts) if name not in {"", "Latin"}]
-    strange = [at for at, letter in enumerate(word) if _is_strange(letter, word, latin=latin)]
+    counts = _DIGIT.search(word) is not None
+    strange = [
+        at
+        for at, letter in enumerate(word)
+        if _is_strange(letter, alone=len(word) == 1, latin=latin, counts=counts)
+    ]
     if not latin:
         return strange or _whole(word, scripts, meant)
     plainly = [at for at in others if not _like(word[at])]
@@ -184,14 +212,21 @@ def _foreign(word: str, meant: frozenset[str]) -> Sequence[int]:
     return sorted({*strange, *_runs(scripts, names, lambda at: _passes(word[at]))})
 
 
-def _is_strange(letter: str, word: str, *, latin: bool) -> bool:
-    """Say whether a letter or a digit is one of ASCII in another shape, or of another system."""
+def _is_strange(letter: str, *, alone: bool, latin: bool, counts: bool) -> bool:
+    """Say whether a letter or a digit is one of ASCII in another shape, or of another system.
+
+    Args:
+        letter: The letter.
+        alone: Whether it is the whole word.
+        latin: Whether the word has Latin letters.
+        counts: Whether the word has digits of ASCII.
+    """
     if letter.isascii():
         return False
-    if letter.isdecimal() and any("0" <= one <= "9" for one in word):
+    if letter.isdecimal() and counts:
         return True
     if _IN_A_FONT.match(letter):
-        return len(word) > 1
+        return not alone
     return latin and _IN_LATIN_WORDS.match(letter) is not None
 
 

@@ -39,14 +39,14 @@ def number_text(value: float) -> str:
     """
     if isinstance(value, bool):
         return json.dumps(value)
-    return f"{_decimal(value):f}" if math.isfinite(value) else str(value)
+    return f"{_decimal(value):f}" if _is_finite(value) else str(value)
 
 
 def is_amount(value: JsonValue) -> bool:
     """Say whether a value can be an amount of money: a number, or the text of a plain number."""
     if isinstance(value, str):
         return _PLAIN.fullmatch(value) is not None
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
 
 
 def amount_text(value: JsonValue, currency: str) -> str:
@@ -92,6 +92,11 @@ def json_text(value: JsonValue) -> str:
         case dict():
             pairs = (f"{json_text(name)}: {json_text(one)}" for name, one in value.items())
             return f"{{{', '.join(pairs)}}}"
+
+
+def _is_finite(value: float) -> bool:
+    # An integer can be larger than the largest double, which `math.isfinite` does not take.
+    return isinstance(value, int) or math.isfinite(value)
 
 
 def _decimal(value: JsonValue) -> Decimal:

@@ -167,7 +167,8 @@ def _distinct(text: str, found: tuple[Lookalike, ...]) -> str:
 
 
 def _written(one: Lookalike) -> str:
-    return "".join(_escape(char) if at in one.foreign else char for at, char in enumerate(one.word))
+    foreign = frozenset(one.foreign)
+    return "".join(_escape(char) if at in foreign else char for at, char in enumerate(one.word))
 
 
 def _about_word(one: Lookalike) -> str:
@@ -175,7 +176,8 @@ def _about_word(one: Lookalike) -> str:
     letters = " and ".join(one.scripts)
     if one.scripts == ("other",):
         return f"“{written}” has characters that only look like ordinary letters or signs."
-    if all(at in one.foreign for at, char in enumerate(one.word) if char.isalnum()):
+    foreign = frozenset(one.foreign)
+    if all(at in foreign for at, char in enumerate(one.word) if char.isalnum()):
         return f"“{written}” is written in {letters} letters that look like Latin ones."
     return f"“{written}” mixes in {letters} letters that look like others."
 

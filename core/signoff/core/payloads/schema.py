@@ -7,14 +7,20 @@ have in common. A schema that cannot be read allows any answer.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import JsonValue
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+from pydantic_core import ValidationError as PydanticError
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+    Keyword = Callable[[Validator, Any, Any, Any], Iterable[ValidationError] | None]
 
 Schema = dict[str, JsonValue]
 
@@ -30,6 +36,9 @@ _VALUES: Final = frozenset({"default", "enum", "const", "examples", "example"})
 _BESIDE: Final = frozenset({"default", "description", "title"})
 _DEEPEST: Final = 32
 _MOST_REFERENCES: Final = 16
+_MOST_STEPS: Final = 20_000
+_BY_PATTERN: Final = ("patternProperties", "additionalProperties", "unevaluatedProperties")
+_UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 
 
 def usable(schema: JsonValue) -> Schema:
@@ -61,20 +70,83 @@ def _is_valid(schema: str) -> bool:
 def misfit(schema: Schema, answer: JsonValue) -> ValidationError | None:
     """Return the most relevant error of an answer, None if it matches the schema.
 
-    Nothing is fetched. If a reference cannot be resolved, the answer counts as valid.
+    Nothing is fetched. If a reference cannot be resolved, or the check would take long, the answer
+    counts as valid: schemas may come from a model, and must not keep a process busy.
     """
-    from jsonschema import Draft202012Validator  # noqa: PLC0415 -- as above
-    from jsonschema.exceptions import best_match  # noqa: PLC0415
+    from jsonschema.exceptions import best_match  # noqa: PLC0415 -- as above
     from referencing import Registry  # noqa: PLC0415
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
     # The registry is empty, so that references to other documents are not followed.
-    validator = Draft202012Validator(schema, registry=Registry())
+    validator = _bounded(schema)(schema, registry=Registry())
     try:
         worst: ValidationError | None = best_match(validator.iter_errors(answer))
-    except (Unresolvable, RecursionError):
+    except (Unresolvable, RecursionError, OverflowError, _TooLong):
         return None
     return worst
+
+
+class _TooLong(Exception):
+    """A check takes more steps than a form ever needs."""
+
+
+def _bounded(schema: Schema) -> type[Validator]:
+    """Return a validator that takes at most `_MOST_STEPS` steps, and linear time for a pattern.
+
+    References can repeat a part of a schema two, four, eight … times.
+    """
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 -- as above
+    from jsonschema.exceptions import ValidationError  # noqa: PLC0415
+    from jsonschema.validators import extend  # noqa: PLC0415
+
+    steps = count()
+
+    def counted(keyword: Keyword) -> Keyword:
+        def check(one: Validator, value: Any, answer: Any, part: Any) -> Iterable[ValidationError]:  # noqa: ANN401 -- as jsonschema has it
+            if next(steps) >= _MOST_STEPS:
+                raise _TooLong
+            return keyword(one, value, answer, part) or ()
+
+        return check
+
+    def pattern(
+        one: Validator, value: str, answer: JsonValue, part: Schema
+    ) -> Iterator[ValidationError]:
+        del one, part
+        if isinstance(answer, str) and not _matches(value, answer):
+            yield ValidationError(f"{answer!r} does not match {value!r}")
+
+    text = json.dumps(schema)
+    # These would search with Python's regular expressions, or count no steps.
+    patterns = {*_BY_PATTERN} if '"patternProperties"' in text else set()
+    skipped = patterns | ({*_UNEVALUATED} if 'Ref"' in text or '"$ref"' in text else set())
+    keywords = {**Draft202012Validator.VALIDATORS, "pattern": pattern}
+    made: type[Validator] = extend(  # type: ignore[no-untyped-call] # jsonschema has no types here
+        Draft202012Validator,
+        {name: counted(_skip if name in skipped else one) for name, one in keywords.items()},
+    )
+    return made
+
+
+def _skip(*_: object) -> None:
+    """Check nothing."""
+
+
+def _matches(pattern: str, text: str) -> bool:
+    """Say whether a text has a part that matches; a pattern with look-around matches any text."""
+    try:
+        _searcher(pattern).validate_python(text)
+    except SchemaError:
+        return True
+    except PydanticError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=32)
+def _searcher(pattern: str) -> SchemaValidator:
+    # In linear time: Python's own regular expressions can take forever on a short text.
+    return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
 
 
 def plain(part: JsonValue, root: Schema) -> Schema:
@@ -121,8 +193,10 @@ def start_of(schema: Schema) -> JsonValue:
 def default_of(schema: Schema) -> JsonValue:
     """Return the default of a property, None if the schema has no default."""
     default = schema.get("default")
-    whole = isinstance(default, int) and not isinstance(default, bool)
-    return float(default) if whole and type_of(schema) == "number" else default  # type: ignore[arg-type] # whole says so
+    if isinstance(default, int) and not isinstance(default, bool) and type_of(schema) == "number":
+        # A larger one would lose digits, and there are none above the largest double.
+        return float(default) if abs(default) < 2**53 else default
+    return default
 
 
 def suggestions(schema: Schema) -> Iterator[JsonValue]:

@@ -28,6 +28,7 @@ from signoff.channels.inbox.forms import (
     require_token,
 )
 from signoff.channels.inbox.settings import ROOT, InboxSettings, own_path
+from signoff.channels.inbox.subscriptions import unsubscribe_marked
 from signoff.channels.inbox.templating import page
 from signoff.core.base.errors import LedgerError
 from signoff.core.directory.people import Person
@@ -111,6 +112,7 @@ class AuthContext:
         sessions: The sessions.
         sign_in: Checks addresses and codes.
         cookie: The name of the session's cookie.
+        notified: The name of the cookie that says whom the browser notifies.
     """
 
     def __init__(self, decisions: Decisions, settings: InboxSettings) -> None:
@@ -121,6 +123,7 @@ class AuthContext:
         self.sign_in = SignIn(self.factors, Throttle(decisions.ledger.store), decisions.directory)
         # Browsers accept this prefix only over TLS, and only from this host.
         self.cookie = "__Host-signoff" if settings.secure else "signoff"
+        self.notified = f"{self.cookie}-push"
         self._last = f"{self.cookie}-way"
 
     async def of(self, request: Request, *, used: bool = True) -> Visit:
@@ -171,7 +174,7 @@ class AuthContext:
 
     async def has_factor(self, visit: Visit) -> bool:
         """Return whether the visitor has a second factor."""
-        return await self.factors.has(visit.person.id) or await self._has_passkey(visit)
+        return await self.factors.has(visit.person) or await self._has_passkey(visit)
 
     async def required_proof(self, visit: Visit, *, strict: bool) -> RequiredProof | None:
         """Return the second factors that a form accepts, None if it needs none now.
@@ -183,7 +186,7 @@ class AuthContext:
         if not strict or await self.sessions.is_fresh(visit.session):
             return None
         return RequiredProof(
-            code=await self.factors.has(visit.person.id), passkey=await self._has_passkey(visit)
+            code=await self.factors.has(visit.person), passkey=await self._has_passkey(visit)
         )
 
     async def check_proof(
@@ -214,7 +217,7 @@ class AuthContext:
 
     async def _has_passkey(self, visit: Visit) -> bool:
         able = self.settings.has_passkeys
-        return able and await has_passkey(self._decisions.ledger, visit.person.id)
+        return able and await has_passkey(self._decisions.ledger, visit.person)
 
     async def record_proof(self, visit: Visit, factor: str) -> Visit:
         """Record in the session that a second factor was given now; return the new visitor.
@@ -239,7 +242,8 @@ class AuthContext:
     ) -> None:
         """Begin a session in the browser of a request, under a new name; see `Sessions.begin`.
 
-        The earlier session of the browser ends. The response sets the cookie.
+        The earlier session of the browser ends, and so do its notifications for another person. The
+        response sets the cookie.
 
         Raises:
             Conflict: `also` cannot be committed any more; a link was used before, for example.
@@ -252,8 +256,14 @@ class AuthContext:
             also=also or Change(),
         )
         await self.sessions.end(request.cookies.get(self.cookie, ""))
+        await self.end_notifications(request, unless=person.id)
         setattr(request.state, _RENAMED, name)
         setattr(request.state, _WAY, how.value)
+
+    async def end_notifications(self, request: Request, *, unless: str = "") -> None:
+        """End the notifications of the browser of a request, unless they are this person's."""
+        mark = request.cookies.get(self.notified, "")
+        await unsubscribe_marked(self._decisions.ledger, mark, unless=unless)
 
     async def evidence(self, visit: Visit) -> dict[str, JsonValue]:
         """Return how the person signed in, for the audit."""

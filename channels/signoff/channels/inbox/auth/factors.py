@@ -12,7 +12,8 @@ import base64
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -26,7 +27,7 @@ from pydantic import SecretStr
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.inbox.auth.epochs import begin_epoch
-from signoff.channels.inbox.auth.passkey_store import drop_passkeys, with_passkeys
+from signoff.channels.inbox.auth.passkey_store import all_passkeys, belongs_to, drop_passkeys
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import ConfigError, Conflict
 from signoff.core.directory.people import Person
@@ -55,17 +56,20 @@ class Enrolment:
         version: The version of the record.
         sealed: The encrypted secret.
         last: The time step of the last accepted code. No code of it or before is accepted again.
+        address: The address of the person at the enrolment; see `belongs_to`.
         kept: The record as it was read, with the fields of a later version.
     """
 
     version: int
     sealed: str
     last: int
+    address: str = ""
     kept: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def to_json(self) -> str:
         """Return the content of the record."""
-        return json.dumps({**self.kept, "sealed": self.sealed, "last": self.last})
+        fields = {"sealed": self.sealed, "last": self.last, "address": self.address}
+        return json.dumps({**self.kept, **fields})
 
 
 class Factors:
@@ -93,6 +97,8 @@ class Factors:
     async def enroll(self, person: Person, *, by: str, replace: bool = False) -> str:
         """Give a person a new secret, and return it as an ``otpauth://`` address.
 
+        Second factors of another person, who had the id earlier, become invalid.
+
         Args:
             person: The person.
             by: The operator, for the audit.
@@ -103,17 +109,18 @@ class Factors:
             ConfigError: The person has a secret, and it is not to be replaced.
         """
         found = await _find(self._ledger, person.id)
-        if found is not None and not replace:
+        others = found is not None and not belongs_to(person, found.address)
+        if found is not None and not replace and not others:
             raise ConfigError(
                 f"{person.shown} is enrolled. With --replace there is a new secret, the old one "
                 "is void, and all sessions end."
             )
         secret = pyotp.random_base32()
         sealed = self._seal(person.id, secret)
-        made = Enrolment(found.version if found else 0, sealed, 0)
+        made = Enrolment(found.version if found else 0, sealed, 0, person.email)
         change = Change().put_raw(_KEYS + person.id, made.to_json(), was=made.version)
         await begin_epoch(self._ledger, change, person.id)
-        if replace:
+        if replace or others:
             await drop_passkeys(self._ledger, change, person.id)
         await self._ledger.commit(
             change.note([await _event(self._ledger, What.ENROLLED, person.id, by)])
@@ -152,9 +159,10 @@ class Factors:
         await self._put(person, replace(found, sealed=anew))
         return True
 
-    async def has(self, person: str) -> bool:
+    async def has(self, person: Person) -> bool:
         """Return whether a person has an authenticator app."""
-        return await _find(self._ledger, person) is not None
+        found = await _find(self._ledger, person.id)
+        return found is not None and belongs_to(person, found.address)
 
     async def check(self, person: Person | None, code: str) -> bool:
         """Check a code, which is accepted once (RFC 6238, section 5.2).
@@ -174,8 +182,12 @@ class Factors:
         step = self.step_of(secret, code, await self._ledger.now())
         if person is None or found is None or step <= found.last:
             return False
+        if not belongs_to(person, found.address):
+            log.warning("inbox.factor_of_another_address", person=whose)
+            return False
+        bound = found.address or person.email
         try:
-            await self._put(whose, replace(found, last=step))
+            await self._put(whose, replace(found, last=step, address=bound))
         except Conflict:
             return False  # the same code came twice at the same time
         return True
@@ -247,12 +259,43 @@ async def unenroll(ledger: Ledger, person: str, *, by: str) -> bool:
     return await ledger.decide_again(attempt)
 
 
-async def enrolled(ledger: Ledger, people: Iterable[str]) -> list[str]:
+async def enrolled(ledger: Ledger, people: Iterable[Person]) -> list[str]:
     """Return the ids of those people who have a second factor, sorted."""
-    ids = sorted(people)
+    everybody = list(people)
+    found = await _addresses(ledger, everybody)
+    return sorted(
+        one.id
+        for one in everybody
+        if any(belongs_to(one, address) for address in found.get(one.id, ()))
+    )
+
+
+async def enrolled_for_others(ledger: Ledger, people: Iterable[Person]) -> dict[str, str]:
+    """Return the ids under which a second factor is of an address that its person does not have.
+
+    Returns:
+        By id, that address.
+    """
+    everybody = list(people)
+    found = await _addresses(ledger, everybody)
+    return {
+        one.id: address
+        for one in everybody
+        for address in found.get(one.id, ())
+        if not belongs_to(one, address)
+    }
+
+
+async def _addresses(ledger: Ledger, people: Sequence[Person]) -> Mapping[str, Sequence[str]]:
+    """Return the addresses for which the second factors under each id were enrolled."""
+    ids, found = [one.id for one in people], defaultdict[str, list[str]](list)
     apps = await ledger.store.read([_KEYS + one for one in ids])
-    able = await with_passkeys(ledger, ids)
-    return [one for one, app in zip(ids, apps, strict=True) if app is not None or one in able]
+    for one, record in zip(ids, apps, strict=True):
+        if record is not None:
+            found[one].append(_enrolment(*record).address)
+    for passkey in await all_passkeys(ledger, ids):
+        found[passkey.person].append(passkey.address)
+    return found
 
 
 async def _with_app(ledger: Ledger) -> list[str]:
@@ -269,11 +312,13 @@ def _fernet(key: SecretStr) -> Fernet:
 
 async def _find(ledger: Ledger, person: str) -> Enrolment | None:
     record = await ledger.raw(_KEYS + person)
-    if record is None:
-        return None
-    version, text = record
+    return None if record is None else _enrolment(*record)
+
+
+def _enrolment(version: int, text: str) -> Enrolment:
     data = json.loads(text)
-    return Enrolment(version, data["sealed"], data["last"], data)
+    address = str(data.get("address", ""))
+    return Enrolment(version, data["sealed"], data["last"], address, data)
 
 
 async def _event(ledger: Ledger, what: What, person: str, by: str) -> Event:

@@ -18,6 +18,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import to_us
 from signoff.core.approvals.events import Event, What
+from signoff.core.directory.people import Person
 
 INVITED: Final = timedelta(days=1)
 """How long an operator's one-time code is valid."""
@@ -39,6 +40,7 @@ class Passkey:
         added: When it was added (UTC).
         used: When it was last used (UTC), None for never.
         transports: How browsers reach the authenticator.
+        address: The address of the person when it was added; see `belongs_to`.
         kept: The record as it was read, with the fields of a later version.
     """
 
@@ -51,6 +53,7 @@ class Passkey:
     added: datetime
     used: Annotated[datetime | None, BeforeValidator(lambda at: at or None)] = None
     transports: tuple[str, ...] = ()
+    address: str = ""
     kept: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -74,16 +77,36 @@ class Passkey:
 _PASSKEY: Final = TypeAdapter(Passkey)
 
 
-async def passkeys_of(ledger: Ledger, person: str) -> list[Passkey]:
+def belongs_to(person: Person, address: str) -> bool:
+    """Return whether something that was enrolled for an address belongs to this person.
+
+    The id alone does not say so: an organisation may use it again after somebody has left.
+
+    Args:
+        person: The person who has the id now.
+        address: The address; "" was enrolled by a release that did not record it.
+    """
+    return not address or person.owns(address)
+
+
+async def passkeys_of(ledger: Ledger, person: Person) -> list[Passkey]:
     """Return the passkeys of a person, the oldest first."""
-    hashes = await ledger.store.members(_ALL + person)
+    found = await all_passkeys(ledger, [person.id])
+    return [one for one in found if belongs_to(person, one.address)]
+
+
+async def has_passkey(ledger: Ledger, person: Person) -> bool:
+    """Return whether a person has a passkey."""
+    return bool(await passkeys_of(ledger, person))
+
+
+async def all_passkeys(ledger: Ledger, people: Sequence[str]) -> list[Passkey]:
+    """Return the passkeys under these ids, also of people who had one earlier."""
+    sizes = await ledger.store.sizes([_ALL + one for one in people])
+    able = [one for one, size in zip(people, sizes, strict=True) if size]
+    hashes = [key for one in able for key in await ledger.store.members(_ALL + one)]
     records = await ledger.store.read([f"passkey:{one}" for one in hashes])
     return [_passkey(*record) for record in records if record is not None]
-
-
-async def has_passkey(ledger: Ledger, person: str) -> bool:
-    """Return whether a person has a passkey."""
-    return bool(await ledger.store.members(_ALL + person, limit=1))
 
 
 async def passkey_called(ledger: Ledger, credential: str) -> Passkey | None:
@@ -93,17 +116,11 @@ async def passkey_called(ledger: Ledger, credential: str) -> Passkey | None:
 
 
 async def drop_passkeys(ledger: Ledger, change: Change, person: str) -> int:
-    """Add the deletion of all passkeys of a person to a change; return their number."""
-    found = await passkeys_of(ledger, person)
+    """Add the deletion of all passkeys under an id to a change; return their number."""
+    found = await all_passkeys(ledger, [person])
     for one in found:
         one.drop(change)
     return len(found)
-
-
-async def with_passkeys(ledger: Ledger, people: Sequence[str]) -> set[str]:
-    """Return the ids of those people who have passkeys."""
-    sizes = await ledger.store.sizes([_ALL + one for one in people])
-    return {one for one, size in zip(people, sizes, strict=True) if size}
 
 
 async def invite(ledger: Ledger, person: str, *, by: str) -> str:

@@ -22,6 +22,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.inbox.auth.passkey_store import (
     Passkey,
+    belongs_to,
     handle_of,
     passkey_called,
     passkeys_of,
@@ -90,7 +91,7 @@ class Passkeys:
         Raises:
             PasskeyRefused: The person has too many passkeys.
         """
-        existing = await passkeys_of(self._ledger, person.id)
+        existing = await passkeys_of(self._ledger, person)
         if len(existing) >= MOST:
             raise PasskeyRefused(f"You have {MOST} passkeys. Remove one first.")
         challenge = await self._challenge(For.ADD, session.id, invitation)
@@ -128,6 +129,7 @@ class Passkeys:
             name=name,
             added=now,
             transports=known_transports(found),
+            address=person.email,
         )
         change = one.put(challenge.used)
         if challenge.invitation is not None:
@@ -140,19 +142,19 @@ class Passkeys:
     async def remove(self, person: Person, passkey_id: str) -> None:
         """Remove a passkey, if it belongs to this person."""
         one = await passkey_called(self._ledger, passkey_id)
-        if one is None or one.person != person.id:
+        if one is None or not _is_of(one, person):
             return
         more = {"person": person.id, "factor": "passkey", "name": one.name}
         event = Event(what=What.UNENROLLED, at=await self._ledger.now(), by=person.id, more=more)
         await self._commit(one.drop(Change()).note([event]))
 
-    async def offer_to_prove(self, session: Session) -> str:
+    async def offer_to_prove(self, session: Session, person: Person) -> str:
         """Return the options for a signature with one of the person's passkeys, as JSON.
 
         Raises:
             PasskeyRefused: The person has no passkey.
         """
-        existing = await passkeys_of(self._ledger, session.person)
+        existing = await passkeys_of(self._ledger, person)
         if not existing:
             raise PasskeyRefused("You have no passkey yet.")
         return await self._offer(For.PROVE, session.id, existing)
@@ -161,16 +163,16 @@ class Passkeys:
         """Return the options for a signature with any passkey, as JSON."""
         return await self._offer(For.SIGN_IN, "", ())
 
-    async def prove(self, session: Session, answer: str) -> None:
+    async def prove(self, session: Session, person: Person, answer: str) -> None:
         """Check the passkey of a person who is signed in.
 
         Raises:
             PasskeyRefused: It belongs to another person, or answers no challenge of this session.
         """
         one, change = await self._checked(For.PROVE, session.id, answer)
-        if one.person != session.person:
+        if not _is_of(one, person):
             raise PasskeyRefused("That passkey belongs to another person.")
-        await self._commit(change)
+        await self._commit(_bound(one, person).put(change))
 
     async def sign_in(self, answer: str, directory: Directory) -> tuple[Person, Change]:
         """Return the person of a passkey, and the change that uses the challenge up.
@@ -180,9 +182,9 @@ class Passkeys:
         """
         one, change = await self._checked(For.SIGN_IN, "", answer)
         person = directory.get(one.person)
-        if person is None:
+        if person is None or not _is_of(one, person):
             raise PasskeyRefused("The person of that passkey is not in the directory.")
-        return person, change
+        return person, _bound(one, person).put(change)
 
     @property
     def _site(self) -> RelyingParty:
@@ -196,7 +198,7 @@ class Passkeys:
         return self._site.offer_to_sign(await self._challenge(what, session), existing)
 
     async def _checked(self, what: For, session: str, answer: str) -> tuple[Passkey, Change]:
-        """Return the passkey that has signed, and the change that records its use."""
+        """Return the passkey that has signed, used now, and the change that uses the challenge."""
         challenge = await self._answered(what, session, answer)
         try:
             one = await passkey_called(self._ledger, str(json.loads(answer)["id"]))
@@ -210,7 +212,7 @@ class Passkeys:
             # If the counter does not grow, the key may have been copied.
             raise _refused("signing", one.person, error) from error
         used = replace(one, count=signed.new_sign_count, used=await self._ledger.now())
-        return one, used.put(challenge.used)
+        return used, challenge.used
 
     async def _challenge(
         self, what: For, session: str, invitation: tuple[str, int] | None = None
@@ -252,6 +254,15 @@ class Passkeys:
             await self._ledger.commit(change)
         except Conflict as error:
             raise PasskeyRefused("This response was already used. Try again.") from error
+
+
+def _is_of(one: Passkey, person: Person) -> bool:
+    return one.person == person.id and belongs_to(person, one.address)
+
+
+def _bound(one: Passkey, person: Person) -> Passkey:
+    """Return a passkey with the address of its person, which earlier releases did not record."""
+    return replace(one, address=one.address or person.email)
 
 
 def _challenge_in(answer: Mapping[str, Any]) -> bytes:

@@ -138,7 +138,7 @@ class SecurityPages(Pages):
         """Begin to take a passkey as a second factor."""
         visit, _ = await self._auth.sent(request)
         try:
-            return _json(await self._passkeys.offer_to_prove(visit.session))
+            return _json(await self._passkeys.offer_to_prove(visit.session, visit.person))
         except PasskeyRefused as error:
             return _problem(str(error))
 
@@ -146,7 +146,7 @@ class SecurityPages(Pages):
         """Take a passkey as the second factor of a session."""
         visit, form = await self._auth.sent(request)
         try:
-            await self._passkeys.prove(visit.session, form.get("credential", ""))
+            await self._passkeys.prove(visit.session, visit.person, form.get("credential", ""))
         except PasskeyRefused as error:
             return _problem(str(error))
         await self._auth.record_proof(visit, "passkey")
@@ -184,7 +184,7 @@ class SecurityPages(Pages):
             status=status,
             here=HERE,
             alert=alert,
-            has_app=await auth.factors.has(person.id),
+            has_app=await auth.factors.has(person),
             able=auth.settings.has_passkeys,
             ask_code=needed,
             passkeys=[
@@ -194,7 +194,7 @@ class SecurityPages(Pages):
                     "added": moment(one.added, zone),
                     "used": moment(one.used, zone),
                 }
-                for one in await passkeys_of(self._decisions.ledger, person.id)
+                for one in await passkeys_of(self._decisions.ledger, person)
             ],
             sessions=[
                 {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date, datetime
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.hand_over import hand_over, waits_for
+from signoff.broker.hand_over import first_waiting, hand_over, waits_for
 from signoff.channels.absence import absence_between, handed_words
 from signoff.channels.inbox.auth.context import Pages, Route, Visit, go
 from signoff.channels.inbox.settings import CHANNEL, ROOT
@@ -18,6 +19,9 @@ from signoff.core.base.errors import AbsenceRefused, MoveRefused
 from signoff.core.base.shown_text import one_line
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
+
+_NAMED: Final = 5
+"""How many waiting requests are named; further ones are counted."""
 
 
 class AwayPages(Pages):
@@ -76,6 +80,7 @@ class AwayPages(Pages):
         person, now = visit.person, await self._decisions.ledger.now()
         directory = await self._decisions.people.directory()
         present = directory.get(person.id) or person
+        waiting = await first_waiting(self._decisions.ledger, person.id)
         absence, has_factor = present.absence(now), await self._auth.has_factor(visit)
         later = sorted(
             (one for one in present.away if one.start > present.day(now)), key=lambda one: one.start
@@ -89,9 +94,10 @@ class AwayPages(Pages):
             today=present.day(now).isoformat(),
             ask_code=await self._auth.required_proof(visit, strict=has_factor),
             has_factor=has_factor,
-            waiting=[
-                {"id": one.id, "call": one_line(one.call.name)}
-                for one in await waits_for(self._decisions.ledger, person.id)
+            waiting=len(waiting.found),
+            unread=waiting.unread,
+            first=[
+                {"id": one.id, "call": one_line(one.call.name)} for one in waiting.found[:_NAMED]
             ],
             delegate=absence.delegate if absence is not None else "",
             alert=alert,

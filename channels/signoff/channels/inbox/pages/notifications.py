@@ -16,6 +16,7 @@ from signoff.channels.inbox.subscriptions import (
     LASTS,
     Subscription,
     SubscriptionRefused,
+    mark_of,
     published_key,
     read_endpoint,
     read_keys,
@@ -69,9 +70,14 @@ class NotificationPages(Pages):
             until=now + LASTS,
             epoch=visit.session.epoch,
             ours=ours,
+            address=visit.person.email,
         )
+        # The browser has one subscription: the one that it had before ends.
+        await self._auth.end_notifications(request)
         await subscribe(self._ledger, visit.person.id, new)
-        return go(f"{ROOT}{HERE}")
+        answer, mark = go(f"{ROOT}{HERE}"), mark_of(visit.person.id, new)
+        self._auth.set_cookie(answer, mark, cookie=self._auth.notified, lasts=LASTS)
+        return answer
 
     async def turn_off(self, request: Request) -> Response:
         """Turn notifications off in one of the person's browsers."""
@@ -82,7 +88,7 @@ class NotificationPages(Pages):
     async def _shown(self, visit: Visit, *, status: int = 200, alert: str = "") -> Response:
         zone = self._decisions.directory.zone_of(visit.person.id)
         ours = await published_key(self._ledger)
-        found = await subscriptions_of(self._ledger, visit.person.id, ours)
+        found = await subscriptions_of(self._ledger, visit.person, ours)
         return visit.page(
             "notifications",
             status=status,

@@ -17,9 +17,7 @@
     }
     const worker = await navigator.serviceWorker.ready;
     const had = await worker.pushManager.getSubscription();
-    // A subscription for an earlier key does not accept our messages.
-    const known = had && text(had.options.applicationServerKey) === form.dataset.key;
-    if (had && known) return had;
+    // It may be for an earlier key, or another person's who uses this browser.
     if (had) await had.unsubscribe();
     // Behind some firewalls, a browser waits for its push service forever.
     const late = new Promise((_, refuse) => {

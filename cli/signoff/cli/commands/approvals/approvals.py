@@ -75,7 +75,8 @@ def list_(
         Due | None, typer.Option(help="Only those whose level is overdue or ends within this time.")
     ] = None,
     sort: Annotated[
-        Sort | None, typer.Option(help="The order; `due` is only for pending ones.")
+        Sort | None,
+        typer.Option(help="The order; `due` is only for pending ones, by their next timer."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
     after: Annotated[

@@ -57,7 +57,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
         now = await decisions.ledger.now()
         directory = await decisions.people.directory()
         people = [*directory, *directory.inactive]
-        found = set(await enrolled(decisions.ledger, [one.id for one in people]))
+        found = set(await enrolled(decisions.ledger, people))
         away = {one.id: one.absence(now) for one in people}
         if as_json:
             write_json(
