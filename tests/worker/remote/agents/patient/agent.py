@@ -41,7 +41,7 @@ async def pay(to: str) -> dict[str, str]:
 
 
 async def needs_approval(to: str) -> bool:
-    """Ask about each payment."""
+    """Ask about each payment; ADK awaits it, and does not declare that."""
     await gate(f"asked_{to}")
     return True
 
@@ -76,7 +76,7 @@ root_agent = Agent(
     name="patient",
     model=SlowModel(script=script),
     tools=[
-        FunctionTool(pay, require_confirmation=needs_approval),  # type: ignore[arg-type] -- ADK awaits it
+        FunctionTool(pay, require_confirmation=needs_approval),  # type: ignore[arg-type]
     ],
     after_agent_callback=end,
 )
