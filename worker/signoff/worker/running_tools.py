@@ -52,6 +52,16 @@ class TurnStopped(BaseException):
         self.error = error
 
 
+def first_stop(error: BaseException) -> TurnStopped | None:
+    """Return the error that has stopped a turn; None for another error.
+
+    Agents that run side by side may all be stopped, and then raise a group.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return next((found for one in error.exceptions if (found := first_stop(one))), None)
+    return error if isinstance(error, TurnStopped) else None
+
+
 class RunningTools:
     """The running tools of each session, and the turns that are being stopped."""
 
