@@ -37,6 +37,19 @@ if sys.version_info < (3, 12):
     asyncio.futures._convert_future_exc = _converted  # type: ignore[attr-defined]  # noqa: SLF001
 
 
+@contextmanager
+def keeping_process() -> Iterator[None]:
+    """Let no tool end this process, with all other runs in it: argparse raises `SystemExit`.
+
+    Raises:
+        RuntimeError: The tool has raised it.
+    """
+    try:
+        yield
+    except SystemExit as end:
+        raise RuntimeError(f"It raised SystemExit({end.code!r}), as sys.exit() does.") from end
+
+
 class TurnStopped(BaseException):
     """Ends a turn as if its worker had died, so that the run can continue from there.
 
