@@ -18,7 +18,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
-from signoff.core.base.errors import LedgerError
+from signoff.core.base.errors import LedgerError, LedgerUnavailable
 from worker import shapes
 from worker.office import Office
 
@@ -37,7 +37,10 @@ class Life:
         left: The remaining steps; 0 or less means no limit.
         steps: The steps so far, in order.
         ended: Whether the worker is dead.
+        errors: What its work raises then.
     """
+
+    errors: tuple[type[BaseException], ...] = (Died, BaseExceptionGroup)
 
     def __init__(self, left: int = 0) -> None:
         self.left = left
@@ -50,6 +53,20 @@ class Life:
         if self.ended or self.left == 0:
             self.ended = True
             raise Died
+        self.steps.append(what)
+
+
+class Blip(Life):
+    """Counts the commits of a worker to the ledger; Redis is away at one of them."""
+
+    errors = (LedgerUnavailable,)
+
+    def step(self, what: str) -> None:
+        """Take a step; raise if it is the commit at which Redis is away."""
+        self.left -= what == "commit"
+        if what == "commit" and self.left == 0:
+            self.ended = True
+            raise LedgerUnavailable("Redis is away.")
         self.steps.append(what)
 
 
@@ -87,7 +104,7 @@ def living(office: Office, life: Life) -> Iterator[None]:
 
 async def work(office: Office, stage: str, life: Life) -> None:
     """Work on a stage during a life, and leave what a dead process leaves."""
-    with living(office, life), contextlib.suppress(Died, BaseExceptionGroup):
+    with living(office, life), contextlib.suppress(*life.errors):
         await asyncio.create_task(office.executor.drain(stage))
     office.pass_time()
     async with office.ledger.store.translated_client() as client:

@@ -11,6 +11,7 @@ from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 from deciding import Decider
 from signoff.broker import stages
+from signoff.broker.freezes import Freezes
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
@@ -23,9 +24,9 @@ from signoff.worker.adk.composites import is_composite
 from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.executor import Executor
-from worker.dying_worker import Life, require_nothing_lost, work
+from worker.dying_worker import Blip, Life, require_nothing_lost, work
 from worker.office import MARA, HandClock, Office
-from worker.shapes import SHAPES, write_folders
+from worker.shapes import EFFECTS, SHAPES, write_folders
 
 pytestmark = [
     # ADK announces its experimental features by warning about them, and what it will take away.
@@ -116,6 +117,11 @@ def model_calls(steps: Sequence[str]) -> list[int]:
     return [place for place, step in enumerate(steps, 1) if step == "model"]
 
 
+def commits(steps: Sequence[str]) -> list[int]:
+    """Return the numbers of the commits, counted by themselves."""
+    return list(range(1, steps.count("commit") + 1))
+
+
 def many(steps: Sequence[str]) -> list[int]:
     """Return the model calls, and every third of all steps."""
     return sorted({*model_calls(steps), *range(1, len(steps) + 1, 3)})
@@ -141,6 +147,23 @@ async def test_no_work_is_lost_in_silence_in_any_shape(
 ) -> None:
     """This holds for every shape, and for deaths between model calls."""
     await kill(office, shape, manner, many)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("shape", "manner"), [one for one in VARIANTS if one[0] in SHORT])
+async def test_no_work_is_lost_while_redis_is_away(office: Office, shape: str, manner: str) -> None:
+    """An error of the guard ends the turn as a death does; ADK must not tell an agent about it."""
+    await kill(office, shape, manner, commits, Blip)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("shape", "manner"), VARIANTS)
+async def test_no_work_is_lost_while_redis_is_away_in_any_shape(
+    office: Office, shape: str, manner: str
+) -> None:
+    """This holds for every shape."""
+    await kill(office, shape, manner, commits, Blip)
 
 
 @pytest.mark.timeout(600)
@@ -184,6 +207,24 @@ async def test_loop_that_was_left_does_nothing_more(office: Office, shape: str) 
     await kill(office, shape, "bare", every)
 
 
+async def test_agents_side_by_side_are_stopped_together(office: Office) -> None:
+    """ADK raises their errors as one group, which must not end the worker."""
+    app = "parallel_of_sequences_bare"
+    freezes = Freezes(office.ledger)
+    await freezes.freeze(by="ops", why="wait", app="", tool="note")
+    run = await office.submit(app, "go")
+    assert (run.state, run.held, office.executed()) == (RunState.QUEUED, "note", [])
+    await freezes.thaw(by="ops", why="go on", app="", tool="note")
+    await office.executor.drain(stages.run(app))
+    run = await office.ledger.run(run.id)
+    assert run.state is RunState.PAUSED
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    done = {str(value) for line in office.executed() for value in line.values()}
+    assert done == EFFECTS["parallel_of_sequences"]
+
+
 @pytest.mark.parametrize("shape", ["two_calls", "two_calls_of_single", "two_calls_in_graph"])
 async def test_no_agent_goes_on_after_one_answer_of_two(office: Office, shape: str) -> None:
     """ADK takes an agent that still waits for done, so the answers are given together."""
@@ -203,7 +244,11 @@ async def test_no_agent_goes_on_after_one_answer_of_two(office: Office, shape: s
 
 
 async def kill(
-    office: Office, shape: str, manner: str, deaths: Callable[[Sequence[str]], list[int]]
+    office: Office,
+    shape: str,
+    manner: str,
+    deaths: Callable[[Sequence[str]], list[int]],
+    lived: type[Life] = Life,
 ) -> None:
     """Kill the worker of each turn at these steps, and compare each end with the effects."""
     app = f"{shape}_{manner}"
@@ -214,7 +259,7 @@ async def kill(
         if run is None:
             break
         for place in deaths(whole.steps):
-            life = Life(place)
+            life = lived(place)
             run = await walk(office, app, turn, life)
             assert run is not None
             assert life.ended

@@ -444,15 +444,21 @@ async def test_a_call_is_answered_under_its_own_name(taking: Answering, ledger: 
     assert (refused.value.status, refused.value.kind) == (400, "unknown-name")
 
 
-async def test_answer_goes_to_the_latest_question_under_an_id(
-    taking: Answering, ledger: Ledger
-) -> None:
-    """A node of a workflow asks under the same id each time it runs."""
-    run, (first,) = await paused(ledger)
-    person = as_person(MARA)
-    await taking.take(person, about(run), [yes()])
+async def asked_twice(
+    taking: Answering, ledger: Ledger, later: Run | None = None
+) -> list[Approval]:
+    """Approve the question of a node, and let the node ask again.
+
+    Args:
+        taking: The part of the API that takes answers.
+        ledger: The ledger.
+        later: The run that asks again, after another message; None for the same run.
+    """
+    run, (first,) = await paused(ledger, session="s")
+    await taking.take(as_person(MARA), about(run), [yes()])
+    run = later or run
     second, _ = Approval.open(
-        first.origin.model_copy(update={"nth": 1}),
+        first.origin.model_copy(update={"nth": 1, "run": run.id}),
         make_call(),
         hint="",
         template=None,
@@ -461,8 +467,64 @@ async def test_answer_goes_to_the_latest_question_under_an_id(
     assert first.terms is not None
     second, _ = second.ask(first.terms, first.asked, now=await ledger.now())
     was = await ledger.run(run.id)
-    paused_again = was.paused([second.id])
-    await ledger.commit(Change().put(second, was=None).put(paused_again, was=was))
+    await ledger.commit(Change().put(second, was=None).put(was.paused([second.id]), was=was))
+    return [first, second]
+
+
+async def event_of(approval: Approval) -> str:
+    """Return the event of a question."""
+    return f"event-{approval.origin.nth}"
+
+
+async def test_a_repeated_yes_is_not_for_the_next_question(
+    taking: Answering, ledger: Ledger
+) -> None:
+    """A client that has lost the stream repeats its yes; the node has run and asks again."""
+    _, second = await asked_twice(taking, ledger)
+    run = await ledger.run(second.origin.run)
+    with pytest.raises(Problem, match="Send the id of the event that asks") as refused:
+        await taking.take(as_person(MARA), about(run), [yes()])
+    assert (refused.value.status, refused.value.kind) == (403, "not-shown-in-full")
+    assert (await ledger.approval(second.id)).state is State.PENDING
+    await taking.take(as_person(MARA), about(run), [no()])
+    assert (await ledger.approval(second.id)).state is State.REJECTED
+
+
+@pytest.mark.parametrize(("event", "counts"), [("event-1", True), ("event-0", False)])
+async def test_a_yes_may_name_the_event_that_asks(
+    taking: Answering, ledger: Ledger, event: str, counts: bool
+) -> None:
+    """ADK's own page does: it tells the second question from the first."""
+    taking = replace(taking, event_of=event_of)
+    _, second = await asked_twice(taking, ledger)
+    run = await ledger.run(second.origin.run)
+    request = about(run).model_copy(update={"function_call_event_id": event})
+    if counts:
+        await taking.take(as_person(MARA), request, [yes()])
+    else:
+        with pytest.raises(Problem, match="may be the earlier one"):
+            await taking.take(as_person(MARA), request, [yes()])
+    state = (await ledger.approval(second.id)).state
+    assert state is (State.APPROVED if counts else State.PENDING)
+
+
+async def test_a_yes_after_another_message_needs_no_event(
+    taking: Answering, decider: Decider, ledger: Ledger
+) -> None:
+    """A node asks under the same id in each run, and the message is newer than the earlier yes."""
+    run = await decider.submit("finance", "again", user="riley", session="s")
+    _, second = await asked_twice(taking, ledger, later=run)
+    await taking.take(as_person(MARA), about(run), [yes()])
+    assert (await ledger.approval(second.id)).state is State.APPROVED
+
+
+async def test_answer_goes_to_the_latest_question_under_an_id(
+    taking: Answering, ledger: Ledger
+) -> None:
+    """A node of a workflow asks under the same id each time it runs."""
+    person = as_person(MARA)
+    first, second = await asked_twice(taking, ledger)
+    run = await ledger.run(first.origin.run)
     await taking.take(person, about(run), [no()])
     assert (await ledger.approval(second.id)).state is State.REJECTED
     gone = await ledger.run(run.id)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from google.adk.events.event import Event
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
+from google.genai import types
 
 from builders import MARA, paused
 from deciding import Decider
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.parts import INPUT, Kind
 from signoff.core.approvals.run import RunState
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem
@@ -87,3 +90,26 @@ async def test_the_marks_of_signoff_are_its_own(sessions: Sessions, key: str) ->
         await patch(sessions, "s", **{key: "run_1"})
     with pytest.raises(Problem, match="Signoff's own"):
         await sessions.create(CALLER, APP, USER, {"state": {key: "run_1"}})
+
+
+async def test_the_event_of_a_question_is_found_by_its_number(
+    sessions: Sessions, ledger: Ledger
+) -> None:
+    """A node asks twice under one id, in two events."""
+    found = await sessions.get(CALLER, APP, USER, "s")
+    call = types.FunctionCall(id="node", name=INPUT, args={"interruptId": "node"})
+    content = types.Content(role="model", parts=[types.Part(function_call=call)])
+    events = [
+        await sessions.usual.append_event(
+            found, Event(author="flow", content=content, long_running_tool_ids={"node"})
+        )
+        for _ in range(2)
+    ]
+    _, (approval,) = await paused(ledger, session="s")
+    for nth in range(3):
+        update = {"nth": nth, "confirmation": "node"}
+        origin = approval.origin.model_copy(update=update)
+        asked = approval.model_copy(update={"origin": origin, "kind": Kind.INPUT})
+        assert await sessions.event_of(asked) == (events[nth].id if nth < 2 else "")
+    elsewhere = approval.origin.model_copy(update={"session": "gone"})
+    assert await sessions.event_of(approval.model_copy(update={"origin": elsewhere})) == ""

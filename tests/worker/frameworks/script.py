@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,8 @@ def pay(to: str, amount: float) -> dict[str, Any]:
     """Pay somebody; it needs an approval."""
     if to == "nobody":
         raise ValueError("nobody has no account")
+    if to == "exit":
+        sys.exit("usage: pay TO")
     write({"paid": to, "amount": amount})
     result: dict[str, Any] = {"paid": to, "amount": amount}
     if to == "itself":
@@ -62,5 +65,7 @@ def pay(to: str, amount: float) -> dict[str, Any]:
 
 def note(text: str) -> str:
     """Take a note; it needs none."""
+    if text == "exit":
+        sys.exit("usage: note TEXT")
     write({"noted": text})
     return f"noted {text}"

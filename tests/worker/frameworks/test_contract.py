@@ -446,6 +446,19 @@ async def test_a_tool_that_raises_has_run(here: Machine, app: str) -> None:
     assert not here.executed()
 
 
+async def test_a_tool_that_exits_ends_no_worker(here: Machine, app: str) -> None:
+    """It may call the code of a command, which ends with `SystemExit`; others run beside it."""
+    free = await here.submit(app, plan([("note", {"text": "exit"})]))
+    assert free.state in {RunState.COMPLETED, RunState.FAILED}
+    run = await here.submit(app, plan(paying("exit")))
+    await here.approve(run)
+    run = await here.resume(run)
+    (approval,) = await approvals_of(here, run)
+    assert run.state in {RunState.COMPLETED, RunState.FAILED}
+    assert "SystemExit" in approval.result
+    assert approval.starts == 1
+
+
 async def propose(here: Machine, run: Run, edits: Edits) -> Approval:
     """Let Mara approve the call with another amount."""
     (asked,) = await here.ask(run, edits=edits)

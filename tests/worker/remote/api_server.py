@@ -80,6 +80,11 @@ class ApiServer:
             return []
         return [json.loads(line) for line in self.journal.read_text().splitlines()]
 
+    def forget_steps(self) -> None:
+        """Remove the steps that were reached before from the journal."""
+        lines = [line for line in self.lines() if "at" not in line]
+        self.journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
     def forget(self) -> None:
         """Start a new journal."""
         self.journal.unlink(missing_ok=True)

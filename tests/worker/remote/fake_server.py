@@ -24,6 +24,8 @@ class FakeServer:
         headers: The headers of every request.
         fail: A response to a message instead of the recording; None plays the recording.
         on_look: Called before the session is returned.
+        no_route: The response of a proxy that knows no server; None passes requests on.
+        no_session: The response to requests for a missing session.
         version: The result of `/version`.
     """
 
@@ -34,6 +36,8 @@ class FakeServer:
         self.headers: list[httpx.Headers] = []
         self.fail: Callable[[dict[str, Any]], httpx.Response | None] = lambda _: None
         self.on_look: Callable[[], None] = lambda: None
+        self.no_route: httpx.Response | None = None
+        self.no_session = httpx.Response(404, json={"error": "Session not found"})
         self.version: dict[str, str] = {"version": "2.0.0"}
 
     @property
@@ -43,6 +47,8 @@ class FakeServer:
 
     def _handle(self, request: httpx.Request) -> httpx.Response:
         self.headers.append(request.headers)
+        if self.no_route is not None:
+            return self.no_route
         if request.method == "GET" and "/sessions/" in request.url.path:
             self.on_look()
         match request.method, request.url.path:
@@ -53,7 +59,7 @@ class FakeServer:
             case "POST", "/run_sse":
                 return self._run(json.loads(request.content))
             case "GET", _ if self.session is None:
-                return httpx.Response(404, json={"error": "Session not found"})
+                return self.no_session
             case "POST", _:
                 self.session = {"events": [], "state": {}}
         return httpx.Response(200, json=self.session)

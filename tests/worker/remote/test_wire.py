@@ -315,6 +315,93 @@ async def test_a_session_that_vanishes_after_the_answer_is_doubt(far_ledger: Far
     assert (await office.ledger.approval(first)).handoff is Handoff.IN_DOUBT
 
 
+NO_ROUTE = (
+    httpx.Response(404, text="<html><h1>404 Not Found</h1><hr>nginx</html>"),
+    httpx.Response(404, text="404 page not found\n"),
+    httpx.Response(404, json={"message": "no Route matched with those values"}),
+    httpx.Response(404, json={"detail": "Not Found"}),
+    httpx.Response(404),
+)
+"""What proxies respond when they do not know a server at the moment."""
+
+
+@pytest.mark.parametrize("response", NO_ROUTE)
+async def test_a_proxy_that_knows_no_server_takes_no_session_away(
+    far_ledger: FarLedger, response: httpx.Response
+) -> None:
+    """An ingress may know no server for a moment: the answer waits, and is posted once."""
+    server = FakeServer("siblings")
+    office = office_of(far_ledger, server)
+    run = await paused(office)
+    await approve_first(office, run)
+    server.no_route = response
+    run = await office.work(run)
+    assert run.state is RunState.ANSWERED
+    server.no_route = None
+    await office.let_leases_run_out()
+    run = await office.work(run)
+    assert run.state is RunState.COMPLETED
+    assert len(server.posted) == 2
+
+
+@pytest.mark.parametrize("response", NO_ROUTE)
+async def test_an_answer_for_which_a_proxy_knows_no_server_is_posted_again(
+    far_ledger: FarLedger, response: httpx.Response
+) -> None:
+    """The server has not got it, so no call is in doubt."""
+    server = FakeServer("siblings")
+    office = office_of(far_ledger, server)
+    run = await paused(office)
+    await approve_first(office, run)
+    server.fail = lambda _: response
+    run = await office.work(run)
+    assert run.state is RunState.ANSWERED
+    server.fail = lambda _: None
+    await office.let_leases_run_out()
+    run = await office.work(run)
+    assert run.state is RunState.COMPLETED
+    assert len(server.posted) == 3
+
+
+async def test_a_proxy_that_knows_no_server_begins_no_second_turn(far_ledger: FarLedger) -> None:
+    """A session that seems to be missing would get the user's message a second time."""
+    server = FakeServer("siblings")
+    office = office_of(far_ledger, server)
+    run = await office.decider.submit("office", "pay both", user="riley@example.com")
+
+    def breaks(body: dict[str, Any]) -> httpx.Response:
+        server.play(body)
+        server.no_route = NO_ROUTE[0]
+        raise httpx.ReadError("connection reset")
+
+    server.fail = breaks
+    run = await office.work(run)
+    assert run.state is RunState.QUEUED
+    await office.let_leases_run_out()
+    run = await office.work(run)
+    assert run.state is RunState.QUEUED
+    server.no_route = None
+    await office.let_leases_run_out()
+    run = await office.work(run)
+    assert run.state is RunState.PAUSED
+    assert len(server.posted) == 1
+
+
+async def test_the_missing_session_of_a_server_that_only_says_404_is_gone(
+    far_ledger: FarLedger,
+) -> None:
+    """Not every server names the missing session; its list of apps shows that it is ADK's."""
+    server = FakeServer("siblings")
+    server.no_session = httpx.Response(404, text="not found")
+    office = office_of(far_ledger, server)
+    run = await paused(office)
+    await approve_first(office, run)
+    server.session = None
+    run = await office.work(run)
+    assert run.state is RunState.FAILED
+    assert "is gone from its server" in run.problem
+
+
 async def test_the_token_goes_with_every_request(far_ledger: FarLedger) -> None:
     """It is a bearer token, and other headers are sent too."""
     server = FakeServer("siblings")

@@ -37,6 +37,19 @@ if sys.version_info < (3, 12):
     asyncio.futures._convert_future_exc = _converted  # type: ignore[attr-defined]  # noqa: SLF001
 
 
+@contextmanager
+def keeping_process() -> Iterator[None]:
+    """Let no tool end this process, with all other runs in it: argparse raises `SystemExit`.
+
+    Raises:
+        RuntimeError: The tool has raised it.
+    """
+    try:
+        yield
+    except SystemExit as end:
+        raise RuntimeError(f"It raised SystemExit({end.code!r}), as sys.exit() does.") from end
+
+
 class TurnStopped(BaseException):
     """Ends a turn as if its worker had died, so that the run can continue from there.
 
@@ -50,6 +63,16 @@ class TurnStopped(BaseException):
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+def first_stop(error: BaseException) -> TurnStopped | None:
+    """Return the error that has stopped a turn; None for another error.
+
+    Agents that run side by side may all be stopped, and then raise a group.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return next((found for one in error.exceptions if (found := first_stop(one))), None)
+    return error if isinstance(error, TurnStopped) else None
 
 
 class RunningTools:

@@ -48,6 +48,12 @@ _NEXT: Final = {Handoff.IN_DOUBT: "again", Handoff.EXPIRED: "expired", Handoff.V
 """The counter in `Origin` that the next question under an id increments, by the last handoff."""
 
 
+async def _no_event(approval: Approval) -> str:
+    """Return that the event is not known: an answer cannot name it."""
+    del approval
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """The turn that a request starts, or that starts once all calls of the pause are answered.
@@ -72,12 +78,14 @@ class Answering:
     Attributes:
         decisions: Makes the moves.
         watching: The ledger on separate connections, which may be held while we wait.
+        event_of: Returns the id of the event that asks for an approval; "" if it is not there.
         patience: How long an answer waits until its call is an approval, and then until its
             approvers are resolved, in seconds.
     """
 
     decisions: Decisions
     watching: Ledger
+    event_of: Callable[[Approval], Awaitable[str]] = _no_event
     patience: float = _PATIENCE
 
     async def take(
@@ -116,8 +124,9 @@ class Answering:
             (one, _move(stated_in(one, given))) for one, given in zip(found, answers, strict=True)
         ]
         for approval, move in requested:
-            if isinstance(move, moves.Approve) and await self._is_other_question(approval):
-                _require(await self._refused_unseen(approval, actor))
+            if isinstance(move, moves.Approve):
+                event = request.function_call_event_id or ""
+                await self._require_seen(approval, event, actor)
             _require(await self.decisions.check(approval.id, move, actor))
         for approval, move in requested:
             extras = Extras(watched=watched)
@@ -136,6 +145,39 @@ class Answering:
         still = run.pause == pause and run.state is RunState.PAUSED
         answered = frozenset(one.id for one in found)
         return Turn(run.id, pause, len(run.waiting) if still else 0, answered)
+
+    async def _require_seen(self, approval: Approval, event: str, actor: Actor) -> None:
+        """Refuse a yes that may be the answer to an earlier question under the same id.
+
+        Args:
+            approval: The approval of the latest question.
+            event: The id of the event that asks, as the client says; ADK's own page sends it.
+            actor: Who says yes.
+
+        Raises:
+            Problem: 403 if it may be.
+        """
+        if await self._is_other_question(approval):
+            _require(await self._refused_unseen(approval, actor))
+        pending = approval.state is State.PENDING
+        if pending and approval.origin.nth and not await self._is_meant(approval, event):
+            _require(await self._refused_unclear(approval, actor))
+
+    async def _is_meant(self, approval: Approval, event: str) -> bool:
+        """Return whether an answer to a node that has asked before is for its latest question.
+
+        In another run, the client has sent a message since the earlier answer.
+        """
+        if event:
+            return event == await self.event_of(approval)
+        earlier = approval.origin.model_copy(
+            update={"nth": approval.origin.nth - 1, "again": 0, "expired": 0}
+        )
+        try:
+            before = await self.decisions.ledger.approval(approval_id(earlier))
+        except ApprovalNotFound:
+            return True
+        return before.origin.run != approval.origin.run
 
     async def _is_other_question(self, approval: Approval) -> bool:
         """Return whether a client that sees the agent's call does not see what is asked about it.
@@ -161,6 +203,16 @@ class Answering:
             f"“{question}” A yes here does not count, because it may be the earlier one. "
             "Approve it where people see the question: on its page, by mail, in Slack, or with "
             f"`signoff approvals approve {approval.id}`. A no counts here as well."
+        )
+        error = NotShownInFull(words)
+        return await self.decisions.refuse(approval.id, error, actor, wanted=moves.Approve.name)
+
+    async def _refused_unclear(self, approval: Approval, actor: Actor) -> Refused:
+        words = (
+            f"{topic(approval)} is asked about again under the same id, and this yes may be the "
+            "earlier one. Send the id of the event that asks as functionCallEventId, or approve it "
+            f"elsewhere, such as with `signoff approvals approve {approval.id}`. A no counts "
+            "without it."
         )
         error = NotShownInFull(words)
         return await self.decisions.refuse(approval.id, error, actor, wanted=moves.Approve.name)

@@ -241,11 +241,12 @@ def make_adk_router(
         web: Whether ADK's own page is served too.
         hides: Returns the arguments to hide in a call until its policy is known.
     """
+    stored = Sessions(sessions, decisions, remote_sessions or {})
     api = AdkApi(
         gate=Gate(tokens, decisions, local=local, local_person=local_person, rate=rate),
         decisions=decisions,
-        sessions=Sessions(sessions, decisions, remote_sessions or {}),
-        answering=Answering(decisions, watching),
+        sessions=stored,
+        answering=Answering(decisions, watching, stored.event_of),
         responses=TurnResponses(watching),
         folder=folder,
         pauses=Pauses(decisions, remote or {}, hides),

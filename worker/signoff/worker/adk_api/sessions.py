@@ -19,9 +19,11 @@ from pydantic import JsonValue, ValidationError
 
 from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.lease import session_key
+from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import Operator
 from signoff.core.approvals.moves import Actor, Cancel
 from signoff.core.approvals.run import RunState
+from signoff.worker.adk.questions import request_of
 from signoff.worker.adk.showing import session_json
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import (
@@ -91,6 +93,15 @@ class Sessions:
                 "POST /apps/{app}/users/{user}/sessions makes one.",
             )
         return found
+
+    async def event_of(self, approval: Approval) -> str:
+        """Return the id of the event that asks for an approval; "" if it is not in the session."""
+        origin = approval.origin
+        found = await self.service(origin.app).get_session(
+            app_name=origin.app, user_id=origin.user, session_id=origin.session
+        )
+        request = request_of(found.events, approval) if found is not None else None
+        return found.events[request.place].id if found is not None and request is not None else ""
 
     async def list(self, caller: Caller, app: str, user: str) -> list[Any]:
         """Return the sessions of a user as JSON.

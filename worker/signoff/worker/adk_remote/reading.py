@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +24,25 @@ from signoff.worker.adk.history import (
     said_before,
     unanswered,
 )
-from signoff.worker.adk.questions import NODE, is_node, is_request, request_of, requests, waiting
+from signoff.worker.adk.questions import (
+    NODE,
+    RESERVED,
+    is_node,
+    is_request,
+    request_of,
+    requests,
+    waiting,
+)
 from signoff.worker.adk.repair import missing_events
-from signoff.worker.adk_remote.wire import MARK, TOLD, Json, ordered_agents, read_events, read_state
+from signoff.worker.adk_remote.wire import (
+    MARK,
+    TOLD,
+    Json,
+    aborted_calls,
+    ordered_agents,
+    read_events,
+    read_state,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +63,9 @@ class View:
         where: The server's names for the app, the user and the session.
         rules: The long-running tools that wait for an approval.
         ordered: Whether the root runs its agents in an order of its own.
+        aborted: The names of the calls of the latest turn that the server has answered itself,
+            because the connection broke before they had a result. ADK never makes them again: the
+            model is told that they were aborted, and nobody is asked about them.
     """
 
     events: tuple[Event, ...]
@@ -59,6 +78,7 @@ class View:
     where: tuple[str, str, str]
     rules: tuple[LongRunning, ...] = ()
     ordered: bool = False
+    aborted: tuple[str, ...] = ()
 
     @property
     def invocation(self) -> Invocation:
@@ -205,12 +225,28 @@ def read_view(
         where=(str(session.get("appName") or run.app), run.user, run.session),
         rules=tuple(rules),
         ordered=not ordered_agents(session).isdisjoint(event.id for event in mine),
+        aborted=_aborted(mine, aborted_calls(session)),
     )
 
 
 def told_of(run: Run, pause: int | None = None) -> str:
     """Return the mark of the message about a pause's refusals; without a pause, its prefix."""
     return f"{run.id}/{'' if pause is None else pause}"
+
+
+def _aborted(mine: Sequence[Event], sealed: Collection[str]) -> tuple[str, ...]:
+    """Return the names of the sealed calls of the latest turn.
+
+    ADK seals every call that has no result, also one that an earlier turn has left waiting, and the
+    question about a call that waits. Both can still be answered.
+    """
+    last = max((place for place, event in enumerate(mine) if event.author == "user"), default=0)
+    return tuple(
+        call.name or ""
+        for event in mine[last:]
+        for call in event.get_function_calls()
+        if call.id in sealed and not (call.name or "").startswith(RESERVED)
+    )
 
 
 def _of_node(later: Sequence[Event], approval: Approval) -> dict[str, Any] | None:

@@ -20,6 +20,7 @@ from signoff.core.base.errors import (
     RemoteError,
     RemoteUnavailable,
     SessionGone,
+    TurnLost,
 )
 from signoff.worker.adk.composites import Remainder
 from signoff.worker.adk.showing import WireSink, event_json, latest_turn, show_nobody
@@ -82,6 +83,7 @@ class RemoteRuntime:
             AppNotFound: Neither we nor the server know the app.
             RemoteUnavailable: The server is away, busy or too slow.
             RemoteError: It refuses, the agent failed, or it died in a turn that cannot resume.
+            TurnLost: The connection broke during a call, and the server has aborted it.
             PauseNotRoutable: The agent waits for a credential.
         """
         del fence  # nothing is written to the ledger while the server runs the turn
@@ -103,7 +105,7 @@ class RemoteRuntime:
             raise _gone(run)
         if taken_up:
             await self._show_rest(run, view)
-        _require_whole_pause(view, server, run)
+        await self._require_whole(server, run, view)
         return turn_of(run, view.invocation)
 
     async def resumes_each(self, run: Run, approvals: Sequence[Approval]) -> bool:
@@ -126,6 +128,7 @@ class RemoteRuntime:
             LeaseLost: Another worker runs the session by now; nothing was posted.
             RemoteUnavailable: The server is away, busy or too slow.
             RemoteError: It refuses, or the agent failed.
+            TurnLost: The turn was cut off, and the agent cannot go on.
             PauseNotRoutable: The agent waits for a credential.
         """
         server = self._server(run)
@@ -138,9 +141,10 @@ class RemoteRuntime:
             view = await self._answer(server, answering, view)
         if view is None:
             raise _gone(run)
-        _require_whole_pause(view, server, run)
+        await self._require_whole(server, run, view, approvals)
         if not view.invocation.paused:
             view = await self._tell_reasons(server, run, approvals, view)
+            await self._require_whole(server, run, view, approvals)
         return turn_of(run, view.invocation)
 
     # -- the answers ---------------------------------------------------------------------------
@@ -181,6 +185,8 @@ class RemoteRuntime:
         else:
             log.info("remote.taken_up", server=server.remote.url)
         view = await self._outcome(server, answering, problem)
+        if view.aborted and not view.half:
+            raise await self._aborted(run, view, answering.approvals)
         if problem is not None or not to_say:
             await self._show_rest(run, view)
         if answering.drained or is_over(view) or view.have_spoken(answering.approvals):
@@ -261,6 +267,7 @@ class RemoteRuntime:
                 seen = await self._settled(server, run, is_over)
                 if seen is None or is_over(seen) or not self._python[run.app]:
                     return seen or view
+                await self._require_whole(server, run, seen, approvals)
                 await server.run(run.user, run.session, message=message, invocation=told)
         except RemoteUnavailable:
             raise
@@ -278,7 +285,7 @@ class RemoteRuntime:
 
     async def _go_on_from_message(self, server: Server, run: Run, view: View) -> None:
         """Continue a turn that has a message and no end, without appending the message again."""
-        _require_whole_pause(view, server, run)
+        await self._require_whole(server, run, view)
         if view.remainder is Remainder.LOST:
             raise turn_lost(run, [])
         if view.said is None or not self._python[run.app]:
@@ -318,12 +325,41 @@ class RemoteRuntime:
             raise turn_lost(run, ran, str(error)) from error
         return await self._look(server, run, approvals) or view
 
+    async def _require_whole(
+        self, server: Server, run: Run, view: View, approvals: Sequence[Approval] = ()
+    ) -> None:
+        """Require that the latest turn was not cut off in a way that ADK cannot go on from.
+
+        Raises:
+            RemoteError: The server died while it wrote a pause.
+            TurnLost: The connection broke, and the server has answered calls itself.
+        """
+        if view.half:
+            raise RemoteError(
+                f"The server of {run.app} at {server.remote.url} stopped while it wrote a pause "
+                f"into session {run.session}: nobody can approve the call any more, and it was not "
+                "run. Submit the message again."
+            )
+        if view.aborted:
+            raise await self._aborted(run, view, approvals)
+
+    async def _aborted(self, run: Run, view: View, approvals: Sequence[Approval]) -> TurnLost:
+        """Return the error for calls that the server has answered itself."""
+        names = ", ".join(dict.fromkeys(f"{name}()" for name in view.aborted))
+        why = (
+            f"the connection to its server broke during {names}, and google-adk tells the agent "
+            "that the call was aborted. Nobody was asked about it, and it may or may not have "
+            "happened if it needs no approval"
+        )
+        return turn_lost(run, await self.ledger.approvals([one.id for one in approvals]), why)
+
     # -- reading the session -------------------------------------------------------------------
 
     async def _look(
         self, server: Server, run: Run, asked: Sequence[Approval] = (), *, just_sent: bool = False
     ) -> View | None:
-        if run.app not in self._python:
+        if not self._python.get(run.app):
+            # A proxy may have said no.
             self._python[run.app] = await server.is_python()
         session = await server.session(run.user, run.session)
         if session is None:
@@ -372,15 +408,6 @@ class RemoteRuntime:
             self._client,
             show=partial(self.show, run),
             streaming=run.watched is Watch.WORDS,
-        )
-
-
-def _require_whole_pause(view: View, server: Server, run: Run) -> None:
-    if view.half:
-        raise RemoteError(
-            f"The server of {run.app} at {server.remote.url} stopped while it wrote a pause into "
-            f"session {run.session}: nobody can approve the call any more, and it was not run. "
-            "Submit the message again."
         )
 
 

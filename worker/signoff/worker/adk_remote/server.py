@@ -38,6 +38,7 @@ _GATEWAY = frozenset({502, 504})
 """A proxy sends these; the server behind it may still be working."""
 
 _LOOK_TIMEOUT = 60.0
+_APPS = "/list-apps"
 
 
 async def _show_nobody(event: dict[str, Any]) -> None:
@@ -74,7 +75,7 @@ class Server:
             AppNotFound: The app is not in the server's list.
             RemoteError: The server does not return its list.
         """
-        found = await self._json("GET", "/list-apps", may_lack=True)
+        found = await self._json("GET", _APPS, may_lack=True)
         if isinstance(found, list) and self.name not in found:
             names = ", ".join(sorted(str(one) for one in found)) or "none"
             raise AppNotFound(
@@ -105,10 +106,17 @@ class Server:
         """Return a session; None if it does not exist.
 
         Raises:
+            RemoteUnavailable: The server, or a proxy before it, cannot be reached.
             RemoteError: The server does not return it.
         """
         path = self._path(user, session)
-        found = await self._json("GET", path, may_lack=True)
+        response = await self._send("GET", path)
+        if response.status_code == httpx.codes.NOT_FOUND:
+            # Not every server says what it has not found. A server with a list of apps is ADK's.
+            if not _is_adks(response) and await self._json("GET", _APPS, may_lack=True) is None:
+                raise self._refused("GET", path, response)
+            return None
+        found = self._read("GET", path, response)
         if found is not None and not isinstance(found, dict):
             raise RemoteError(f"{self._where('GET', path)} is not a session.")
         return found
@@ -216,16 +224,24 @@ class Server:
         body: dict[str, Any] | None = None,
         may_lack: bool = False,
     ) -> Any:  # noqa: ANN401 -- whatever the server sends
+        response = await self._send(method, path, body)
+        if response.status_code == httpx.codes.NOT_FOUND and may_lack:
+            return None
+        return self._read(method, path, response)
+
+    async def _send(
+        self, method: str, path: str, body: dict[str, Any] | None = None
+    ) -> httpx.Response:
         with self._translated(method, path):
-            response = await self.client.request(
+            return await self.client.request(
                 method,
                 self.remote.url + path,
                 json=body,
                 headers=self._headers(),
                 timeout=httpx.Timeout(min(_LOOK_TIMEOUT, self.remote.timeout), connect=10),
             )
-        if response.status_code == httpx.codes.NOT_FOUND and may_lack:
-            return None
+
+    def _read(self, method: str, path: str, response: httpx.Response) -> Any:  # noqa: ANN401 -- whatever the server sends
         if not response.is_success:
             raise self._refused(method, path, response)
         if method == "DELETE":
@@ -275,6 +291,9 @@ class Server:
         if status in _BUSY or status >= httpx.codes.INTERNAL_SERVER_ERROR:
             fate: Fate = "unknown" if status in _GATEWAY else "answered"
             return RemoteUnavailable(message, fate=fate)
+        if status == httpx.codes.NOT_FOUND and not _is_adks(response):
+            message += f" ADK's API server does not say so. Is {self.remote.url} behind a proxy?"
+            return RemoteUnavailable(message, fate="answered")
         return RemoteError(message)
 
     def _look_for_error(self, path: str, data: bytes) -> None:
@@ -310,6 +329,16 @@ async def stream_data(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         data.append(rest.removeprefix(b"data:").removeprefix(b" "))
     if data:
         yield b"\n".join(data)
+
+
+def _is_adks(response: httpx.Response) -> bool:
+    """Return whether a 404 is ADK's: JSON that names the session. A proxy sends something else."""
+    try:
+        body = response.json()
+    except ValueError:
+        return False
+    said = body.values() if isinstance(body, dict) else ()
+    return any("session" in one.lower() for one in said if isinstance(one, str))
 
 
 def _detail(response: httpx.Response) -> str:

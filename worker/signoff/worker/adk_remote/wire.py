@@ -48,14 +48,20 @@ def read_events(session: Json) -> list[Event]:
     Raises:
         RemoteError: An event of the session cannot be read.
     """
-    events = session.get("events") or []
-    try:
-        return [_event(one) for one in events if _get(one, "errorCode") != _ABORTED]
-    except (AttributeError, TypeError, ValidationError) as error:
-        raise RemoteError(
-            f"The server sent session {session.get('id')!r} with an event that cannot be read: "
-            f"{error}"
-        ) from error
+    return _events(session, aborted=False)
+
+
+def aborted_calls(session: Json) -> frozenset[str]:
+    """Return the ids of the calls that a Python server has answered itself: they were aborted.
+
+    Raises:
+        RemoteError: An event of the session cannot be read.
+    """
+    return frozenset(
+        response.id or ""
+        for event in _events(session, aborted=True)
+        for response in event.get_function_responses()
+    )
 
 
 def ordered_agents(session: Json) -> frozenset[str]:
@@ -123,6 +129,17 @@ def _says_more(approval: Approval) -> bool:
     """Return whether a refusal has more details than that the call was rejected."""
     told = refusal(approval)
     return told["status"] != State.REJECTED.value or "reason" in told or "proposal" in told
+
+
+def _events(session: Json, *, aborted: bool) -> list[Event]:
+    events = session.get("events") or []
+    try:
+        return [_event(one) for one in events if (_get(one, "errorCode") == _ABORTED) is aborted]
+    except (AttributeError, TypeError, ValidationError) as error:
+        raise RemoteError(
+            f"The server sent session {session.get('id')!r} with an event that cannot be read: "
+            f"{error}"
+        ) from error
 
 
 def _event(sent: Json) -> Event:

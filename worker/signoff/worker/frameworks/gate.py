@@ -36,7 +36,7 @@ from signoff.core.payloads.digest import digest, require_canonical
 from signoff.worker.frameworks.idempotency import running
 from signoff.worker.port import Fence
 from signoff.worker.refusals import refusal
-from signoff.worker.running_tools import RunningTools, TurnStopped
+from signoff.worker.running_tools import RunningTools, TurnStopped, keeping_process
 from signoff.worker.starting import require_good, require_recorded
 from signoff.worker.turn_results import NOT_KEPT, VALID_FOR, kept_result
 
@@ -163,7 +163,7 @@ class Gate:
             LeaseLost: Another worker runs the session by now; the call was not started here.
             Exception: Whatever the tool raises.
         """
-        tools = self._gates.running_tools
+        tools, inner = self._gates.running_tools, partial(_own_code, inner)
         await tools.require_not_stopping(self.session)
         approval_id = self._expected.get(call.id) if call.approved else None
         if approval_id is not None and call.free and await self._is_other(approval_id, call, same):
@@ -332,6 +332,11 @@ class Gate:
         change = Change().put(after, was=approval).note(events)
         change.starting(approval.origin.app, starts, despite=approval.despite)
         await self._ledger.commit(self.fence(change))
+
+
+async def _own_code(inner: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401 -- a tool may return anything
+    with keeping_process():
+        return await inner()
 
 
 def _has_run(approval: Approval) -> bool:

@@ -3,10 +3,12 @@
 import asyncio
 import json
 import os
+import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from google.adk.agents import Agent
+from google.adk.agents.callback_context import CallbackContext
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.function_tool import FunctionTool
@@ -38,13 +40,24 @@ async def pay(to: str) -> dict[str, str]:
     return {"status": "ok", "paid": to}
 
 
+async def needs_approval(to: str) -> bool:
+    """Ask about each payment; ADK awaits it, and does not declare that."""
+    await gate(f"asked_{to}")
+    return True
+
+
+async def end(callback_context: CallbackContext) -> None:
+    """Wait at the end of each turn."""
+    del callback_context
+    await gate("ended")
+
+
 def script(turn: Turn) -> Reply:
-    """Pay, and then tell the result."""
-    return (
-        json.dumps(dict(turn.tool_results[-1].response))
-        if turn.tool_results
-        else ToolCall("pay", {"to": "A"})
-    )
+    """Pay those that the message names one after the other, or A; then tell the last result."""
+    names = re.findall(r"\b[AB]\b", turn.user_text) or ["A"]
+    if unpaid := names[len(turn.tool_results) :]:
+        return ToolCall("pay", {"to": unpaid[0]})
+    return json.dumps(dict(turn.tool_results[-1].response))
 
 
 class SlowModel(ScriptedModel):
@@ -62,5 +75,8 @@ class SlowModel(ScriptedModel):
 root_agent = Agent(
     name="patient",
     model=SlowModel(script=script),
-    tools=[FunctionTool(pay, require_confirmation=True)],
+    tools=[
+        FunctionTool(pay, require_confirmation=needs_approval),  # type: ignore[arg-type]
+    ],
+    after_agent_callback=end,
 )

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol, Self
 from weakref import WeakKeyDictionary
 
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 
+from signoff.worker.running_tools import keeping_process
 from signoff.worker.starting import copied
 
 _RUN: Final = "run_async"
@@ -83,9 +85,11 @@ class _Run(_Before):
         if entry is None or entry.entered or entry.tool is not self.tool:
             return await self.inner(args=args, tool_context=tool_context)
         entry.entered = True
-        return await entry.run(
-            args, tool_context, lambda own: self.inner(args=own, tool_context=tool_context)
-        )
+        return await entry.run(args, tool_context, partial(self._own_code, tool_context))
+
+    async def _own_code(self, context: ToolContext, args: dict[str, Any]) -> Any:  # noqa: ANN401
+        with keeping_process():
+            return await self.inner(args=args, tool_context=context)
 
 
 class _Ask(_Before):

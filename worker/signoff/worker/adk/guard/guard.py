@@ -35,6 +35,7 @@ from signoff.core.base.errors import (
     CallChanged,
     DigestMismatch,
     Frozen,
+    LedgerError,
     NotCanonical,
     ToolInDoubt,
 )
@@ -85,7 +86,7 @@ from signoff.worker.adk.history import Invocation, beside, is_confirmed, origina
 from signoff.worker.adk.questions import NODE, has_run, is_node, node_errors
 from signoff.worker.port import Fence
 from signoff.worker.refusals import refusal
-from signoff.worker.running_tools import RunningTools, TurnStopped
+from signoff.worker.running_tools import RunningTools, TurnStopped, first_stop
 from signoff.worker.starting import copied, require_good, require_recorded
 from signoff.worker.turn_results import VALID_FOR, kept_result
 
@@ -179,8 +180,10 @@ class GuardPlugin(BasePlugin):
         try:
             with self._call_ids.of(session):
                 yield
-        except TurnStopped as end:
-            raise end.error from None
+        except (TurnStopped, BaseExceptionGroup) as end:
+            if (stopped := first_stop(end)) is None:
+                raise
+            raise stopped.error from None
         finally:
             self.running_tools.forget_stop(session)
 
@@ -241,10 +244,11 @@ class GuardPlugin(BasePlugin):
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> LlmResponse | None:
         """Repeat the model's calls if they were held, or if a worker died in code they called."""
-        if (said := await self.journals.repeated_response(callback_context)) is not None:
-            return said
-        approved = partial(self._is_approved, callback_context)
-        return await held_again(self._ledger, callback_context, approved)
+        async with self.stopping_turn(callback_context, LedgerError):
+            if (said := await self.journals.repeated_response(callback_context)) is not None:
+                return said
+            approved = partial(self._is_approved, callback_context)
+            return await held_again(self._ledger, callback_context, approved)
 
     async def after_model_callback(
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
@@ -266,6 +270,12 @@ class GuardPlugin(BasePlugin):
         await self.running_tools.require_not_stopping(_session_of(tool_context))
         if (state := inside_of(tool_context)) is not None:
             return self._before_inside(state, tool, tool_args, tool_context)
+        async with self.stopping_turn(tool_context, LedgerError):
+            return await self._before_tool(tool, tool_context)
+
+    async def _before_tool(
+        self, tool: BaseTool, tool_context: ToolContext
+    ) -> dict[str, Any] | None:
         if tool_context.tool_confirmation is None:
             return await self._before_asking(tool, tool_context)
         expected = self._expected_by(tool_context)
@@ -526,8 +536,26 @@ class GuardPlugin(BasePlugin):
             return None
         expected = self._expected_by(tool_context) if tool_context.tool_confirmation else None
         if expected is not None and (entry is None or not entry.entered):
-            await self._answered_in_place(expected, tool, tool_context, result)
+            async with self.stopping_turn(tool_context, LedgerError):
+                await self._answered_in_place(expected, tool, tool_context, result)
         return None
+
+    @asynccontextmanager
+    async def stopping_turn(
+        self, context: Context, kind: type[Exception] = Exception
+    ) -> AsyncIterator[None]:
+        """Stop the turn at an error of the guard, once the tools beside this one have ended.
+
+        ADK tells an agent that has called a single-turn agent about each `Exception` in it, and
+        goes on: what that agent had still to ask about would be lost because Redis was away.
+
+        Raises:
+            TurnStopped: There was an error of this kind.
+        """
+        try:
+            yield
+        except kind as error:
+            await self.running_tools.stop_turn(_session_of(context), error)
 
     async def _answered_in_place(
         self,
@@ -624,16 +652,18 @@ class _Asking:
             # A callback has added a confirmation.
             return _unknown(self.tool)
         got = copied(args)
-        await self.guard.require_thawed(self.tool, args, context)
+        async with self.guard.stopping_turn(context, LedgerError):
+            await self.guard.require_thawed(self.tool, args, context)
         with self.guard.running_tools.running(_session_of(context)):
             result = await self._inner(args, context, inner)
-        if self.tool.is_long_running:
-            await self.guard.note_result(result, context)
-        if asked_by(context) is not None:
-            await self.guard.keep_changes(context)
-        if asked_by(context) is not None or self.tool.is_long_running:
-            await self.asked(got, context)
-        await self.guard.set_aside(self.tool, context)
+        async with self.guard.stopping_turn(context, LedgerError):
+            if self.tool.is_long_running:
+                await self.guard.note_result(result, context)
+            if asked_by(context) is not None:
+                await self.guard.keep_changes(context)
+            if asked_by(context) is not None or self.tool.is_long_running:
+                await self.asked(got, context)
+            await self.guard.set_aside(self.tool, context)
         return result
 
     async def _inner(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> object:
@@ -641,6 +671,9 @@ class _Asking:
             if is_agent(self.tool):
                 return await run_agent(self.tool, args, context, inner)
             return await inner(args)
+        except LedgerError as error:
+            # Code in the tool keeps a journal.
+            await self.guard.running_tools.stop_turn(_session_of(context), error)
         except Exception:
             await self.guard.running_tools.let_others_end(_session_of(context))
             raise
@@ -651,7 +684,8 @@ class _Asking:
         ADK cancels a single-turn agent, with its tools, when another one pauses.
         """
         await self.guard.running_tools.wait_for_approved(_session_of(context))
-        await self.guard.note_call(self.tool, args, context)
+        async with self.guard.stopping_turn(context, LedgerError):
+            await self.guard.note_call(self.tool, args, context)
         self.noted = True
 
 
@@ -726,7 +760,7 @@ class _Entering:
             context.tool_confirmation = None
             context.request_confirmation(payload=node.template)
             return {"status": "pending"}
-        async with self._stopping_turn(context):
+        async with self.guard.stopping_turn(context):
             await self.guard.enter(self.approval, self.fence, self.tool, own, context)
         try:
             if is_agent(self.tool):
@@ -740,7 +774,7 @@ class _Entering:
             await self.guard.running_tools.let_others_end(_session_of(context))
             raise
         drop_repeated(context)
-        async with self._stopping_turn(context):
+        async with self.guard.stopping_turn(context):
             await self.guard.set_aside(self.tool, context)
         await self._finish(context, result)
         return result
@@ -749,20 +783,8 @@ class _Entering:
         """Do nothing: the call was already asked about."""
 
     async def _finish(self, context: ToolContext, result: object, *, why: str = "") -> None:
-        async with self._stopping_turn(context):
+        async with self.guard.stopping_turn(context):
             await self.guard.finish(self.approval, self.fence, self.tool, context, result, why=why)
-
-    @asynccontextmanager
-    async def _stopping_turn(self, context: ToolContext) -> AsyncIterator[None]:
-        """Stop the turn at an error of the guard, once the tools beside this one have ended.
-
-        Raises:
-            TurnStopped: There was an error.
-        """
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 -- whatever it is, the others must not be cut off
-            await self.guard.running_tools.stop_turn(_session_of(context), error)
 
 
 def _ran_before(node: Approval, context: Context) -> ToolInDoubt:

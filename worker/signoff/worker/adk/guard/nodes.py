@@ -17,6 +17,7 @@ from google.adk.workflow import FunctionNode
 from google.adk.workflow.utils._workflow_hitl_utils import create_confirmation_request_input
 from pydantic import TypeAdapter
 
+from signoff.worker.running_tools import keeping_process
 from signoff.worker.starting import copied
 
 _AS_SHOWN: Final = TypeAdapter(Any)
@@ -70,8 +71,9 @@ def _bound(self: FunctionNode, ctx: Context, node_input: Any) -> dict[str, Any]:
 async def _runs(self: FunctionNode, *, ctx: Context, node_input: Any) -> AsyncGenerator[Any, None]:  # noqa: ANN401
     try:
         async with aclosing(_run(self, ctx=ctx, node_input=node_input)) as items:
-            async for item in items:
-                yield item
+            with keeping_process():
+                async for item in items:
+                    yield item
     except _OtherArguments as other:
         args = other.shown
     except Exception as error:
