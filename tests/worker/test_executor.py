@@ -28,6 +28,7 @@ from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.parts import Origin, ToolCall
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import LedgerError, LedgerUnavailable
+from signoff.core.policies.policy import Resume
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.executor import Executor
 from signoff.worker.port import Pause, Turn
@@ -455,6 +456,57 @@ async def test_arguments_without_a_digest_fail_the_run_and_not_the_worker(
     assert run.state is RunState.FAILED
     assert "canonical" in run.problem
     assert await office.ledger.backlog() == {"run.finance": 0}
+
+
+async def test_an_answer_during_a_resume_does_not_wait_for_a_third_one(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run resumes with it at once, while the third call still waits."""
+    given: list[list[str]] = []
+
+    async def start(self: object, run: Run, fence: object) -> Turn:
+        origin = Origin(
+            run=run.id,
+            app=run.app,
+            user=run.user,
+            session=run.session,
+            invocation=run.invocation,
+            confirmation="",
+        )
+        return Turn(
+            pauses=tuple(
+                Pause(
+                    origin=origin.model_copy(update={"confirmation": f"adk-{name}"}),
+                    call=ToolCall(id=f"fc-{name}", name="pay", args={"to": name}),
+                )
+                for name in "ABC"
+            )
+        )
+
+    async def resumes_each(self: object, run: Run, approvals: object) -> bool:
+        return True
+
+    async def resume(self: object, run: Run, approvals: Sequence[Approval], fence: object) -> Turn:
+        given.append([one.id for one in approvals])
+        if len(given) == 1:
+            await office.decider.reject(second.id, MARA, channel="cli")
+        return Turn(text="done")
+
+    monkeypatch.setattr(AdkRuntime, "start", start)
+    monkeypatch.setattr(AdkRuntime, "resumes_each", resumes_each)
+    monkeypatch.setattr(AdkRuntime, "resume", resume)
+    run = await office.submit("finance", "pay all")
+    first, second, third = await office.ask(run, resume=Resume.EACH)
+    await office.decider.reject(first.id, MARA, channel="cli")
+    for _ in range(2):  # the second answer has rung the bell
+        run = await office.resume(run)
+    assert given == [[first.id], [second.id]]
+    assert (run.state, run.waiting) == (RunState.PAUSED, (third.id,))
+    await office.decider.reject(third.id, MARA, channel="cli")
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    for one in (first, second, third):
+        assert (await office.ledger.approval(one.id)).handoff is Handoff.RESUMED
 
 
 class Counting:
