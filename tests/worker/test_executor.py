@@ -22,6 +22,7 @@ from signoff.broker.ledger.lease import session_key
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.runs import RunClaim, claim_runs
 from signoff.broker.ledger.store import Store
+from signoff.broker.work import ResumeRun, StartRun
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import Handoff, State
@@ -59,6 +60,49 @@ async def test_a_call_below_the_threshold_is_not_asked_about(office: Office) -> 
     run = await office.submit("finance", "Reimburse me $50 for lunch")
     assert run.state is RunState.COMPLETED
     assert len(office.executed()) == 1
+
+
+async def test_work_that_is_done_is_not_repeated(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second item for a run that has gone on is acknowledged, and no turn begins."""
+
+    async def never(self: object, *args: object) -> Turn:
+        raise AssertionError(args)
+
+    async def again(work: StartRun | ResumeRun) -> None:
+        await office.ledger.commit(Change().send(work))
+        before = await office.ledger.run(run.id)
+        with monkeypatch.context() as patch:
+            patch.setattr(AdkRuntime, "start", never)
+            patch.setattr(AdkRuntime, "resume", never)
+            await office.executor.drain(work.stage)
+        assert await office.ledger.run(run.id) == before
+        assert (await office.ledger.backlog())[work.stage] == 0
+
+    run = await office.submit("finance", "Reimburse me $2500 for the conference")
+    start, resume = (
+        StartRun(app=run.app, run=run.id),
+        ResumeRun(app=run.app, run=run.id, pause=run.pause),
+    )
+    await again(start)
+    await again(resume)
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    await again(start)
+    await again(resume)
+    assert len(office.executed()) == 1
+
+
+async def test_work_of_a_run_that_does_not_exist_is_dropped(office: Office) -> None:
+    """It could never be done, and would be claimed again for ever."""
+    work = StartRun(app="finance", run="run_0000000000000000")
+    await office.ledger.commit(Change().send(work))
+    with capture_logs() as logs:
+        await office.executor.drain(work.stage)
+    assert [one["event"] for one in logs if one["log_level"] == "error"] == ["work.without_run"]
+    assert await office.ledger.backlog() == {work.stage: 0}
 
 
 async def test_the_reason_of_a_rejection_reaches_the_model(office: Office) -> None:
