@@ -102,6 +102,18 @@ async def test_answer_to_a_level_that_is_due_heeds_an_absence_of_another_process
     assert done.decided_by == ("cleo",)
 
 
+async def test_timers_heed_an_absence_of_another_process(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
+    """They read who is away before a level begins, so that its first card goes to the delegate."""
+    floor = Floor(still_channels, clock, level("dan"), level("mara"))
+    approval = await floor.ask()
+    await elsewhere_away(floor, MARA, delegate="cleo")
+    clock.advance(HOUR)
+    assert await Reconciler(floor.channels.decider.roster).once() == 1
+    assert "cleo" in (await floor.now(approval)).approvers
+
+
 async def test_the_lines_of_a_later_card_are_known(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
