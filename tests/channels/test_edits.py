@@ -174,6 +174,26 @@ async def test_call_with_values_other_than_the_edit_needs_an_approval(ledger: Le
     assert (await ledger.backlog())["deliver.email"] == 2
 
 
+@pytest.mark.parametrize("changed", ["agent", "parameters"])
+async def test_same_values_of_another_agent_or_tool_need_an_approval(
+    ledger: Ledger, changed: str
+) -> None:
+    """The edit approves no call of another agent, or of a tool that declares other parameters."""
+    opened = await proposed(ledger)
+    other, _ = Approval.open(
+        opened.origin.model_copy(update={"agent": "other"} if changed == "agent" else {}),
+        opened.call,
+        hint="",
+        template=None,
+        now=LATER,
+        supersedes=opened.supersedes,
+        declared="0" * 64 if changed == "parameters" else opened.declared,
+    )
+    approval = await route(ledger, other, Edits.APPROVE)
+    assert approval.state is State.PENDING
+    assert (await ledger.backlog())["deliver.email"] == 2
+
+
 @pytest.mark.parametrize(
     ("parts", "asked"),
     [
