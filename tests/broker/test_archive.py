@@ -397,6 +397,47 @@ async def test_a_record_changed_during_archiving_stays_in_the_ledger(
     assert getattr(kept, "reported", False)
 
 
+@pytest.mark.parametrize("adds", ["work", "an entry"])
+async def test_a_run_that_goes_on_during_archiving_stays_in_the_ledger(
+    still_ledger: Ledger,
+    still_decider: Decider,
+    clock: VirtualClock,
+    files: ArchiveFiles,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    adds: str,
+) -> None:
+    """Its records are unchanged, but work needs them, or the file lacks an entry of its trail."""
+    run, (approval,) = await ended(still_ledger, still_decider)
+    clock.advance(DAYS + timedelta(seconds=1))
+    change = Change()
+    if adds == "work":
+        change.send(
+            SendNotice(
+                channel="email", approval=approval.id, person="mara", headline="Late.", cause="m1"
+            )
+        )
+    else:
+        now = await still_ledger.now()
+        change.note([approval.note(What.REFUSED_ANSWER, now=now, by="mara", why="late")])
+    real = archiving._prune
+
+    async def prune(*args: Any) -> Any:
+        await still_ledger.commit(change)
+        return await real(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(archiving, "_prune", prune)
+        # Only one round: the next one would look at the run again.
+        patch.setattr(archiving._Batch, "is_empty", property(lambda one: not one.entries))
+        await archiver(still_ledger, files).once()
+    assert (await still_ledger.run(run.id)).id == run.id
+    assert (await still_ledger.approval(approval.id)).id == approval.id
+    refused = [one.what is What.REFUSED_ANSWER for one in await still_ledger.history(run.id)]
+    assert any(refused) == (adds == "an entry")
+    await reading.verify(still_ledger, files)
+
+
 async def test_only_one_process_archives_at_a_time(
     still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:

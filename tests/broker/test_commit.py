@@ -30,6 +30,7 @@ from signoff.broker.work import ResumeRun
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
+from signoff.core.approvals.parts import Program
 from signoff.core.approvals.run import RunState
 from signoff.core.base.errors import (
     AlreadyDecided,
@@ -45,6 +46,7 @@ from signoff.core.base.errors import (
     TooLate,
 )
 from signoff.core.directory.people import Person
+from signoff.core.policies.policy import OnTimeout
 from signoff.testing import VirtualClock
 
 EPOCH = datetime(1970, 1, 2, tzinfo=UTC)
@@ -299,6 +301,37 @@ async def test_a_commit_after_the_deadline_is_refused(
 ) -> None:
     """A process that pauses between reading and committing does not decide too late."""
     _, (approval,) = await paused(still_ledger, within=timedelta(hours=1))
+    _two_hours_pass_before_commits(clock, monkeypatch)
+    with pytest.raises(TooLate):
+        await still_decider.approve(approval.id, MARA, channel="email")
+
+
+async def test_a_commit_after_the_window_of_a_program_is_refused(
+    still_ledger: Ledger,
+    still_decider: Decider,
+    clock: VirtualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The window ends a program's request, even if its policy leaves it open after the deadline."""
+    _, (was,) = await paused(still_ledger, on_timeout=OnTimeout.STAY)
+    program = Program(
+        instance="",
+        request="6f2f4d0e-58a2-5ef0-9d0c-9f3a27a7a3f1",
+        tool="reimburse",
+        arguments="{}",
+        timeout="1h",
+        until=was.opened_at + timedelta(hours=1),
+        valid_for=timedelta(days=1),
+    )
+    approval = was.model_copy(update={"program": program, "deadline": program.until})
+    await still_ledger.commit(Change().put(approval, was=was))
+    assert approval.stays_open
+    _two_hours_pass_before_commits(clock, monkeypatch)
+    with pytest.raises(TooLate):
+        await still_decider.approve(approval.id, MARA, channel="email")
+
+
+def _two_hours_pass_before_commits(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     commit_all = Ledger.commit_all
 
     async def slowly(self: Ledger, changes: list[Change]) -> object:
@@ -306,8 +339,6 @@ async def test_a_commit_after_the_deadline_is_refused(
         return await commit_all(self, changes)
 
     monkeypatch.setattr(Ledger, "commit_all", slowly)
-    with pytest.raises(TooLate):
-        await still_decider.approve(approval.id, MARA, channel="email")
 
 
 async def test_a_repeated_commit_is_recognised(ledger: Ledger, snapshot: Snapshot) -> None:

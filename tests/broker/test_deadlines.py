@@ -63,6 +63,20 @@ async def test_after_the_end_every_answer_is_too_late(
     assert await still_ledger.approval(approval.id) == before
 
 
+async def test_request_can_be_withdrawn_until_a_timer_has_ended_it(
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
+) -> None:
+    """A withdrawal decides nothing, so the deadline does not make it too late."""
+    approval = await asked(still_ledger)
+    clock.advance(HOUR)
+    await still_decider.time_out(approval.id)
+    clock.advance(2 * HOUR)
+    done = await still_decider.withdraw(approval.id, by="ops", reason="a mistake")
+    assert done.state is State.WITHDRAWN
+    with pytest.raises(SignoffError):
+        await still_decider.withdraw(approval.id, by="ops", reason="again")
+
+
 @pytest.mark.parametrize("earlier", Earlier)
 @pytest.mark.parametrize("move", [Approve(), Reject(reason="no"), Claim(), Comment(text="why?")])
 async def test_after_the_end_a_level_without_people_opens_no_door(

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +16,7 @@ from signoff.broker import stages
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Current, Ledger
+from signoff.broker.timers import due_approvals
 from signoff.broker.timers.due_approvals import HEARS, DueApprovals
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What
@@ -136,6 +138,23 @@ async def test_silence_says_nothing_while_nobody_reads_mail(
         after = await still_ledger.approval(one.id)
         assert after.state is State.TIMED_OUT
         assert "answers could not be read" in present(after.decision).reason
+
+
+@pytest.mark.parametrize("slept", [False, True])
+async def test_silence_counts_only_while_the_process_was_awake(
+    still_ledger: Ledger, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, *, slept: bool
+) -> None:
+    """A process that was suspended at the deadline could not hear; one that was only busy could."""
+    uptime = SimpleNamespace(monotonic=lambda: clock.now().timestamp())
+    monkeypatch.setattr(due_approvals, "time", uptime)
+    approval, sweep = await approved_by_silence(still_ledger), sweep_of(still_ledger)
+    step = HOUR if slept else HEARS / 2
+    while clock.now() < present(approval.deadline) + 5 * HEARS:
+        clock.advance(step)
+        sweep.awake()
+    await sweep.once()
+    expected = State.TIMED_OUT if slept else State.APPROVED
+    assert (await still_ledger.approval(approval.id)).state is expected
 
 
 async def test_a_late_no_is_not_silence(

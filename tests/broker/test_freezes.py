@@ -13,7 +13,7 @@ from signoff.broker.freezes import Freezes
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger, Look
-from signoff.broker.work import StartRun, TellMove
+from signoff.broker.work import ResumeRun, StartRun, TellMove
 from signoff.channels.pipeline.notices import tell_move
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, Handoff, State
@@ -240,6 +240,18 @@ async def test_breaking_the_glass_is_not_reported_as_failed_after_its_commit(
     broken = Decider(_BrokenLedger(ledger.store), directory)
     done = await broken.made(approval.id, breaking(), CLEO, channel="cli")
     assert done.state is State.APPROVED
+
+
+async def test_breaking_the_glass_makes_the_held_runs_of_its_app_due(
+    ledger: Ledger, decider: Decider
+) -> None:
+    """They were put back until the thaw, and the broken freeze stops this one no more."""
+    approval = await with_glass(ledger)
+    held = ResumeRun(app=approval.origin.app, run="run_held", pause=1)
+    await ledger.commit(Change().send(held, after=60))
+    assert (await ledger.claim(held.stage)).items == ()
+    await decider.made(approval.id, breaking(), CLEO)
+    assert held.id in {one.id for one in (await ledger.claim(held.stage)).items}
 
 
 @pytest.mark.parametrize("app", ["finance", ""])

@@ -214,6 +214,52 @@ async def test_a_redis_that_does_not_answer_is_a_lost_lease(
         await work()
 
 
+async def test_a_holder_waits_for_redis_only_while_nobody_else_can_have_the_lease(
+    ledger: Ledger, item: Item, beats: asyncio.Semaphore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gives up before the lease ends, which begins when the last good heartbeat is sent."""
+    began, limits, sent = asyncio.get_running_loop().time(), list[float](), list[float]()
+    timeout_at, extend = asyncio.timeout_at, Ledger.extend
+
+    def limited(when: float) -> asyncio.Timeout:
+        limits.append(when)
+        return timeout_at(when)
+
+    async def timed(self: Ledger, *args: Any, **more: Any) -> None:
+        sent.append(asyncio.get_running_loop().time())
+        await extend(self, *args, **more)
+
+    monkeypatch.setattr(asyncio, "timeout_at", limited)
+    monkeypatch.setattr(Ledger, "extend", timed)
+    async with held(ledger, item, KEY, lease=LEASE, alive_at=began):
+        for _ in range(3):
+            await beats.acquire()
+    patience = limits[0] - began
+    assert 0 < patience < LEASE
+    later = limits[1:3]
+    assert len(later) == 2
+    for limit, last in zip(later, sent, strict=False):
+        assert limit <= last + patience
+
+
+async def test_a_heartbeat_comes_before_the_holder_gives_up() -> None:
+    """It comes after a third of the lease, or earlier if the last answer is older than that."""
+    now = asyncio.get_running_loop().time()
+    assert lease.next_beat_in(LEASE, now) == LEASE / 3
+    assert 0 <= lease.next_beat_in(LEASE, now - 0.8 * LEASE) <= 0.1 * LEASE
+    assert lease.next_beat_in(LEASE, now - 2 * LEASE) == 0
+
+
+async def test_no_heartbeat_begins_after_the_work(
+    ledger: Ledger, item: Item, beats: asyncio.Semaphore
+) -> None:
+    """It would find the lease gone, and cancel what its task does next."""
+    async with holding(ledger, item):
+        pass
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert beats.locked()
+
+
 @pytest.mark.usefixtures("beats")
 async def test_one_failed_heartbeat_does_not_lose_the_lease(
     ledger: Ledger, item: Item, monkeypatch: pytest.MonkeyPatch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,8 @@ from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.reply_context import context_of
 from signoff.core.approvals.run import Run
-from signoff.core.policies.policy import Edits, Fallback
+from signoff.core.policies.levels import Level
+from signoff.core.policies.policy import Edits, Fallback, Policy
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import Approve, Reject, Reply, Unclear
 
@@ -104,7 +106,7 @@ def test_the_other_approvers_read_whose_values_these_are() -> None:
     assert "The agent is told that Mara Lind would approve amount = 900" in text
 
 
-async def route(ledger: Ledger, approval: Approval, edits: Edits) -> Approval:
+async def route(ledger: Ledger, approval: Approval, edits: Edits, *policies: Policy) -> Approval:
     """Put an approval and its run into the ledger, and route it."""
     run = Run(
         id=approval.origin.run,
@@ -119,7 +121,7 @@ async def route(ledger: Ledger, approval: Approval, edits: Edits) -> Approval:
     await ledger.commit(change)
     router = Router(
         ledger,
-        policies=(),
+        policies=policies,
         fallback=Fallback(ask=("mara", "cleo"), edits=edits),
         directory=people(),
     )
@@ -170,6 +172,45 @@ async def test_call_with_values_other_than_the_edit_needs_an_approval(ledger: Le
     approval = await route(ledger, await proposed(ledger, amount=901), Edits.APPROVE)
     assert approval.state is State.PENDING
     assert (await ledger.backlog())["deliver.email"] == 2
+
+
+@pytest.mark.parametrize("changed", ["agent", "parameters"])
+async def test_same_values_of_another_agent_or_tool_need_an_approval(
+    ledger: Ledger, changed: str
+) -> None:
+    """The edit approves no call of another agent, or of a tool that declares other parameters."""
+    opened = await proposed(ledger)
+    other, _ = Approval.open(
+        opened.origin.model_copy(update={"agent": "other"} if changed == "agent" else {}),
+        opened.call,
+        hint="",
+        template=None,
+        now=LATER,
+        supersedes=opened.supersedes,
+        declared="0" * 64 if changed == "parameters" else opened.declared,
+    )
+    approval = await route(ledger, other, Edits.APPROVE)
+    assert approval.state is State.PENDING
+    assert (await ledger.backlog())["deliver.email"] == 2
+
+
+@pytest.mark.parametrize(
+    ("parts", "asked"),
+    [
+        ({"ask": ("mara", "cleo"), "quorum": 2}, ["mara", "cleo"]),
+        ({"levels": (Level(ask=("mara",), phase="a"), Level(ask=("cleo",), phase="b"))}, ["mara"]),
+    ],
+    ids=["a quorum of two", "two phases"],
+)
+async def test_edit_approves_nothing_for_which_one_yes_is_not_enough(
+    ledger: Ledger, parts: dict[str, Any], asked: list[str]
+) -> None:
+    """Everybody is asked about the new call, also the person who proposed it."""
+    policy = Policy(name="expenses", edits=Edits.APPROVE, **parts)
+    approval = await route(ledger, await proposed(ledger), Edits.APPROVE, policy)
+    assert (approval.state, approval.votes) == (State.PENDING, ())
+    assert [one.person for one in approval.asked] == asked
+    assert (await ledger.backlog())["deliver.email"] == len(asked)
 
 
 async def test_request_about_a_call_in_doubt_is_never_an_edit(

@@ -13,6 +13,7 @@ from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
 from channels.test_intake import reply, take
 from deciding import Decider
+from signoff.broker.directory.absences import People
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.email.outbound.channel import sent_lines
 from signoff.channels.email.outbound.render import html, plain_text
@@ -24,6 +25,7 @@ from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.moves import Actor, Reassign
 from signoff.core.base.errors import Escalated, NotAnApprover, OwnRequest
+from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Fallback, Policy
@@ -78,6 +80,38 @@ class Floor:
     async def now(self, approval: Approval) -> Approval:
         """Return the current approval."""
         return await self.channels.ledger.approval(approval.id)
+
+
+async def elsewhere_away(floor: Floor, person: Person, *, delegate: str) -> None:
+    """Record in another process that a person is away today, and who stands in."""
+    today = floor.clock.now().date()
+    absence = Absence(start=today, end=today, delegate=delegate)
+    people = People(floor.channels.ledger, floor.channels.directory)
+    await people.leave(person, absence, by="test", more={})
+
+
+async def test_answer_to_a_level_that_is_due_heeds_an_absence_of_another_process(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
+    """The first level is over, and no timer has run: the delegate can decide at once."""
+    floor = Floor(still_channels, clock, level("dan"), level("mara"))
+    approval = await floor.ask()
+    await elsewhere_away(floor, MARA, delegate="cleo")
+    clock.advance(HOUR)
+    done = await floor.channels.decider.approve(approval.id, CLEO, channel="cli")
+    assert done.decided_by == ("cleo",)
+
+
+async def test_timers_heed_an_absence_of_another_process(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
+    """They read who is away before a level begins, so that its first card goes to the delegate."""
+    floor = Floor(still_channels, clock, level("dan"), level("mara"))
+    approval = await floor.ask()
+    await elsewhere_away(floor, MARA, delegate="cleo")
+    clock.advance(HOUR)
+    assert await Reconciler(floor.channels.decider.roster).once() == 1
+    assert "cleo" in (await floor.now(approval)).approvers
 
 
 async def test_the_lines_of_a_later_card_are_known(

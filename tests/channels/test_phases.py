@@ -9,7 +9,7 @@ import pytest
 from builders import CLEO, MARA
 from channels.conftest import Channels
 from channels.test_intake import reply, take
-from channels.test_levels import DAN, Floor, level
+from channels.test_levels import DAN, Floor, elsewhere_away, level
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.pipeline.port import Kind
 from signoff.core.approvals.approval import State
@@ -60,6 +60,18 @@ async def test_the_board_is_asked_when_the_manager_has_approved(floor: Floor) ->
     whats = [one for one in await floor.channels.whats(approval) if one in wanted]
     first, then = [What.ASKED, What.VOTED, What.PASSED], [What.ASKED, What.VOTED, What.APPROVED]
     assert whats == first + then
+
+
+async def test_next_phase_heeds_an_absence_that_another_process_has_recorded(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
+    """The process that takes the answer reads who is away before it asks."""
+    parts = level("dan", phase="manager"), level("mara", phase="board")
+    floor = Floor(still_channels, clock, *parts)
+    approval = await floor.ask()
+    await elsewhere_away(floor, MARA, delegate="cleo")
+    done = await floor.channels.decider.approve(approval.id, DAN, channel="cli")
+    assert done.approvers == {"cleo"}
 
 
 async def test_mail_answer_names_the_next_phase(floor: Floor) -> None:

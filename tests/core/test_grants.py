@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from builders import CLEO, MARA, NOON, make_approval, make_call, make_origin, people
 from signoff.core.approvals.approval import Approval, Asked, Kind, Shown, State
 from signoff.core.approvals.events import What
-from signoff.core.base.errors import GrantRefused, IllegalMove
+from signoff.core.base.errors import GrantRefused, IllegalMove, NotShownInFull
 from signoff.core.grants.grant import Grant, givers, may_grant
 from signoff.core.payloads.digest import digest
 from signoff.core.policies.levels import Seat
@@ -170,6 +170,16 @@ def test_call_without_a_varying_argument_is_not_covered() -> None:
     assert why_not(given_, call({"amount": 100, "to": "a", "force": False}), FREE)
 
 
+@pytest.mark.parametrize("amount", ["100", True, None, [100], {"value": 100}])
+def test_varying_argument_keeps_its_type_without_a_limit(amount: JsonValue) -> None:
+    """A call without the argument, or with another type of it, is another call than was seen."""
+    loose = RULES.model_copy(update={"vary": ("amount",)})
+    given_ = grant(call({"amount": 100, "to": "a"}), loose)
+    assert not why_not(given_, call({"amount": 1.5, "to": "a"}), loose)
+    assert "of another type" in why_not(given_, call({"amount": amount, "to": "a"}), loose)
+    assert "is missing" in why_not(given_, call({"to": "a"}), loose)
+
+
 def test_the_policy_of_the_moment_rules_too() -> None:
     """A policy that is narrower now narrows the grant; a wider policy does not widen it."""
     given_ = grant(call({"amount": 100}), FREE)
@@ -199,16 +209,18 @@ def test_grant_counts_only_where_each_level_needs_one_approval(quorum: int | str
 
 
 @pytest.mark.parametrize(
-    "level",
+    "parts",
     [
-        {"all_of": [{"ask": ["mara"]}, {"ask": ["cleo"]}]},
-        {"ask": ["mara"], "until": "limits.payments >= args.amount"},
+        {"levels": ({"all_of": [{"ask": ["mara"]}, {"ask": ["cleo"]}]},)},
+        {"levels": ({"ask": ["mara"], "until": "limits.payments >= args.amount"},)},
+        {"levels": ({"ask": ["mara"], "phase": "one"}, {"ask": ["cleo"], "phase": "two"})},
+        {"ask": ("mara", "cleo"), "at_least": 2},
     ],
-    ids=["a person of each group", "limits that grow"],
+    ids=["a person of each group", "limits that grow", "two phases", "as many as before"],
 )
-def test_grant_decides_no_level_at_which_one_yes_is_not_enough(level: dict[str, object]) -> None:
-    """The yes of one giver fills neither two groups nor a chain up to a limit."""
-    one = terms(RULES, ask=(), levels=(level,))
+def test_grant_decides_nothing_for_which_one_yes_is_not_enough(parts: dict[str, object]) -> None:
+    """The yes of one giver fills neither two groups, nor a chain up to a limit, nor two phases."""
+    one = terms(RULES, **{"ask": (), **parts})
     assert "more than one approval" in grant().why_not(call(), one, ["mara"], people(), now=NOON)
     with pytest.raises(GrantRefused, match="more than one approval"):
         may_grant(approved().model_copy(update={"terms": one}), "mara")
@@ -229,6 +241,20 @@ def test_grant_needs_a_request_that_is_routed_and_decided() -> None:
     pending, _ = call().ask(terms(), (), now=NOON)
     with pytest.raises(GrantRefused, match="Your yes alone does not decide"):
         Grant.give(pending, by="mara", channel="cli", now=NOON, span=HOUR)
+
+
+def test_only_an_approval_of_the_whole_call_gives_a_grant() -> None:
+    """A rejected call gives none, and neither does a channel that has cut the call."""
+    parts: dict[str, Any] = {"by": "mara", "now": NOON, "span": HOUR}
+    card = Asked(person="mara", channel="email", address=MARA.email, shown=Shown.CUT)
+    pending, _ = call().ask(terms(), (card,), now=NOON)
+    no, _ = pending.reject(MARA, people(), channel="cli", now=NOON)
+    with pytest.raises(GrantRefused, match="Only its approver"):
+        Grant.give(no, channel="cli", **parts)
+    yes, _ = pending.approve(MARA, people(), channel="cli", now=NOON)
+    with pytest.raises(NotShownInFull):
+        Grant.give(yes, channel="email", **parts)
+    assert Grant.give(yes, channel="cli", **parts)
 
 
 def test_grant_decides_nothing_if_its_giver_could_not_approve() -> None:

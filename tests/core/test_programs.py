@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from builders import MARA, NOON, ask, make_call, make_origin, people, present
-from signoff.core.approvals import collaboration, programs
+from signoff.core.approvals import collaboration, programs, reopening
 from signoff.core.approvals.approval import Approval, Handoff, State
 from signoff.core.approvals.parts import Program
 from signoff.core.approvals.run import RunState
@@ -130,6 +130,17 @@ def test_started_call_is_in_doubt_until_its_report() -> None:
     assert programs.doubt(done, now=now) == (done, ())
     with pytest.raises(ReportRefused):
         programs.report(approved(), by="codex", succeeded=True, note="", now=now)
+
+
+def test_question_about_a_call_in_doubt_has_a_new_window_of_the_same_length() -> None:
+    """Its approvers get as long as those of the first question, and the call can start anew."""
+    now = NOON + timedelta(hours=2)
+    doubtful, _ = programs.doubt(consumed(), now=now)
+    question, _ = reopening.ask_again(doubtful, now=now)
+    assert question.window == now + (END - NOON)
+    assert present(question.program).consumed_by == ""
+    yes, _ = ask(question, MARA, now=now).approve(MARA, people(), channel="inbox", now=now)
+    assert present(programs.consume(yes, by="codex", key="d", now=now)[0].program).consumed_by
 
 
 def test_its_run_ends_with_the_decision() -> None:

@@ -21,12 +21,14 @@ from signoff.broker.ledger.lease import session_key
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.runs import RunClaim, claim_runs
 from signoff.broker.ledger.store import Store
+from signoff.broker.work import ResumeRun, StartRun
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.parts import Origin, ToolCall
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import LedgerError, LedgerUnavailable
+from signoff.core.policies.policy import Resume
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.executor import Executor
 from signoff.worker.port import Pause, Turn
@@ -42,6 +44,49 @@ async def test_a_call_below_the_threshold_is_not_asked_about(office: Office) -> 
     run = await office.submit("finance", "Reimburse me $50 for lunch")
     assert run.state is RunState.COMPLETED
     assert len(office.executed()) == 1
+
+
+async def test_work_that_is_done_is_not_repeated(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second item for a run that has gone on is acknowledged, and no turn begins."""
+
+    async def never(self: object, *args: object) -> Turn:
+        raise AssertionError(args)
+
+    async def again(work: StartRun | ResumeRun) -> None:
+        await office.ledger.commit(Change().send(work))
+        before = await office.ledger.run(run.id)
+        with monkeypatch.context() as patch:
+            patch.setattr(AdkRuntime, "start", never)
+            patch.setattr(AdkRuntime, "resume", never)
+            await office.executor.drain(work.stage)
+        assert await office.ledger.run(run.id) == before
+        assert (await office.ledger.backlog())[work.stage] == 0
+
+    run = await office.submit("finance", "Reimburse me $2500 for the conference")
+    start, resume = (
+        StartRun(app=run.app, run=run.id),
+        ResumeRun(app=run.app, run=run.id, pause=run.pause),
+    )
+    await again(start)
+    await again(resume)
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    await again(start)
+    await again(resume)
+    assert len(office.executed()) == 1
+
+
+async def test_work_of_a_run_that_does_not_exist_is_dropped(office: Office) -> None:
+    """It could never be done, and would be claimed again for ever."""
+    work = StartRun(app="finance", run="run_0000000000000000")
+    await office.ledger.commit(Change().send(work))
+    with capture_logs() as logs:
+        await office.executor.drain(work.stage)
+    assert [one["event"] for one in logs if one["log_level"] == "error"] == ["work.without_run"]
+    assert await office.ledger.backlog() == {work.stage: 0}
 
 
 async def test_the_reason_of_a_rejection_reaches_the_model(office: Office) -> None:
@@ -414,6 +459,57 @@ async def test_arguments_without_a_digest_fail_the_run_and_not_the_worker(
     assert run.state is RunState.FAILED
     assert "canonical" in run.problem
     assert await office.ledger.backlog() == {"run.finance": 0}
+
+
+async def test_an_answer_during_a_resume_does_not_wait_for_a_third_one(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run resumes with it at once, while the third call still waits."""
+    given: list[list[str]] = []
+
+    async def start(self: object, run: Run, fence: object) -> Turn:
+        origin = Origin(
+            run=run.id,
+            app=run.app,
+            user=run.user,
+            session=run.session,
+            invocation=run.invocation,
+            confirmation="",
+        )
+        return Turn(
+            pauses=tuple(
+                Pause(
+                    origin=origin.model_copy(update={"confirmation": f"adk-{name}"}),
+                    call=ToolCall(id=f"fc-{name}", name="pay", args={"to": name}),
+                )
+                for name in "ABC"
+            )
+        )
+
+    async def resumes_each(self: object, run: Run, approvals: object) -> bool:
+        return True
+
+    async def resume(self: object, run: Run, approvals: Sequence[Approval], fence: object) -> Turn:
+        given.append([one.id for one in approvals])
+        if len(given) == 1:
+            await office.decider.reject(second.id, MARA, channel="cli")
+        return Turn(text="done")
+
+    monkeypatch.setattr(AdkRuntime, "start", start)
+    monkeypatch.setattr(AdkRuntime, "resumes_each", resumes_each)
+    monkeypatch.setattr(AdkRuntime, "resume", resume)
+    run = await office.submit("finance", "pay all")
+    first, second, third = await office.ask(run, resume=Resume.EACH)
+    await office.decider.reject(first.id, MARA, channel="cli")
+    for _ in range(2):  # the second answer has rung the bell
+        run = await office.resume(run)
+    assert given == [[first.id], [second.id]]
+    assert (run.state, run.waiting) == (RunState.PAUSED, (third.id,))
+    await office.decider.reject(third.id, MARA, channel="cli")
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    for one in (first, second, third):
+        assert (await office.ledger.approval(one.id)).handoff is Handoff.RESUMED
 
 
 class Counting:

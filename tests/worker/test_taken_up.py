@@ -17,6 +17,7 @@ from signoff.broker import stages
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.work import ReportFailure
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import LedgerError
@@ -221,6 +222,32 @@ async def test_a_call_in_doubt_is_asked_about_or_retried_by_policy(
     assert run.state is RunState.COMPLETED
     assert len(office.executed()) <= 2
     assert await user_messages(office, run) == [CASES["finance"][0]]
+    await audit.verify(office.ledger.store)
+
+
+@pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True)
+@pytest.mark.parametrize("approves", [True, False], ids=["approved", "rejected"])
+async def test_other_answers_of_a_run_in_doubt_are_reported_as_lost(
+    office: Office, approves: bool
+) -> None:
+    """Who answered the other calls reads that their answers had no effect, as in a failed run."""
+    run = await office.submit("siblings", "pay both")
+    first, second = await office.ask(run)
+    await office.decider.approve(first.id, MARA, channel="cli")
+    decide = office.decider.approve if approves else office.decider.reject
+    await decide(second.id, MARA, channel="cli")
+    first = await office.ledger.approval(first.id)
+    started, events = first.hand_on(Handoff.STARTED, now=office.clock.now())
+    await office.ledger.commit(Change().put(started, was=first).note(events))
+    run = await office.resume(run)
+    assert run.state is RunState.IN_DOUBT
+    assert office.executed() == []
+    first, second = await office.ledger.approvals([first.id, second.id])
+    assert (first.handoff, first.reported) == (Handoff.IN_DOUBT, True)
+    assert (second.handoff, second.reported) == (Handoff.FAILED, True)
+    items = (await office.ledger.claim("deliver.email", limit=100)).items
+    lost = [one.work for one in items if isinstance(one.work, ReportFailure)]
+    assert {one.approval for one in lost} == {first.id, second.id}
     await audit.verify(office.ledger.store)
 
 

@@ -17,9 +17,11 @@ from signoff.broker.decisions import Outcome
 from signoff.broker.ed25519 import Key
 from signoff.broker.freezes import Freezes
 from signoff.broker.ledger import audit, listing
+from signoff.broker.ledger.change import Change
 from signoff.broker.receipts import Receipts
 from signoff.channels.aap import instances
-from signoff.core.approvals.approval import Handoff, State
+from signoff.channels.aap.requests import Requests
+from signoff.core.approvals.approval import Approval, Handoff, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.masking import masked
 from signoff.core.approvals.moves import Move
@@ -411,6 +413,27 @@ async def test_a_revoked_credential_is_refused(provider: Provider) -> None:
         await provider.client_of(token).create(CALL, "k1")
     client: AsyncClient = provider.client_of(fresh)
     assert (await client.create(CALL, "k1")).status == "pending"
+
+
+async def test_a_request_of_an_instance_that_is_deleted_meanwhile_is_withdrawn(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deletion has not seen the request, and nobody may be asked for a program that is gone."""
+    instance, token = await provider.instance()
+    opening = Requests._opening
+
+    async def deleted_first(self: Requests, *args: Any) -> tuple[Approval, Change]:
+        made = await opening(self, *args)
+        await instances.delete(provider.decider, instance, by="test")
+        return made
+
+    monkeypatch.setattr(Requests, "_opening", deleted_first)
+    with pytest.raises(CredentialRefused):
+        await provider.client_of(token).create(CALL, "k1")
+    (name,) = await provider.decider.ledger.store.members("approvals")
+    assert (await provider.decider.ledger.approval(name)).state is State.WITHDRAWN
+    await provider.router.drain()
+    assert await provider.decider.ledger.pending() == []
 
 
 async def test_hidden_values_are_hidden_before_routing(provider: Provider) -> None:

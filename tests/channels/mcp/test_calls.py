@@ -236,6 +236,23 @@ async def test_a_frozen_tool_does_not_run(gatehouse: Gatehouse) -> None:
     assert said(await gatehouse.ask(call())) == "done 1"
 
 
+async def test_a_frozen_tool_does_not_continue_with_its_answers(gatehouse: Gatehouse) -> None:
+    """The server has asked a question before the freeze, and gets the answer after it."""
+    gatehouse.server.answers = [ASKS]
+    await gatehouse.ask(call())
+    await gatehouse.approve()
+    await gatehouse.ask(call())
+    question = await gatehouse.approve(account="DE12")
+    freezes = Freezes(gatehouse.decider.ledger)
+    await freezes.freeze(tool="bank.refund", why="stolen card", by="ops")
+    assert "stolen card" in said(await gatehouse.ask(call()))
+    assert len(gatehouse.server.got) == 1
+    answered = await gatehouse.decider.ledger.approval(question.id)
+    assert answered.handoff is Handoff.RECORDED
+    await freezes.thaw(tool="bank.refund", by="ops")
+    assert said(await gatehouse.ask(call())) == "done 2"
+
+
 async def test_another_process_answers_a_question_of_a_server(gatehouse: Gatehouse) -> None:
     """The question reaches an approver, and the call continues once with the answer."""
     gatehouse.server.answers = [ASKS]

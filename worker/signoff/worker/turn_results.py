@@ -232,13 +232,9 @@ def failed(
         gone: The id of the approval whose call is missing or changed, so that its answer is void.
     """
     change = Change()
-    for waiting in answered:
-        approval = _given_up(change, waiting, problem, now=now)
-        told = _tell(change, approval, problem)
-        end = Handoff.VOID if approval.id == gone else Handoff.FAILED
-        if end in HANDOFFS[approval.handoff]:
-            after, noted = told.hand_on(end, now=now, why=problem)
-            change.put(after, was=waiting).note(noted)
+    for one in answered:
+        end = Handoff.VOID if one.id == gone else Handoff.FAILED
+        _lose(change, one, end, problem, now=now)
     run_after, ended = run.failed(problem, now=now)
     return change.put(run_after, was=run).note(ended)
 
@@ -391,36 +387,46 @@ def in_doubt(
     if not doubtful:
         return None
     change = Change()
-    known = {one.id for one in doubtful if _settled(change, one, happened, now=now)}
-    marked = [_mark(change, one, now=now) for one in doubtful if one.id not in known]
-    if any(_rule(one) is InDoubt.FAIL for one in marked):
-        names = ", ".join(f"{one.call.name}()" for one in marked)
+    latest = {one.id: _settled(change, one, happened, now=now) for one in approvals}
+    unknown = [one for one in latest.values() if one.handoff is Handoff.STARTED]
+    if any(_rule(one) is InDoubt.FAIL for one in unknown):
+        names = ", ".join(f"{one.call.name}()" for one in unknown)
         problem = (
             f"{names} was started by a worker that was not seen to finish it: it may or may not "
             "have happened. Look, and then ask the agent again."
         )
-        for one in marked:
-            _tell(change, one, problem)
-        for one in approvals:
-            given_up = _given_up(change, one, problem, now=now)
-            if given_up is not one:
-                change.put(given_up, was=one)
+        for one in latest.values():
+            if one.handoff is Handoff.STARTED:
+                marked = _mark(change, one, now=now)
+                change.put(_tell(change, marked, problem), was=marked)
+            else:
+                _lose(change, one, Handoff.FAILED, problem, now=now)
         return change.put(run.in_doubt(problem), was=run)
-    asked = []
-    for one in marked:
+    asked: dict[str, str] = {}
+    for one in unknown:
+        marked = _mark(change, one, now=now)
         if _asks(one):
-            question, noted = reopening.ask_again(one, now=now)
+            question, noted = reopening.ask_again(marked, now=now)
             open_approval(change, question, noted)
-            asked.append((one.id, question.id))
+            asked[one.id] = question.id
+        else:
+            after, _ = marked.hand_on(Handoff.RECORDED, now=now)
+            change.put(after, was=marked)
     if asked:
-        _waits_for(change, run, approvals, dict(asked))
+        _waits_for(change, run, approvals, asked)
     return change
 
 
 def _settled(
     change: Change, approval: Approval, happened: Mapping[str, bool], *, now: datetime
-) -> bool:
-    """Record what a tool's check says about a call in doubt; return whether that settles it."""
+) -> Approval:
+    """Record what a tool's check says about a call in doubt.
+
+    Returns:
+        The approval; unchanged if it is not in doubt, or the check does not settle it.
+    """
+    if approval.handoff is not Handoff.STARTED:
+        return approval
     match happened.get(approval.id):
         case True:
             why = "a check of the tool says that it has happened"
@@ -432,20 +438,16 @@ def _settled(
             doubtful, noted = approval.hand_on(Handoff.IN_DOUBT, now=now, why=why, by="check")
             after, _ = doubtful.hand_on(Handoff.RECORDED, now=now)
         case _:
-            return False
+            return approval
     change.put(after, was=approval).note(noted)
-    return True
+    return after
 
 
 def _mark(change: Change, approval: Approval, *, now: datetime) -> Approval:
-    """Mark an approval in doubt; if its policy retries it, let it start again."""
+    """Mark an approval in doubt."""
     why = f"{approval.call.name}() was started and not seen to finish: it may have happened or not"
     marked, noted = approval.hand_on(Handoff.IN_DOUBT, now=now, why=why)
-    change.note(noted)
-    after = marked
-    if _rule(marked) is InDoubt.RETRY and not _asks(marked):
-        after, _ = marked.hand_on(Handoff.RECORDED, now=now)
-    change.put(after, was=approval)
+    change.put(marked, was=approval).note(noted)
     return marked
 
 
@@ -459,14 +461,17 @@ def _asks(approval: Approval) -> bool:
     return rule is InDoubt.ASK or (rule is InDoubt.RETRY and approval.starts >= MAX_STARTS)
 
 
-def _given_up(change: Change, approval: Approval, problem: str, *, now: datetime) -> Approval:
-    """Withdraw an approval that is still pending and no longer needs a decision."""
-    if approval.state is not State.PENDING:
-        return approval
-    withdrawn, noted = approval.withdraw(by="", reason=problem, now=now)
-    change.note(noted)
-    tell_outcome(change, withdrawn)
-    return withdrawn
+def _lose(change: Change, approval: Approval, end: Handoff, problem: str, *, now: datetime) -> None:
+    """End an approval of a run that has ended: nobody is asked any more, and no answer counts."""
+    after = approval
+    if approval.state is State.PENDING:
+        after, noted = approval.withdraw(by="", reason=problem, now=now)
+        change.note(noted)
+        tell_outcome(change, after)
+    after = _tell(change, after, problem)
+    if end in HANDOFFS[after.handoff]:
+        after, noted = after.hand_on(end, now=now, why=problem)
+        change.put(after, was=approval).note(noted)
 
 
 def _tell(change: Change, approval: Approval, problem: str) -> Approval:

@@ -374,7 +374,7 @@ def _rules(approval: Approval, terms: Terms, person: str) -> GrantRules:
     several = any(level.quorum != 1 or level.all_of or level.until for level in terms.ladder)
     if len(terms.phases) > 1 or terms.at_least > 1 or several:
         raise GrantRefused("Calls that need more than one approval are approved one by one.")
-    if terms.second_step or approval.in_two_steps:
+    if terms.second_step:
         raise GrantRefused("Calls that need a second step are approved one by one.")
     if approval.kind is Kind.INPUT or approval.template is not None:
         raise GrantRefused("Requests with fields to fill in are answered one by one.")
