@@ -573,3 +573,121 @@ def test_the_verb_of_a_no_is_not_its_reason() -> None:
     refusal = read_reply("Don't cancel it.", context)
     assert isinstance(refusal, Reject)
     assert refusal.reason == ""
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("restart_server", "The server is fine"), ("restart_server", "server ok")),
+        *(("replaceServer", "The server looks good"), ("edit_contract", "contract: ok")),
+        *(("correct_invoice", "Invoice ok"), ("correct_invoice", "Die Rechnung ist in Ordnung")),
+        *(("correct_invoice", "La factura está bien"), ("change_price", "price is ok")),
+        *(("rebook_flight", "The flight is ok"), ("edit_contract", "Le contrat est bon")),
+        *(("dispute_charge", "The charge is fine"), ("dispute_charge", "charge approved")),
+        *(("restart_server", "It works"), ("restart_server", "Everything works")),
+        *(("restart_server", "Works fine"), ("warn_employee", "employee ok")),
+    ],
+)
+def test_a_state_of_what_a_tool_changes_is_no_yes(tool: str, text: str) -> None:
+    """A person who writes "the server is fine" may mean that it needs no restart."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(
+            ("restart_server", "The restart is fine"),
+            ("restart_server", "ok to restart the server"),
+        ),
+        *(("restart_server", "ok, the server"), ("edit_contract", "ok with the changes")),
+        *(("edit_contract", "contract approved"), ("restart_server", "It's fine")),
+        *(("update_price", "price update ok"), ("restart_server", "Works for me")),
+        *(("deploy_service", "That works"), ("pay_invoice", "The invoice is fine")),
+        ("change_price", "go ahead with the price"),
+    ],
+)
+def test_a_yes_to_a_change_approves(tool: str, text: str) -> None:
+    """A yes that names the change, or says that it is approved, has no other meaning."""
+    assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize("tool", ["delete_user", "restart_server", "refund_order", "edit_contract"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Fine as it is", "ok as is", "ok, no changes needed", "Everything is fine", "Passt so"),
+        *("Danke, gut so", "Alles gut", "C'est bon comme ça", "Está bien así", "Vale así"),
+        *("Va bene così", "Está bom assim", "Is goed zo", "このままでOKです", "这样就好"),
+    ],
+)
+def test_to_leave_all_as_it_is_is_no_yes(tool: str, text: str) -> None:
+    """The words "fine as it is" may mean that nothing is to be ended, changed or given back."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(
+            ("make_payment", "Fine as is"),
+            ("make_payment", "Passt so"),
+            ("send_mail", "Va bene così"),
+        ),
+        *(("delete_user", "approved as is"), ("delete_user", "Ja, passt so")),
+        *(("edit_contract", "Approvato così"), ("delete_user", "ok, no further comments")),
+    ],
+)
+def test_as_it_is_may_mean_the_request(tool: str, text: str) -> None:
+    """About a tool that makes something new, or beside a clear yes, it means the request."""
+    assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize(
+    "tool", ["decline_offer", "reject_application", "block_user", "holdPayment"]
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("We accept", "ok, accept", "accepted", "Granted", "Permission granted", "cleared"),
+        *("Akzeptiert", "Angenommen", "Erlaubt", "J'accepte", "On accepte", "Acepto", "Accettato"),
+        *(
+            "Aceito",
+            "Geaccepteerd",
+            "Toegestaan",
+            "許可します",
+            "認めます",
+            "수락합니다",
+            "허용합니다",
+        ),
+        *("允许", "准许"),
+    ],
+)
+def test_to_let_something_be_is_no_yes_to_a_refusal(tool: str, text: str) -> None:
+    """A person who writes "accepted" about ``decline_offer`` may mean to accept the offer."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(
+            ("decline_offer", "approved"),
+            ("decline_offer", "approval granted"),
+            ("block_user", "ok"),
+        ),
+        *(("reject_bill", "authorised"), ("make_payment", "accepted")),
+        *(("cancel_order", "Akzeptiert"), ("delete_user", "Permission granted")),
+        ("block_user", "genehmigt"),
+    ],
+)
+def test_acceptance_that_fits_a_tool_approves(tool: str, text: str) -> None:
+    """An approval of a refusal, and the acceptance of anything else, are clear."""
+    assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize("text", ["update ok", "edit approved", "the update is fine"])
+def test_to_create_something_is_no_update(text: str) -> None:
+    """A yes to an update is no answer about ``create_user``."""
+    assert reading("create_user", text) == "neither"
+    assert reading("update_user", text) == "yes"

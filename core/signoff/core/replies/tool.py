@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import Final, NamedTuple
 
-from signoff.core.lexicon.languages import TOPIC, endings, stems
+from signoff.core.lexicon.languages import TOPIC, changes, endings, refusals, stems
 from signoff.core.lexicon.tokens import MARKS, is_spaceless, phrase_tokens
 
 ENDINGS: Final = frozenset(f"{TOPIC}{one}" for one in ("deletion", "cancellation", "archiving"))
@@ -42,6 +42,8 @@ class Tool(NamedTuple):
         ending: The word that ends something: the "cancel" of ``cancel_deletion``; or "".
         ends: All words that end or hold something.
         reverses: Whether the tool undoes what its subject says: ``refund_order``.
+        refuses: Whether the tool refuses or holds its subject: ``decline_offer``.
+        changes: The words that change or repair the subject: the "restart" of ``restart_server``.
     """
 
     words: frozenset[str]
@@ -54,6 +56,8 @@ class Tool(NamedTuple):
     ending: str
     ends: frozenset[str]
     reverses: bool
+    refuses: bool
+    changes: frozenset[str]
 
     def is_about(self, topic: str) -> bool:
         """Say whether the names belong to a topic; without names, every topic fits."""
@@ -83,6 +87,7 @@ def tool_of(called: tuple[str, ...]) -> Tool:
     # The first one says what the tool does: the "cancel" of ``cancel_deletion``.
     ending = next((one for one in words if _is_ending(one)), "")
     ends = endings_in(" ".join(own))
+    ends = frozenset((ending,)) if len(ends) > 1 and ending in ends else ends
     return Tool(
         words=frozenset[str]().union(*map(words_in, own)),
         called=every,
@@ -92,8 +97,10 @@ def tool_of(called: tuple[str, ...]) -> Tool:
         middle=middle,
         topical=topical,
         ending=ending,
-        ends=frozenset((ending,)) if len(ends) > 1 and ending in ends else ends,
+        ends=ends,
         reverses=is_reversal(verb),
+        refuses=not ends.isdisjoint(refusals()),
+        changes=_words_of(changes(), verb),
     )
 
 
@@ -115,11 +122,16 @@ def words_in(text: str) -> frozenset[str]:
 @lru_cache(maxsize=256)
 def endings_in(text: str) -> frozenset[str]:
     """Return the words of a tool's name, or of a text, that end or hold something."""
-    words = words_in(text) & endings()
+    return _words_of(endings(), text)
+
+
+def _words_of(known: frozenset[str], text: str) -> frozenset[str]:
+    """Return the words of a text that are known; without spaces, it may have them anywhere."""
+    words = words_in(text) & known
     if text.isascii():
         return words
     joined = "".join(phrase_tokens(text))
-    return words | {one for one in endings() if is_spaceless(one[0]) and one in joined}
+    return words | {one for one in known if is_spaceless(one[0]) and one in joined}
 
 
 def _has_a_subject(word: str) -> bool:
