@@ -586,10 +586,15 @@ def test_the_verb_of_a_no_is_not_its_reason() -> None:
         *(("dispute_charge", "The charge is fine"), ("dispute_charge", "charge approved")),
         *(("restart_server", "It works"), ("restart_server", "Everything works")),
         *(("restart_server", "Works fine"), ("warn_employee", "employee ok")),
+        *(("write_off_debt", "debt ok"), ("override_safety_check", "The safety check is fine")),
+        *(("mute_user", "the user is ok"), ("crm_update_price", "price ok")),
     ],
 )
 def test_a_state_of_what_a_tool_changes_is_no_yes(tool: str, text: str) -> None:
-    """A person who writes "the server is fine" may mean that it needs no restart."""
+    """A person who writes "the server is fine" may mean that it needs no restart.
+
+    So it is with every tool that is not known to make or carry out its subject.
+    """
     assert reading(tool, text) == "neither"
 
 
@@ -604,7 +609,10 @@ def test_a_state_of_what_a_tool_changes_is_no_yes(tool: str, text: str) -> None:
         *(("edit_contract", "contract approved"), ("restart_server", "It's fine")),
         *(("update_price", "price update ok"), ("restart_server", "Works for me")),
         *(("deploy_service", "That works"), ("pay_invoice", "The invoice is fine")),
-        ("change_price", "go ahead with the price"),
+        *(("change_price", "go ahead with the price"), ("adk_request_input", "request ok")),
+        *(("stripe_create_refund", "refund ok"), ("mcp__slack__send_message", "message ok")),
+        *(("expense_report", "report ok"), ("data_export", "export ok")),
+        *(("zahlung_ausfuehren", "Zahlung ok"), ("crear_pedido", "pedido ok")),
     ],
 )
 def test_a_yes_to_a_change_approves(tool: str, text: str) -> None:

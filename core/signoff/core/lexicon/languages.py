@@ -171,6 +171,7 @@ class LexiconFile(_Table):
     endings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
+    doings: tuple[str, ...] = ()
     as_it_is: tuple[str, ...] = ()
     deeds: dict[str, tuple[str, ...]] = {}
     umlauts: bool = False
@@ -357,6 +358,12 @@ def refusals() -> frozenset[str]:
 def changes() -> frozenset[str]:
     """Return the words in the names of tools that change or repair something: "restart"."""
     return _named(one for each in languages() for one in _spelt(each, each.file.changes))
+
+
+@lru_cache
+def doings() -> frozenset[str]:
+    """Return the words in the names of tools that make or carry out something: "create"."""
+    return _named(one for each in languages() for one in _spelt(each, each.file.doings))
 
 
 def _spelt(known: Language, words: Iterable[str]) -> Iterator[str]:

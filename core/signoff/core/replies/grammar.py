@@ -78,6 +78,7 @@ _ENDS: Final = frozenset(",.!、。\n")
 _COMMAS: Final = frozenset(",、")
 _AROUND_VALUES: Final = frozenset(":*_\"'“”„«»‘’")
 _POINTS: Final = ".。・、"
+_REQUESTS: Final = frozenset(("request", "requests"))
 _REFUND: Final = f"{TOPIC}refund"
 _INSIDE_WORDS: Final = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
 _EMPHASIS: Final = re.compile(r"(?<!\w)(_+)(?=[^\s_])[^_]*[^\s_]\1(?!\w)")
@@ -163,8 +164,8 @@ class Reader:
         said = any(is_reversal(one.text) for one in text.tokens)
         self._reverses = self._tool.reverses and not said
         # "The server is fine" may mean not to restart it, unless the text says "restart".
-        self._changes = bool(self._tool.changes) and not any(
-            one.text.startswith(tuple(self._tool.changes)) for one in text.tokens
+        self._alters = not (self._tool.makes or ends) and not any(
+            one.text.startswith(self._tool.verb) for one in text.tokens
         )
         self._found: dict[int, list[Match]] = {}
         self._slots: dict[tuple[str, int], tuple[int, ...]] = {}
@@ -318,7 +319,7 @@ class Reader:
         """
         named = yes.slots if noun is None else (noun,)
         return (
-            self._changes
+            self._alters
             and not (self.is_firm(yes) or self.orders(yes))
             and any(self._is_the_subject(one.start, one.end) for one in named)
         )
@@ -339,7 +340,8 @@ class Reader:
 
     def _is_the_subject(self, start: int, end: int) -> bool:
         """Say whether words are what the tool changes: "the server", not "it" or "the change"."""
-        return any(one.text in self._tool.words for one in self.text.tokens[start:end]) or any(
+        own = self._tool.words - _REQUESTS
+        return any(one.text in own for one in self.text.tokens[start:end]) or any(
             found.end == end
             and (beginnings := stems().get(found.role.removeprefix(TOPIC), ()))
             and not any(word.startswith(beginnings) for word in self._tool.changes)

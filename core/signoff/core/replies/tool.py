@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from typing import Final, NamedTuple
 
-from signoff.core.lexicon.languages import TOPIC, changes, endings, refusals, stems
+from signoff.core.lexicon.languages import (
+    TOPIC,
+    changes,
+    doings,
+    endings,
+    language,
+    languages,
+    refusals,
+    stems,
+)
 from signoff.core.lexicon.tokens import MARKS, is_spaceless, phrase_tokens
 
 ENDINGS: Final = frozenset(f"{TOPIC}{one}" for one in ("deletion", "cancellation", "archiving"))
 """The topics of tools that end something."""
 _GENERAL: Final = frozenset(("message", "publication", "change"))
 """The topics of tools whose subject only the name of the agent may tell: "send_request"."""
+_ALTERING: Final = frozenset(("change", "restart", "deletion", "cancellation", "archiving"))
+"""The topics of tools that change or end their subject."""
 _REVERSALS: Final = ("refund", "return", "chargeback")
 """The beginnings of verbs of tools that undo what their object says: "refund_order"."""
 _BILLS: Final = ("invoice", "bill")
@@ -44,6 +55,7 @@ class Tool(NamedTuple):
         reverses: Whether the tool undoes what its subject says: ``refund_order``.
         refuses: Whether the tool refuses or holds its subject: ``decline_offer``.
         changes: The words that change or repair the subject: the "restart" of ``restart_server``.
+        makes: Whether the tool is known to make or carry out its subject: ``create_order``.
     """
 
     words: frozenset[str]
@@ -58,6 +70,7 @@ class Tool(NamedTuple):
     reverses: bool
     refuses: bool
     changes: frozenset[str]
+    makes: bool
 
     def is_about(self, topic: str) -> bool:
         """Say whether the names belong to a topic; without names, every topic fits."""
@@ -101,6 +114,7 @@ def tool_of(called: tuple[str, ...]) -> Tool:
         reverses=is_reversal(verb),
         refuses=not ends.isdisjoint(refusals()),
         changes=_words_of(changes(), verb),
+        makes=_makes(words),
     )
 
 
@@ -137,6 +151,28 @@ def _words_of(known: frozenset[str], text: str) -> frozenset[str]:
 def _has_a_subject(word: str) -> bool:
     """Say whether a word of a tool's name says what it is about: "pay", but not "send" or "set"."""
     return any(word.startswith(known) for name, known in stems().items() if name not in _GENERAL)
+
+
+def _makes(words: Sequence[str]) -> bool:
+    """Say whether a tool makes or carries out its subject, as "pay" and "create" do.
+
+    The words of other languages than English are not known so well, and may have another order.
+    """
+    if not words:
+        return True
+    known = (stem for name, each in stems().items() if name not in _ALTERING for stem in each)
+    return words[0] not in changes() and (
+        words[0].startswith(tuple(known))
+        or not doings().isdisjoint(words)
+        or any(map(_is_foreign, (words[0], words[-1])))
+    )
+
+
+def _is_foreign(word: str) -> bool:
+    """Say whether a word of a tool's name is a noun of another language than English."""
+    return is_spaceless(word[0]) or (
+        word not in language("en").words and any(word in one.nouns.words() for one in languages())
+    )
 
 
 def _settles(words: Iterable[str]) -> bool:
