@@ -118,7 +118,9 @@ def takes_back(line: str) -> bool:
     words = Text(line)
     at = next((at for at, one in enumerate(words.tokens) if one.text not in MARKS | {NEWLINE}), -1)
     return at >= 0 and any(
-        found.end > at + 1 if found.role == Role.CONDITION else words.is_boundary(found.end)
+        found.end > at + 1
+        if found.role == Role.CONDITION
+        else words.is_boundary(found.end) or reader.longest(found.end, Role.NO, Role.NO_ALONE)
         for reader in readers_of(words, ReplyContext())
         for found in reader.phrases(at)
         if found.role in (Role.CONDITION, Role.TAKE_BACK, Role.APOLOGY)
