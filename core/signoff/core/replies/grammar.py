@@ -770,7 +770,7 @@ class Reader:
 
     def _body(self, at: int, state: State, step: _Step) -> Iterator[_Edge]:
         """Yield the edges of phrases around a verdict."""
-        if state is State.AFTER and step.last == Role.YES:
+        if state is State.AFTER and step.last == Role.YES and not self._numbers(at, step):
             yield from self._values(at)
         if self._is_unit(at):
             return
@@ -974,6 +974,11 @@ class Reader:
                 named = tokens[stop].text in self._words_of_fields(part.found)
                 if named and not self._denies(stop, stop + 1, languages()):
                     yield _Edge(stop + 1, State.AFTER, Piece(VALUE, at, stop))
+
+    def _numbers(self, at: int, step: _Step) -> bool:
+        """Say whether a number may be that of the request, not a value: "approve refund 4711"."""
+        slots = step.piece.slots if step.piece is not None else ()
+        return self.text.tokens[at].text.isdecimal() and any(slot.end == at for slot in slots)
 
     def _is_rest_of_a_number(self, at: int) -> bool:
         """Say whether a mark with a space before it belongs to a number: the point of ".5"."""
