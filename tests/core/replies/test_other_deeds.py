@@ -627,6 +627,7 @@ def test_a_yes_to_a_change_approves(tool: str, text: str) -> None:
         *("Fine as it is", "ok as is", "ok, no changes needed", "Everything is fine", "Passt so"),
         *("Danke, gut so", "Alles gut", "C'est bon comme ça", "Está bien así", "Vale así"),
         *("Va bene così", "Está bom assim", "Is goed zo", "このままでOKです", "这样就好"),
+        *("Great, keep it up", "all good here", "no complaints", "Niks mis mee"),
     ],
 )
 def test_to_leave_all_as_it_is_is_no_yes(tool: str, text: str) -> None:
