@@ -588,6 +588,9 @@ def test_the_verb_of_a_no_is_not_its_reason() -> None:
         *(("restart_server", "Works fine"), ("warn_employee", "employee ok")),
         *(("write_off_debt", "debt ok"), ("override_safety_check", "The safety check is fine")),
         *(("mute_user", "the user is ok"), ("crm_update_price", "price ok")),
+        *(("price_change", "price ok"), ("quarantine_file", "The file is ok")),
+        *(("extend_deadline", "the deadline works for me"), ("server_neustarten", "Server ok")),
+        *(("report_fraud", "It's legit"), ("flag_transaction", "transaction approved")),
     ],
 )
 def test_a_state_of_what_a_tool_changes_is_no_yes(tool: str, text: str) -> None:
@@ -611,7 +614,7 @@ def test_a_state_of_what_a_tool_changes_is_no_yes(tool: str, text: str) -> None:
         *(("deploy_service", "That works"), ("pay_invoice", "The invoice is fine")),
         *(("change_price", "go ahead with the price"), ("adk_request_input", "request ok")),
         *(("stripe_create_refund", "refund ok"), ("mcp__slack__send_message", "message ok")),
-        *(("expense_report", "report ok"), ("data_export", "export ok")),
+        *(("expense_report", "report ok"), ("server_restart", "restart ok")),
         *(("zahlung_ausfuehren", "Zahlung ok"), ("crear_pedido", "pedido ok")),
     ],
 )
@@ -628,6 +631,7 @@ def test_a_yes_to_a_change_approves(tool: str, text: str) -> None:
         *("Danke, gut so", "Alles gut", "C'est bon comme ça", "Está bien así", "Vale así"),
         *("Va bene così", "Está bom assim", "Is goed zo", "このままでOKです", "这样就好"),
         *("Great, keep it up", "all good here", "no complaints", "Niks mis mee"),
+        *("It's fine now, thanks", "ok now", "Tout marche", "没问题了"),
     ],
 )
 def test_to_leave_all_as_it_is_is_no_yes(tool: str, text: str) -> None:
@@ -658,7 +662,17 @@ def test_as_it_is_may_mean_the_request(tool: str, text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("We accept", "ok, accept", "accepted", "Granted", "Permission granted", "cleared"),
+        *(
+            "with pleasure",
+            "Gladly",
+            "deal!",
+            "We accept",
+            "ok, accept",
+            "accepted",
+            "Granted",
+            "Permission granted",
+            "cleared",
+        ),
         *("Akzeptiert", "Angenommen", "Erlaubt", "J'accepte", "On accepte", "Acepto", "Accettato"),
         *(
             "Aceito",

@@ -36,6 +36,7 @@ from signoff.core.lexicon.languages import (
     TOPIC,
     Language,
     Role,
+    changes,
     is_true,
     language,
     languages,
@@ -164,8 +165,9 @@ class Reader:
         said = any(is_reversal(one.text) for one in text.tokens)
         self._reverses = self._tool.reverses and not said
         # "The server is fine" may mean not to restart it, unless the text says "restart".
+        deed = tuple(self._tool.words & changes()) or self._tool.verb
         self._alters = not (self._tool.makes or ends) and not any(
-            one.text.startswith(self._tool.verb) for one in text.tokens
+            one.text.startswith(deed) for one in text.tokens
         )
         self._found: dict[int, list[Match]] = {}
         self._slots: dict[tuple[str, int], tuple[int, ...]] = {}
@@ -326,7 +328,7 @@ class Reader:
 
     def leaves_as_it_is(self, yes: Iterable[Piece]) -> bool:
         """Say whether a text may mean to leave all as it is: "fine as it is" about a deletion."""
-        if not (self._tool.changes or self._is_opposed()) or not any(
+        if (self._tool.makes and not self._is_opposed()) or not any(
             self._says(phrase, at)
             for at in range(len(self.text))
             for one in self.languages
@@ -340,11 +342,11 @@ class Reader:
 
     def _is_the_subject(self, start: int, end: int) -> bool:
         """Say whether words are what the tool changes: "the server", not "it" or "the change"."""
-        own = self._tool.words - _REQUESTS
+        own = self._tool.words - _REQUESTS - changes()
         return any(one.text in own for one in self.text.tokens[start:end]) or any(
             found.end == end
             and (beginnings := stems().get(found.role.removeprefix(TOPIC), ()))
-            and not any(word.startswith(beginnings) for word in self._tool.changes)
+            and not any(word.startswith(beginnings) for word in self._tool.words & changes())
             for one in self.languages
             for found in one.nouns.at(self.text.tokens, start, _no_slots)
         )

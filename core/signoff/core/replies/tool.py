@@ -54,7 +54,6 @@ class Tool(NamedTuple):
         ends: All words that end or hold something.
         reverses: Whether the tool undoes what its subject says: ``refund_order``.
         refuses: Whether the tool refuses or holds its subject: ``decline_offer``.
-        changes: The words that change or repair the subject: the "restart" of ``restart_server``.
         makes: Whether the tool is known to make or carry out its subject: ``create_order``.
     """
 
@@ -69,7 +68,6 @@ class Tool(NamedTuple):
     ends: frozenset[str]
     reverses: bool
     refuses: bool
-    changes: frozenset[str]
     makes: bool
 
     def is_about(self, topic: str) -> bool:
@@ -113,7 +111,6 @@ def tool_of(called: tuple[str, ...]) -> Tool:
         ends=ends,
         reverses=is_reversal(verb),
         refuses=not ends.isdisjoint(refusals()),
-        changes=_words_of(changes(), verb),
         makes=_makes(words),
     )
 
@@ -156,15 +153,20 @@ def _has_a_subject(word: str) -> bool:
 def _makes(words: Sequence[str]) -> bool:
     """Say whether a tool makes or carries out its subject, as "pay" and "create" do.
 
-    The words of other languages than English are not known so well, and may have another order.
+    The first word may be the name of a system: ``stripe_create_refund``. The words of other
+    languages than English are not known so well, and may have another order.
     """
     if not words:
         return True
+    first, last = words[0], words[-1]
+    if first in changes() or (last in changes() and first not in doings()):
+        return False
     known = (stem for name, each in stems().items() if name not in _ALTERING for stem in each)
-    return words[0] not in changes() and (
-        words[0].startswith(tuple(known))
-        or not doings().isdisjoint(words)
-        or any(map(_is_foreign, (words[0], words[-1])))
+    return (
+        first.startswith(tuple(known))
+        or not doings().isdisjoint(words[:-1] or words)
+        or _is_foreign(first)
+        or _is_foreign(last)
     )
 
 
