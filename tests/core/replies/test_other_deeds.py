@@ -714,3 +714,27 @@ def test_to_create_something_is_no_update(text: str) -> None:
     """A yes to an update is no answer about ``create_user``."""
     assert reading("create_user", text) == "neither"
     assert reading("update_user", text) == "yes"
+
+
+@pytest.mark.parametrize("tool", ["cancel_trip", "deny_leave", "reject_application"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("OK, have a safe trip", "Approved, enjoy your holiday!", "Yes, congratulations!"),
+        *("ok safe travels!", "Genehmigt, schönen Urlaub", "Approuvé, bon voyage"),
+        *("Aprobado, buen viaje", "Approvato, buone vacanze", "Aprovado, boa viagem"),
+        "Akkoord, goede reis",
+    ],
+)
+def test_a_good_wish_contradicts_a_refusal(tool: str, text: str) -> None:
+    """A person who wishes a good trip does not mean to cancel it."""
+    assert reading(tool, text) == "neither"
+    assert reading("book_travel", text) == "yes"
+
+
+@pytest.mark.parametrize(
+    "text", ["Approved, have a nice weekend", "OK, sorry for the delay", "Great, ok"]
+)
+def test_other_courtesies_contradict_nothing(text: str) -> None:
+    """A good wish for the day is harmless beside every yes."""
+    assert reading("cancel_trip", text) == "yes"

@@ -172,6 +172,7 @@ class LexiconFile(_Table):
     refusals: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     doings: tuple[str, ...] = ()
+    wishes: tuple[str, ...] = ()
     as_it_is: tuple[str, ...] = ()
     deeds: dict[str, tuple[str, ...]] = {}
     umlauts: bool = False
@@ -242,6 +243,11 @@ class Language:
     def firm(self) -> frozenset[tuple[str, ...]]:
         """Words, as tokens, with which a yes can only mean the request: "approved"."""
         return frozenset(map(phrase_tokens, self.file.firm))
+
+    @cached_property
+    def wishes(self) -> frozenset[tuple[str, ...]]:
+        """Words of good wishes, as tokens, that tell what the person agrees to: "enjoy"."""
+        return frozenset(map(phrase_tokens, self.file.wishes))
 
     @cached_property
     def as_it_is(self) -> frozenset[tuple[str, ...]]:

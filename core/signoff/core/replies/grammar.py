@@ -340,6 +340,15 @@ class Reader:
             for one in yes
         )
 
+    def wishes_well(self, courtesy: Piece) -> bool:
+        """Say whether a good wish contradicts the tool: "enjoy the trip" about ``cancel_trip``."""
+        return bool(self._tool.ends) and any(
+            self._says(word, at)
+            for at in range(courtesy.start, courtesy.end)
+            for one in self.languages
+            for word in one.wishes
+        )
+
     def _is_the_subject(self, start: int, end: int) -> bool:
         """Say whether words are what the tool changes: "the server", not "it" or "the change"."""
         own = self._tool.words - _REQUESTS - changes()

@@ -356,6 +356,12 @@ def _leaves_as_it_is(reader: Reader, parse: Parse) -> bool:
     return reader.leaves_as_it_is(one for one in parse.pieces if one.role == Role.YES)
 
 
+def _wishes_well(reader: Reader, parse: Parse) -> bool:
+    """Say whether a yes comes with a good wish that contradicts it: "ok, enjoy the trip"."""
+    polite = (Role.COURTESY, Role.CLOSING)
+    return any(reader.wishes_well(one) for one in parse.pieces if one.role in polite)
+
+
 def _is_acknowledged(reader: Reader, parse: Parse) -> bool:
     """Say whether a yes beside "keep me posted" may only say that the mail was read: "ok"."""
     asks = any(one.role == Role.REPORT for one in parse.pieces)
@@ -386,7 +392,7 @@ def _is_for_the_person(reader: Reader, parse: Parse) -> bool:
 _DOUBTS: Final = (
     *(_is_brush_off, _is_praise, _is_cited, _is_condition, _is_with_something, _is_for_the_person),
     *(_is_misleading, _is_contradicted, _names_another_deed, _tells_a_state, _leaves_as_it_is),
-    _is_acknowledged,
+    *(_wishes_well, _is_acknowledged),
 )
 
 
