@@ -723,7 +723,7 @@ def test_to_create_something_is_no_update(text: str) -> None:
         *("OK, have a safe trip", "Approved, enjoy your holiday!", "Yes, congratulations!"),
         *("ok safe travels!", "Genehmigt, schönen Urlaub", "Approuvé, bon voyage"),
         *("Aprobado, buen viaje", "Approvato, buone vacanze", "Aprovado, boa viagem"),
-        "Akkoord, goede reis",
+        *("Akkoord, goede reis", "好的,一路平安", "承認、良い休暇を"),
     ],
 )
 def test_a_good_wish_contradicts_a_refusal(tool: str, text: str) -> None:
@@ -738,3 +738,27 @@ def test_a_good_wish_contradicts_a_refusal(tool: str, text: str) -> None:
 def test_other_courtesies_contradict_nothing(text: str) -> None:
     """A good wish for the day is harmless beside every yes."""
     assert reading("cancel_trip", text) == "yes"
+
+
+@pytest.mark.parametrize("tool", ["veto_proposal", "reject_application", "decline_offer"])
+@pytest.mark.parametrize(
+    "text", ["I agree", "Aye!", "I am in favor", "good to go", "Works for me", "Endorsed", "lgtm"]
+)
+def test_agreement_with_what_a_tool_refuses_is_asked_back(tool: str, text: str) -> None:
+    """A person who writes "I agree" about a veto may agree with the proposal."""
+    assert reading(tool, text) == "neither"
+    assert reading("make_payment", text) == "yes"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("yes", "Yes, please", "ok", "OK, thanks", "Sure", "approved", "go ahead", "👍", "+1"),
+        *("ja", "Genehmigt", "oui", "D'accord, je valide", "sí", "Aprobado", "sì", "Approvato"),
+        *("sim", "Aprovado", "akkoord", "はい", "承認します", "네", "승인합니다", "好的", "同意"),
+        *("De acuerdo", "D'accord pour moi", "Agreed", "同意します", "Einverstanden"),
+    ],
+)
+def test_plain_words_approve_a_refusal(text: str) -> None:
+    """A plain yes and words such as "approved" are clear about every tool."""
+    assert reading("reject_application", text) == "yes"

@@ -37,7 +37,6 @@ from signoff.core.lexicon.languages import (
     Language,
     Role,
     changes,
-    is_true,
     language,
     languages,
     leads_values,
@@ -336,15 +335,19 @@ class Reader:
         ):
             return False
         return not any(
-            is_true(self.text.tokens[one.start].text) or self.is_firm(one) or self.orders(one)
+            self.is_firm(one)
+            or self.orders(one)
+            or any(self._says(word, one.start) for each in self.languages for word in each.yes)
             for one in yes
         )
 
     def wishes_well(self, courtesy: Piece) -> bool:
         """Say whether a good wish contradicts the tool: "enjoy the trip" about ``cancel_trip``."""
+        inside = {at for slot in courtesy.slots for at in range(slot.start, slot.end)}
         return bool(self._tool.ends) and any(
             self._says(word, at)
             for at in range(courtesy.start, courtesy.end)
+            if at not in inside
             for one in self.languages
             for word in one.wishes
         )
@@ -363,6 +366,19 @@ class Reader:
     def _says(self, words: tuple[str, ...], at: int) -> bool:
         """Say whether words begin at a token."""
         return tuple(one.text for one in self.text.tokens[at : at + len(words)]) == words
+
+    def is_vague(self, yes: Iterable[Piece]) -> bool:
+        """Say whether a yes may agree with what a tool refuses: "I agree" about a rejection.
+
+        About such a tool, only "yes", "ok" and words such as "approved" are clear.
+        """
+        if not (self._ends_something and self._tool.refuses):
+            return False
+        return not any(
+            self.is_firm(one)
+            or any(self._says(word, one.start) for each in self.languages for word in each.plain)
+            for one in yes
+        )
 
     def orders(self, yes: Piece) -> bool:
         """Say whether a yes has a verb that says what to do: "run it", but not "payment ok"."""
