@@ -742,7 +742,7 @@ def test_other_courtesies_contradict_nothing(text: str) -> None:
 
 @pytest.mark.parametrize("tool", ["veto_proposal", "reject_application", "decline_offer"])
 @pytest.mark.parametrize(
-    "text", ["I agree", "Aye!", "I am in favor", "good to go", "Works for me", "Endorsed", "lgtm"]
+    "text", ["I agree", "Aye!", "I am in favor", "I vote yes", "Endorsed", "with pleasure"]
 )
 def test_agreement_with_what_a_tool_refuses_is_asked_back(tool: str, text: str) -> None:
     """A person who writes "I agree" about a veto may agree with the proposal."""
@@ -757,6 +757,7 @@ def test_agreement_with_what_a_tool_refuses_is_asked_back(tool: str, text: str) 
         *("ja", "Genehmigt", "oui", "D'accord, je valide", "sí", "Aprobado", "sì", "Approvato"),
         *("sim", "Aprovado", "akkoord", "はい", "承認します", "네", "승인합니다", "好的", "同意"),
         *("De acuerdo", "D'accord pour moi", "Agreed", "同意します", "Einverstanden"),
+        *("Fine by me", "No objections", "do it", "Passt", "Me parece bien", "没问题"),
     ],
 )
 def test_plain_words_approve_a_refusal(text: str) -> None:

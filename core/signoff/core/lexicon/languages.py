@@ -165,7 +165,6 @@ class LexiconFile(_Table):
     repeated: tuple[str, ...] = ()
     praises: tuple[str, ...] = ()
     misleading: tuple[str, ...] = ()
-    plain: tuple[str, ...] = ()
     firm: tuple[str, ...] = ()
     orders: tuple[str, ...] = ()
     stops: tuple[str, ...] = ()
@@ -244,11 +243,6 @@ class Language:
     def firm(self) -> frozenset[tuple[str, ...]]:
         """Words, as tokens, with which a yes can only mean the request: "approved"."""
         return frozenset(map(phrase_tokens, self.file.firm))
-
-    @cached_property
-    def plain(self) -> frozenset[tuple[str, ...]]:
-        """Words, as tokens, with which a yes begins that says nothing else: "yes", "ok"."""
-        return self.yes | frozenset(map(phrase_tokens, self.file.plain))
 
     @cached_property
     def yes(self) -> frozenset[tuple[str, ...]]:

@@ -367,19 +367,6 @@ class Reader:
         """Say whether words begin at a token."""
         return tuple(one.text for one in self.text.tokens[at : at + len(words)]) == words
 
-    def is_vague(self, yes: Iterable[Piece]) -> bool:
-        """Say whether a yes may agree with what a tool refuses: "I agree" about a rejection.
-
-        About such a tool, only "yes", "ok" and words such as "approved" are clear.
-        """
-        if not (self._ends_something and self._tool.refuses):
-            return False
-        return not any(
-            self.is_firm(one)
-            or any(self._says(word, one.start) for each in self.languages for word in each.plain)
-            for one in yes
-        )
-
     def orders(self, yes: Piece) -> bool:
         """Say whether a yes has a verb that says what to do: "run it", but not "payment ok"."""
         nouns = {word for one in self.languages for word in one.nouns.words()}

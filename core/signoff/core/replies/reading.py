@@ -356,11 +356,6 @@ def _leaves_as_it_is(reader: Reader, parse: Parse) -> bool:
     return reader.leaves_as_it_is(one for one in parse.pieces if one.role == Role.YES)
 
 
-def _is_vague(reader: Reader, parse: Parse) -> bool:
-    """Say whether a yes may agree with what a tool refuses: "I agree" about a rejection."""
-    return reader.is_vague(one for one in parse.pieces if one.role == Role.YES)
-
-
 def _wishes_well(reader: Reader, parse: Parse) -> bool:
     """Say whether a yes comes with a good wish that contradicts it: "ok, enjoy the trip"."""
     says_more = (Role.COURTESY, Role.CLOSING, Role.AFTER, Role.THANKS, Role.GREETING, Role.YES)
@@ -397,7 +392,7 @@ def _is_for_the_person(reader: Reader, parse: Parse) -> bool:
 _DOUBTS: Final = (
     *(_is_brush_off, _is_praise, _is_cited, _is_condition, _is_with_something, _is_for_the_person),
     *(_is_misleading, _is_contradicted, _names_another_deed, _tells_a_state, _leaves_as_it_is),
-    *(_is_vague, _wishes_well, _is_acknowledged),
+    *(_wishes_well, _is_acknowledged),
 )
 
 
