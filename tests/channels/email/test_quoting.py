@@ -253,6 +253,9 @@ def test_an_answer_below_a_signature_is_ambiguous(line: str) -> None:
         ),
         *("Desculpe, quis dizer não", "alleen als Tom akkoord is", "Sorry, ik bedoelde nee"),
         *("すみません、却下です", "죄송합니다. 거절입니다", "抱歉，我是说不同意"),
+        *("only up to 500 EUR", "but not the hotel", "not before Friday", "make it 900"),
+        *("aber erst morgen", "mais pas avant lundi", "pero solo la mitad", "ma solo metà"),
+        *("mas só metade", "maar pas morgen", "Actually reject it"),
     ],
 )
 def test_a_condition_below_a_signature_is_ambiguous(line: str) -> None:
@@ -277,6 +280,11 @@ def test_a_condition_below_a_signature_is_ambiguous(line: str) -> None:
         ),
         *("Test Manager", "First Floor", "Désolé pour les fautes de frappe"),
         *("+1 555 010 2233", "+1 (555) 010-2233", "+1.555.010.2233"),
+        *("m: +44 7700 900123", "an Acme company", "www.acme.example", "part of Globex since 1999"),
+        (
+            "This message is only for the people it is addressed to, and if you are not one\n"
+            "of them, please delete it only after you have told us."
+        ),
     ],
 )
 def test_a_usual_line_of_a_signature_is_left_out(line: str) -> None:

@@ -362,3 +362,37 @@ def test_so_so_is_no_yes() -> None:
     """The words "va bene così" approve, and "così così" is half a praise."""
     assert isinstance(read_reply("va bene così"), Approve)
     assert not isinstance(read_reply("va bene così così"), Approve)
+
+
+@pytest.mark.parametrize("text", ["!approved", "!yes", "ok !yes", "OK\n!ok"])
+def test_a_not_of_program_code_is_no_yes(text: str) -> None:
+    """A mark before a word is "not" in many languages of programs."""
+    assert isinstance(read_reply(text), Unclear)
+
+
+@pytest.mark.parametrize(
+    "text", ["¡Aprobado!", "¡ aprobado !", "Oui !", "ok! yes!", "! yes", "ok!yes"]
+)
+def test_other_exclamation_marks_are_harmless(text: str) -> None:
+    """Exclamation marks after words, apart from words and as in Spanish mean nothing."""
+    assert isinstance(read_reply(text), Approve)
+
+
+@pytest.mark.parametrize("text", ["Ei\nok", "Ei, ok", "ei\nyes"])
+def test_a_no_of_finnish_is_no_greeting(text: str) -> None:
+    """The Finnish no is a greeting in Portuguese, so it is none here."""
+    assert isinstance(read_reply(text), Unclear)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["approve payment 4711", "approve request 3", "approve all 3", "approve this 3"],
+)
+def test_a_number_behind_a_noun_is_no_value(text: str) -> None:
+    """It may be the number of a request, or how many there are."""
+    assert isinstance(read_reply(text, PAYMENT), Unclear)
+    plain = text.rstrip("0123456789 ")
+    assert isinstance(read_reply(plain, PAYMENT), Approve)
+    named = read_reply(f"{plain}: 500", PAYMENT)
+    assert isinstance(named, Approve)
+    assert named.values == {"amount": 500.0}

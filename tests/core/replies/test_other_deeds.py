@@ -573,3 +573,193 @@ def test_the_verb_of_a_no_is_not_its_reason() -> None:
     refusal = read_reply("Don't cancel it.", context)
     assert isinstance(refusal, Reject)
     assert refusal.reason == ""
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("restart_server", "The server is fine"), ("restart_server", "server ok")),
+        *(("replaceServer", "The server looks good"), ("edit_contract", "contract: ok")),
+        *(("correct_invoice", "Invoice ok"), ("correct_invoice", "Die Rechnung ist in Ordnung")),
+        *(("correct_invoice", "La factura está bien"), ("change_price", "price is ok")),
+        *(("rebook_flight", "The flight is ok"), ("edit_contract", "Le contrat est bon")),
+        *(("dispute_charge", "The charge is fine"), ("dispute_charge", "charge approved")),
+        *(("restart_server", "It works"), ("restart_server", "Everything works")),
+        *(("restart_server", "Works fine"), ("warn_employee", "employee ok")),
+        *(("write_off_debt", "debt ok"), ("override_safety_check", "The safety check is fine")),
+        *(("mute_user", "the user is ok"), ("crm_update_price", "price ok")),
+        *(("price_change", "price ok"), ("quarantine_file", "The file is ok")),
+        *(("extend_deadline", "the deadline works for me"), ("server_neustarten", "Server ok")),
+        *(("report_fraud", "It's legit"), ("flag_transaction", "transaction approved")),
+    ],
+)
+def test_a_state_of_what_a_tool_changes_is_no_yes(tool: str, text: str) -> None:
+    """A person who writes "the server is fine" may mean that it needs no restart.
+
+    So it is with every tool that is not known to make or carry out its subject.
+    """
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(
+            ("restart_server", "The restart is fine"),
+            ("restart_server", "ok to restart the server"),
+        ),
+        *(("restart_server", "ok, the server"), ("edit_contract", "ok with the changes")),
+        *(("edit_contract", "contract approved"), ("restart_server", "It's fine")),
+        *(("update_price", "price update ok"), ("restart_server", "Works for me")),
+        *(("deploy_service", "That works"), ("pay_invoice", "The invoice is fine")),
+        *(("change_price", "go ahead with the price"), ("adk_request_input", "request ok")),
+        *(("stripe_create_refund", "refund ok"), ("mcp__slack__send_message", "message ok")),
+        *(("expense_report", "report ok"), ("server_restart", "restart ok")),
+        *(("zahlung_ausfuehren", "Zahlung ok"), ("crear_pedido", "pedido ok")),
+    ],
+)
+def test_a_yes_to_a_change_approves(tool: str, text: str) -> None:
+    """A yes that names the change, or says that it is approved, has no other meaning."""
+    assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize("tool", ["delete_user", "restart_server", "refund_order", "edit_contract"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Fine as it is", "ok as is", "ok, no changes needed", "Everything is fine", "Passt so"),
+        *("Danke, gut so", "Alles gut", "C'est bon comme ça", "Está bien así", "Vale así"),
+        *("Va bene così", "Está bom assim", "Is goed zo", "このままでOKです", "这样就好"),
+        *("Great, keep it up", "all good here", "no complaints", "Niks mis mee"),
+        *("It's fine now, thanks", "ok now", "Tout marche", "没问题了"),
+    ],
+)
+def test_to_leave_all_as_it_is_is_no_yes(tool: str, text: str) -> None:
+    """The words "fine as it is" may mean that nothing is to be ended, changed or given back."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(
+            ("make_payment", "Fine as is"),
+            ("make_payment", "Passt so"),
+            ("send_mail", "Va bene così"),
+        ),
+        *(("delete_user", "approved as is"), ("delete_user", "Ja, passt so")),
+        *(("edit_contract", "Approvato così"), ("delete_user", "ok, no further comments")),
+    ],
+)
+def test_as_it_is_may_mean_the_request(tool: str, text: str) -> None:
+    """About a tool that makes something new, or beside a clear yes, it means the request."""
+    assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize(
+    "tool", ["decline_offer", "reject_application", "block_user", "holdPayment"]
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "with pleasure",
+            "Gladly",
+            "deal!",
+            "We accept",
+            "ok, accept",
+            "accepted",
+            "Granted",
+            "Permission granted",
+            "cleared",
+        ),
+        *("Akzeptiert", "Angenommen", "Erlaubt", "J'accepte", "On accepte", "Acepto", "Accettato"),
+        *(
+            "Aceito",
+            "Geaccepteerd",
+            "Toegestaan",
+            "許可します",
+            "認めます",
+            "수락합니다",
+            "허용합니다",
+        ),
+        *("允许", "准许"),
+    ],
+)
+def test_to_let_something_be_is_no_yes_to_a_refusal(tool: str, text: str) -> None:
+    """A person who writes "accepted" about ``decline_offer`` may mean to accept the offer."""
+    assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(
+            ("decline_offer", "approved"),
+            ("decline_offer", "approval granted"),
+            ("block_user", "ok"),
+        ),
+        *(("reject_bill", "authorised"), ("make_payment", "accepted")),
+        *(("cancel_order", "Akzeptiert"), ("delete_user", "Permission granted")),
+        ("block_user", "genehmigt"),
+    ],
+)
+def test_acceptance_that_fits_a_tool_approves(tool: str, text: str) -> None:
+    """An approval of a refusal, and the acceptance of anything else, are clear."""
+    assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize("text", ["update ok", "edit approved", "the update is fine"])
+def test_to_create_something_is_no_update(text: str) -> None:
+    """A yes to an update is no answer about ``create_user``."""
+    assert reading("create_user", text) == "neither"
+    assert reading("update_user", text) == "yes"
+
+
+@pytest.mark.parametrize("tool", ["cancel_trip", "deny_leave", "reject_application"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("OK, have a safe trip", "Approved, enjoy your holiday!", "Yes, congratulations!"),
+        *("ok safe travels!", "Genehmigt, schönen Urlaub", "Approuvé, bon voyage"),
+        *("Aprobado, buen viaje", "Approvato, buone vacanze", "Aprovado, boa viagem"),
+        *("Akkoord, goede reis", "好的,一路平安", "承認、良い休暇を"),
+    ],
+)
+def test_a_good_wish_contradicts_a_refusal(tool: str, text: str) -> None:
+    """A person who wishes a good trip does not mean to cancel it."""
+    assert reading(tool, text) == "neither"
+    assert reading("book_travel", text) == "yes"
+
+
+@pytest.mark.parametrize(
+    "text", ["Approved, have a nice weekend", "OK, sorry for the delay", "Great, ok"]
+)
+def test_other_courtesies_contradict_nothing(text: str) -> None:
+    """A good wish for the day is harmless beside every yes."""
+    assert reading("cancel_trip", text) == "yes"
+
+
+@pytest.mark.parametrize("tool", ["veto_proposal", "reject_application", "decline_offer"])
+@pytest.mark.parametrize(
+    "text", ["I agree", "Aye!", "I am in favor", "I vote yes", "Endorsed", "with pleasure"]
+)
+def test_agreement_with_what_a_tool_refuses_is_asked_back(tool: str, text: str) -> None:
+    """A person who writes "I agree" about a veto may agree with the proposal."""
+    assert reading(tool, text) == "neither"
+    assert reading("make_payment", text) == "yes"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("yes", "Yes, please", "ok", "OK, thanks", "Sure", "approved", "go ahead", "👍", "+1"),
+        *("ja", "Genehmigt", "oui", "D'accord, je valide", "sí", "Aprobado", "sì", "Approvato"),
+        *("sim", "Aprovado", "akkoord", "はい", "承認します", "네", "승인합니다", "好的", "同意"),
+        *("De acuerdo", "D'accord pour moi", "Agreed", "同意します", "Einverstanden"),
+        *("Fine by me", "No objections", "do it", "Passt", "Me parece bien", "没问题"),
+    ],
+)
+def test_plain_words_approve_a_refusal(text: str) -> None:
+    """A plain yes and words such as "approved" are clear about every tool."""
+    assert reading("reject_application", text) == "yes"

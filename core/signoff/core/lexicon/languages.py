@@ -32,6 +32,9 @@ TOPIC: Final = "topic:"
 GOING: Final = "going"
 """The key of the words in `LexiconFile.deeds` that fit every topic, but mean to go on."""
 
+LETTING: Final = "letting"
+"""The key of the words in `LexiconFile.deeds` that fit every topic, but mean to let it be."""
+
 
 class Role(StrEnum):
     """The role of a phrase in an answer."""
@@ -166,6 +169,11 @@ class LexiconFile(_Table):
     orders: tuple[str, ...] = ()
     stops: tuple[str, ...] = ()
     endings: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    doings: tuple[str, ...] = ()
+    wishes: tuple[str, ...] = ()
+    as_it_is: tuple[str, ...] = ()
     deeds: dict[str, tuple[str, ...]] = {}
     umlauts: bool = False
     parts: dict[str, str]
@@ -235,6 +243,21 @@ class Language:
     def firm(self) -> frozenset[tuple[str, ...]]:
         """Words, as tokens, with which a yes can only mean the request: "approved"."""
         return frozenset(map(phrase_tokens, self.file.firm))
+
+    @cached_property
+    def yes(self) -> frozenset[tuple[str, ...]]:
+        """The words for yes and true, as tokens."""
+        return frozenset(map(phrase_tokens, self.file.values.true))
+
+    @cached_property
+    def wishes(self) -> frozenset[tuple[str, ...]]:
+        """Words of good wishes, as tokens, that tell what the person agrees to: "enjoy"."""
+        return frozenset(map(phrase_tokens, self.file.wishes))
+
+    @cached_property
+    def as_it_is(self) -> frozenset[tuple[str, ...]]:
+        """Phrases, as tokens, that may mean to leave all as it is: "fine as it is"."""
+        return frozenset(map(phrase_tokens, self.file.as_it_is))
 
     @cached_property
     def accents(self) -> dict[str, frozenset[int]]:
@@ -333,12 +356,35 @@ def endings() -> frozenset[str]:
 
     In scripts without spaces they are whole words, of which a name may have more.
     """
-    return frozenset(
-        "".join(phrase_tokens(spelt))
-        for one in languages()
-        for word in one.file.endings
-        for spelt in (word, *((in_ascii(word),) if one.file.umlauts else ()))
-    )
+    return _named(one for each in languages() for one in _spelt(each, each.file.endings))
+
+
+@lru_cache
+def refusals() -> frozenset[str]:
+    """Return the `endings` of tools that refuse or withhold something: "decline"."""
+    return _named(one for each in languages() for one in _spelt(each, each.file.refusals))
+
+
+@lru_cache
+def changes() -> frozenset[str]:
+    """Return the words in the names of tools that change or repair something: "restart"."""
+    return _named(one for each in languages() for one in _spelt(each, each.file.changes))
+
+
+@lru_cache
+def doings() -> frozenset[str]:
+    """Return the words in the names of tools that make or carry out something: "create"."""
+    return _named(one for each in languages() for one in _spelt(each, each.file.doings))
+
+
+def _spelt(known: Language, words: Iterable[str]) -> Iterator[str]:
+    """Yield words, also without their umlauts."""
+    for word in words:
+        yield from (word, in_ascii(word)) if known.file.umlauts else (word,)
+
+
+def _named(words: Iterable[str]) -> frozenset[str]:
+    return frozenset("".join(phrase_tokens(word)) for word in words)
 
 
 @lru_cache

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from datetime import timedelta
 from enum import IntEnum
 from itertools import pairwise, takewhile
@@ -32,9 +32,11 @@ from signoff.core.base.errors import PayloadError
 from signoff.core.base.text import plain_line
 from signoff.core.lexicon.languages import (
     GOING,
+    LETTING,
     TOPIC,
     Language,
     Role,
+    changes,
     language,
     languages,
     leads_values,
@@ -76,6 +78,7 @@ _ENDS: Final = frozenset(",.!、。\n")
 _COMMAS: Final = frozenset(",、")
 _AROUND_VALUES: Final = frozenset(":*_\"'“”„«»‘’")
 _POINTS: Final = ".。・、"
+_REQUESTS: Final = frozenset(("request", "requests"))
 _REFUND: Final = f"{TOPIC}refund"
 _INSIDE_WORDS: Final = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
 _EMPHASIS: Final = re.compile(r"(?<!\w)(_+)(?=[^\s_])[^_]*[^\s_]\1(?!\w)")
@@ -160,6 +163,11 @@ class Reader:
         # "Approve the order" may mean not to refund it, unless the text says "refund".
         said = any(is_reversal(one.text) for one in text.tokens)
         self._reverses = self._tool.reverses and not said
+        # "The server is fine" may mean not to restart it, unless the text says "restart".
+        deed = tuple(self._tool.words & changes()) or self._tool.verb
+        self._alters = not (self._tool.makes or ends) and not any(
+            one.text.startswith(deed) for one in text.tokens
+        )
         self._found: dict[int, list[Match]] = {}
         self._slots: dict[tuple[str, int], tuple[int, ...]] = {}
         self._openings: tuple[int, ...] | None = None
@@ -284,21 +292,80 @@ class Reader:
         slots = [range(slot.start, slot.end) for slot in yes.slots]
         if any(self._names_the_ending(slot) for slot in slots):
             return False
-        return any(self._is_another_deed(topics, word) for word, topics in self._deeds_in(yes))
+        deeds = list(self._deeds_in(yes))
+        lets = {word for word, topics in deeds if LETTING in topics}
+        if self._ends_something and self._tool.refuses and lets and not self.is_firm(yes, lets):
+            return True
+        return any(self._is_another_deed(topics - {LETTING}, word) for word, topics in deeds)
 
     def names_its_verb(self, at: int) -> bool:
         """Say whether a token is the first word of the tool's name, which says what it does."""
         return at < len(self.text) and self.text.tokens[at].text == self._tool.verb
 
-    def is_firm(self, yes: Piece) -> bool:
+    def is_firm(self, yes: Piece, but: Container[tuple[str, ...]] = ()) -> bool:
         """Say whether a yes can only mean the request: "approved", but not "ok"."""
-        tokens = self.text.tokens
         return any(
-            tuple(token.text for token in tokens[at : at + len(word)]) == word
+            word not in but and self._says(word, at)
             for at in range(yes.start, yes.end)
             for one in self.languages
             for word in one.firm
         )
+
+    def tells_a_state(self, yes: Piece, noun: Piece | None) -> bool:
+        """Say whether a yes with a noun may say that nothing is to be changed: "server is fine".
+
+        Args:
+            yes: The yes.
+            noun: The noun beside it, None if it is in a slot of the yes.
+        """
+        named = yes.slots if noun is None else (noun,)
+        return (
+            self._alters
+            and not (self.is_firm(yes) or self.orders(yes))
+            and any(self._is_the_subject(one.start, one.end) for one in named)
+        )
+
+    def leaves_as_it_is(self, yes: Iterable[Piece]) -> bool:
+        """Say whether a text may mean to leave all as it is: "fine as it is" about a deletion."""
+        if (self._tool.makes and not self._is_opposed()) or not any(
+            self._says(phrase, at)
+            for at in range(len(self.text))
+            for one in self.languages
+            for phrase in one.as_it_is
+        ):
+            return False
+        return not any(
+            self.is_firm(one)
+            or self.orders(one)
+            or any(self._says(word, one.start) for each in self.languages for word in each.yes)
+            for one in yes
+        )
+
+    def wishes_well(self, courtesy: Piece) -> bool:
+        """Say whether a good wish contradicts the tool: "enjoy the trip" about ``cancel_trip``."""
+        inside = {at for slot in courtesy.slots for at in range(slot.start, slot.end)}
+        return bool(self._tool.ends) and any(
+            self._says(word, at)
+            for at in range(courtesy.start, courtesy.end)
+            if at not in inside
+            for one in self.languages
+            for word in one.wishes
+        )
+
+    def _is_the_subject(self, start: int, end: int) -> bool:
+        """Say whether words are what the tool changes: "the server", not "it" or "the change"."""
+        own = self._tool.words - _REQUESTS - changes()
+        return any(one.text in own for one in self.text.tokens[start:end]) or any(
+            found.end == end
+            and (beginnings := stems().get(found.role.removeprefix(TOPIC), ()))
+            and not any(word.startswith(beginnings) for word in self._tool.words & changes())
+            for one in self.languages
+            for found in one.nouns.at(self.text.tokens, start, _no_slots)
+        )
+
+    def _says(self, words: tuple[str, ...], at: int) -> bool:
+        """Say whether words begin at a token."""
+        return tuple(one.text for one in self.text.tokens[at : at + len(words)]) == words
 
     def orders(self, yes: Piece) -> bool:
         """Say whether a yes has a verb that says what to do: "run it", but not "payment ok"."""
@@ -335,10 +402,12 @@ class Reader:
                 continue
             for one in self.languages:
                 for word, topics in one.deeds.items():
-                    if tuple(token.text for token in self.text.tokens[at : at + len(word)]) == word:
+                    if self._says(word, at):
                         yield word, topics
 
     def _is_another_deed(self, topics: frozenset[str], word: tuple[str, ...]) -> bool:
+        if not topics:
+            return False
         if self._ends_something and "deletion" not in topics:
             return True
         if GOING in topics:
@@ -580,7 +649,8 @@ class Reader:
 
     def _edges(self, at: int, state: State, step: _Step) -> Iterator[_Edge]:
         token = self.text.tokens[at]
-        harmless = not (self._is_hesitation(at) or self._is_blank(at) or self._is_unclosed(at))
+        doubts = (self._is_hesitation, self._is_blank, self._is_unclosed, self._inverts)
+        harmless = not any(one(at) for one in doubts)
         if (token.text in MARKS and harmless) or token.text == NEWLINE:
             yield _Edge(at + 1, state)
         else:
@@ -623,6 +693,14 @@ class Reader:
             return all(one.text != ")" for one in tokens[at : self.text.line_end(at)])
         eyes = at > 0 and tokens[at - 1].text in ":;-" and tokens[at - 1].end == tokens[at].start
         return mark == "|" and eyes
+
+    def _inverts(self, at: int) -> bool:
+        """Say whether a mark is the "not" of program code: "!approved", but not "ok!yes"."""
+        tokens = self.text.tokens
+        if tokens[at].text != "!" or at + 1 >= len(tokens):
+            return False
+        begins = at == 0 or tokens[at - 1].end < tokens[at].start or tokens[at - 1].text == NEWLINE
+        return begins and tokens[at].end == tokens[at + 1].start and tokens[at + 1].text.isalnum()
 
     def _lines(self, at: int, state: State) -> Iterator[_Edge]:
         """Yield the edges of lines that are read as a whole."""
@@ -706,7 +784,7 @@ class Reader:
 
     def _body(self, at: int, state: State, step: _Step) -> Iterator[_Edge]:
         """Yield the edges of phrases around a verdict."""
-        if state is State.AFTER and step.last == Role.YES:
+        if state is State.AFTER and step.last == Role.YES and not self._numbers(at, step):
             yield from self._values(at)
         if self._is_unit(at):
             return
@@ -910,6 +988,11 @@ class Reader:
                 named = tokens[stop].text in self._words_of_fields(part.found)
                 if named and not self._denies(stop, stop + 1, languages()):
                     yield _Edge(stop + 1, State.AFTER, Piece(VALUE, at, stop))
+
+    def _numbers(self, at: int, step: _Step) -> bool:
+        """Say whether a number may be that of the request, not a value: "approve refund 4711"."""
+        slots = step.piece.slots if step.piece is not None else ()
+        return self.text.tokens[at].text.isdecimal() and any(slot.end == at for slot in slots)
 
     def _is_rest_of_a_number(self, at: int) -> bool:
         """Say whether a mark with a space before it belongs to a number: the point of ".5"."""

@@ -51,6 +51,7 @@ from signoff.core.replies.text import ReplyContext, Text
 _QUESTION_MARKS: Final = "?¿؟"
 _ALONE: Final = 'Reply "approve" or "reject" alone on the first line.'
 _QUOTES: Final = frozenset("\"'“”„‟‘’‚«»‹›「」『』")
+_STOPS: Final = frozenset(".,!;、。，")
 _OFFERED: Final = "approve"
 _MOST_QUOTED: Final = 3
 _LONGEST_FOR_ME: Final = 2
@@ -117,7 +118,9 @@ def takes_back(line: str) -> bool:
     words = Text(line)
     at = next((at for at, one in enumerate(words.tokens) if one.text not in MARKS | {NEWLINE}), -1)
     return at >= 0 and any(
-        found.end > at + 1 if found.role == Role.CONDITION else words.is_boundary(found.end)
+        found.end > at + 1
+        if found.role == Role.CONDITION
+        else words.is_boundary(found.end) or reader.longest(found.end, Role.NO, Role.NO_ALONE)
         for reader in readers_of(words, ReplyContext())
         for found in reader.phrases(at)
         if found.role in (Role.CONDITION, Role.TAKE_BACK, Role.APOLOGY)
@@ -328,6 +331,37 @@ def _names_another_deed(reader: Reader, parse: Parse) -> bool:
     return any(reader.names_another_deed(one) for one in parse.pieces if one.role == Role.YES)
 
 
+def _tells_a_state(reader: Reader, parse: Parse) -> bool:
+    """Say whether a yes may say that nothing is to be done: "server ok" about a restart."""
+    pairs = pairwise(parse.pieces)
+    return any(
+        reader.tells_a_state(one, None) for one in parse.pieces if one.role == Role.YES
+    ) or any(
+        Role.OBJECT in (one.role, other.role)
+        and _is_beside(reader, one, other)
+        and reader.tells_a_state(*((other, one) if one.role == Role.OBJECT else (one, other)))
+        for one, other in pairs
+        if Role.YES in (one.role, other.role)
+    )
+
+
+def _is_beside(reader: Reader, one: Piece, other: Piece) -> bool:
+    """Say whether two pieces belong to one clause: "server: ok", but not "ok, the server"."""
+    between = reader.text.tokens[one.end : other.start]
+    return all(token.text in MARKS and token.text not in _STOPS for token in between)
+
+
+def _leaves_as_it_is(reader: Reader, parse: Parse) -> bool:
+    """Say whether a yes may mean to leave all as it is: "fine as it is" about a deletion."""
+    return reader.leaves_as_it_is(one for one in parse.pieces if one.role == Role.YES)
+
+
+def _wishes_well(reader: Reader, parse: Parse) -> bool:
+    """Say whether a yes comes with a good wish that contradicts it: "ok, enjoy the trip"."""
+    says_more = (Role.COURTESY, Role.CLOSING, Role.AFTER, Role.THANKS, Role.GREETING, Role.YES)
+    return any(reader.wishes_well(one) for one in parse.pieces if one.role in says_more)
+
+
 def _is_acknowledged(reader: Reader, parse: Parse) -> bool:
     """Say whether a yes beside "keep me posted" may only say that the mail was read: "ok"."""
     asks = any(one.role == Role.REPORT for one in parse.pieces)
@@ -357,7 +391,8 @@ def _is_for_the_person(reader: Reader, parse: Parse) -> bool:
 
 _DOUBTS: Final = (
     *(_is_brush_off, _is_praise, _is_cited, _is_condition, _is_with_something, _is_for_the_person),
-    *(_is_misleading, _is_contradicted, _names_another_deed, _is_acknowledged),
+    *(_is_misleading, _is_contradicted, _names_another_deed, _tells_a_state, _leaves_as_it_is),
+    *(_wishes_well, _is_acknowledged),
 )
 
 

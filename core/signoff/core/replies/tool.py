@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from typing import Final, NamedTuple
 
-from signoff.core.lexicon.languages import TOPIC, endings, stems
+from signoff.core.lexicon.languages import (
+    TOPIC,
+    changes,
+    doings,
+    endings,
+    language,
+    languages,
+    refusals,
+    stems,
+)
 from signoff.core.lexicon.tokens import MARKS, is_spaceless, phrase_tokens
 
 ENDINGS: Final = frozenset(f"{TOPIC}{one}" for one in ("deletion", "cancellation", "archiving"))
 """The topics of tools that end something."""
 _GENERAL: Final = frozenset(("message", "publication", "change"))
 """The topics of tools whose subject only the name of the agent may tell: "send_request"."""
+_ALTERING: Final = frozenset(("change", "restart", "deletion", "cancellation", "archiving"))
+"""The topics of tools that change or end their subject."""
 _REVERSALS: Final = ("refund", "return", "chargeback")
 """The beginnings of verbs of tools that undo what their object says: "refund_order"."""
 _BILLS: Final = ("invoice", "bill")
@@ -42,6 +53,8 @@ class Tool(NamedTuple):
         ending: The word that ends something: the "cancel" of ``cancel_deletion``; or "".
         ends: All words that end or hold something.
         reverses: Whether the tool undoes what its subject says: ``refund_order``.
+        refuses: Whether the tool refuses or holds its subject: ``decline_offer``.
+        makes: Whether the tool is known to make or carry out its subject: ``create_order``.
     """
 
     words: frozenset[str]
@@ -54,6 +67,8 @@ class Tool(NamedTuple):
     ending: str
     ends: frozenset[str]
     reverses: bool
+    refuses: bool
+    makes: bool
 
     def is_about(self, topic: str) -> bool:
         """Say whether the names belong to a topic; without names, every topic fits."""
@@ -83,6 +98,7 @@ def tool_of(called: tuple[str, ...]) -> Tool:
     # The first one says what the tool does: the "cancel" of ``cancel_deletion``.
     ending = next((one for one in words if _is_ending(one)), "")
     ends = endings_in(" ".join(own))
+    ends = frozenset((ending,)) if len(ends) > 1 and ending in ends else ends
     return Tool(
         words=frozenset[str]().union(*map(words_in, own)),
         called=every,
@@ -92,8 +108,10 @@ def tool_of(called: tuple[str, ...]) -> Tool:
         middle=middle,
         topical=topical,
         ending=ending,
-        ends=frozenset((ending,)) if len(ends) > 1 and ending in ends else ends,
+        ends=ends,
         reverses=is_reversal(verb),
+        refuses=not ends.isdisjoint(refusals()),
+        makes=_makes(words),
     )
 
 
@@ -115,16 +133,48 @@ def words_in(text: str) -> frozenset[str]:
 @lru_cache(maxsize=256)
 def endings_in(text: str) -> frozenset[str]:
     """Return the words of a tool's name, or of a text, that end or hold something."""
-    words = words_in(text) & endings()
+    return _words_of(endings(), text)
+
+
+def _words_of(known: frozenset[str], text: str) -> frozenset[str]:
+    """Return the words of a text that are known; without spaces, it may have them anywhere."""
+    words = words_in(text) & known
     if text.isascii():
         return words
     joined = "".join(phrase_tokens(text))
-    return words | {one for one in endings() if is_spaceless(one[0]) and one in joined}
+    return words | {one for one in known if is_spaceless(one[0]) and one in joined}
 
 
 def _has_a_subject(word: str) -> bool:
     """Say whether a word of a tool's name says what it is about: "pay", but not "send" or "set"."""
     return any(word.startswith(known) for name, known in stems().items() if name not in _GENERAL)
+
+
+def _makes(words: Sequence[str]) -> bool:
+    """Say whether a tool makes or carries out its subject, as "pay" and "create" do.
+
+    The first word may be the name of a system: ``stripe_create_refund``. The words of other
+    languages than English are not known so well, and may have another order.
+    """
+    if not words:
+        return True
+    first, last = words[0], words[-1]
+    if first in changes() or (last in changes() and first not in doings()):
+        return False
+    known = (stem for name, each in stems().items() if name not in _ALTERING for stem in each)
+    return (
+        first.startswith(tuple(known))
+        or not doings().isdisjoint(words[:-1] or words)
+        or _is_foreign(first)
+        or _is_foreign(last)
+    )
+
+
+def _is_foreign(word: str) -> bool:
+    """Say whether a word of a tool's name is a noun of another language than English."""
+    return is_spaceless(word[0]) or (
+        word not in language("en").words and any(word in one.nouns.words() for one in languages())
+    )
 
 
 def _settles(words: Iterable[str]) -> bool:

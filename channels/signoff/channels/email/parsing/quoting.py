@@ -43,6 +43,7 @@ from signoff.channels.email.parsing.quote_markers import (
 from signoff.channels.email.parsing.quote_phrases import SEPARATORS
 from signoff.core.replies.devices import is_device_line
 from signoff.core.replies.reading import is_reply, takes_back
+from signoff.core.replies.remark import contradiction
 
 _QUESTION_MARKS: Final = ("?", "？", "؟")
 QUESTION: Final = (
@@ -173,6 +174,14 @@ def is_name(text: str, names: frozenset[str]) -> bool:
     return 0 < len(words) <= _MOST_NAMES and all(word in names for word in words)
 
 
+def _goes_on(line: str) -> bool:
+    """Return whether a line goes on with the answer above a signature: "but only up to 500".
+
+    Mottos ("Only the best") begin with a capital letter.
+    """
+    return line[:1].islower() and len(line) <= _LONGEST_NAME and bool(contradiction(line))
+
+
 def _doubt(pieces: list[_Piece]) -> str:
     return next((one.doubt for one in pieces if one.doubt), "")
 
@@ -190,6 +199,8 @@ class _Classifier:
         self._asked = False
         # What was above: a warning, the person's text, their name, or their signature.
         self._warned = self._begun = self._named = self._signed = False
+        # The line above in a signature.
+        self._signed_above = ""
         # Whether the lines are a postscript below a signature.
         self._added = False
         # Whether everything from here on may be quoted.
@@ -311,11 +322,13 @@ class _Classifier:
 
     def _in_signature(self, text: str) -> _Piece:
         """Return the class of a line in or below a signature."""
-        bare = text.strip()
+        bare, above = text.strip(), self._signed_above
+        self._signed_above = text
         self._added = bool(bare) and (self._added or is_afterthought(bare))
         if self._added:
             return _Piece(_Kind.TEXT, text)
-        if (is_reply(bare) or takes_back(bare)) and not is_name(bare, self._names):
+        goes_on = _goes_on(bare) and len(above) < _WRAPPED
+        if (goes_on or is_reply(bare) or takes_back(bare)) and not is_name(bare, self._names):
             return _Piece(_Kind.AMBIGUOUS, text, AMBIGUOUS)
         return _Piece(_Kind.SIGNATURE, text)
 
