@@ -114,13 +114,13 @@ def test_operator_can_delegate_a_second_factor_seat_only_at_the_terminal(
     assert on_ledger(lambda ledger: ledger.approval(waiting.id)).handovers[-1].to == "cleo"
 
 
-OPERATOR = '''
+OPERATOR = """
 [[people]]
 id = "olga"
 name = "Olga Hein"
 email = "olga@example.com"
 roles = ["operator"]
-'''
+"""
 GIVE = ("reassign", "--from", "mara", "--to", "olga", "--reason", "x")
 
 
@@ -139,6 +139,7 @@ def test_people_with_the_role_move_as_operators(
     invoke: Invoke,
     waiting: Approval,
     on_ledger: OnLedger,
+    *,
     settings_file: Path,
     command: tuple[str, ...],
     what: str,
@@ -167,6 +168,7 @@ def test_the_role_decides_nothing_and_takes_no_seat(
     invoke: Invoke,
     waiting: Approval,
     on_ledger: OnLedger,
+    *,
     settings_file: Path,
     command: tuple[str, ...],
     why: str,

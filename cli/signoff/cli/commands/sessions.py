@@ -14,6 +14,7 @@ import typer
 from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
 from signoff.core.base.errors import SessionsNotMoved
+from signoff.core.base.text import counted
 
 if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
@@ -62,7 +63,7 @@ def move(ctx: typer.Context, *, as_json: Json = False) -> None:
     if as_json:
         write_json({"sessions": count, "file": str(kept)})
     else:
-        say(f"{count:,} sessions are in Redis now. The file is kept as {kept}.")
+        say(f"Moved {counted(count, 'session')} to Redis. The file is kept as {kept}.")
 
 
 async def _move(file: Path, records: SessionRecords) -> int:

@@ -110,7 +110,9 @@ def unbroken(text: str) -> str:
 def shortened(text: str, most: int) -> str:
     """Return shown text of at most so many characters, and how many were left out."""
     left = len(text) - most
-    return text if left <= 0 else f"{text[:most]} … and {left:,} more characters"
+    if left <= 0:
+        return text
+    return f"{text[:most]} … and {left:,} more character{'s' if left > 1 else ''}"
 
 
 def visible(text: str) -> str:

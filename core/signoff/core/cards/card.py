@@ -26,6 +26,7 @@ from signoff.core.base.shown_text import (
     unbroken,
     warnings_about,
 )
+from signoff.core.base.text import counted
 from signoff.core.directory.people import Directory
 from signoff.core.grants.grant import givers
 from signoff.core.payloads.digest import short_digest
@@ -463,7 +464,7 @@ def _offer(approval: Approval) -> Offer:
     if rules is None or approval.state is not State.PENDING or not (who := givers(approval)):
         return Offer()
     vary = [one_line(name) for name in rules.vary if name in approval.call.args]
-    terms = f"{format_duration(rules.longest)} and {rules.most} calls at most"
+    terms = f"{format_duration(rules.longest)} and {counted(rules.most, 'call')} at most"
     return Offer(
         who=who,
         spans=tuple(format_duration(one) for one in spans_within(rules.longest)),

@@ -16,6 +16,7 @@ from signoff.core.approvals.milestones import topics_of
 from signoff.core.base.durations import coarse, format_duration
 from signoff.core.base.hiding import having_hidden
 from signoff.core.base.numbers import json_text
+from signoff.core.base.text import counted
 from signoff.core.cards.card import one_line
 from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import Order
@@ -133,7 +134,7 @@ def _print_rules(out: Output, timeline: Timeline, directory: Directory) -> None:
     if grants := timeline.terms.grants:
         who = ", ".join(_name(directory, one) for one in grants.who)
         longest = format_duration(grants.longest)
-        may = f"{who} may approve up to {grants.most} calls like it for up to {longest}"
+        may = f"{who} may approve up to {counted(grants.most, 'call')} like it for up to {longest}"
         out.print(Text("grants: ", style="bold"), Text(one_line(may)), sep="")
 
 
@@ -278,7 +279,7 @@ def print_diff(found: Sequence[Changed], looked_at: int, *, most: int) -> None:
     for group in ordered[:most]:
         _print_alike(out, group)
     if (left := len(ordered) - most) > 0:
-        out.print(Text(f"… and {left:,} more groups. --limit shows more of them."))
+        out.print(Text(f"… and {counted(left, 'more group')}. --limit shows more of them."))
     same = looked_at - len(found)
     counts = f"{len(found)} would have other terms, {same} the same"
     out.print(Text(f"{looked_at} pending: {counts}."))
