@@ -16,7 +16,6 @@ from builders import NOON, people
 from signoff.core.base.durations import Duration, coarse, format_duration, parse_duration, roughly
 from signoff.core.base.errors import ConditionError
 from signoff.core.directory.people import Directory, Person
-from signoff.core.policies.conditions import parts_of
 from signoff.core.policies.policy import (
     Fallback,
     Policy,
@@ -163,22 +162,6 @@ def test_loop_over_an_argument_that_a_tool_lacks_matches_no_policy(when: str) ->
     bill: JsonValue = {"parts": [{"lines": lines}]}
     full = pick(strict, ANY, payments=[small], bill=bill, named={"first": small}, fee=1)
     assert full.terms.policy == "any"
-
-
-@pytest.mark.parametrize(
-    ("source", "parts"),
-    [
-        ("", set()),
-        (" true ", set()),
-        ('tool == "a b" && args.n>1', {'tool=="a b"', "args.n>1"}),
-        ("user == 'a && b' && (args.x && args.y)", {"user=='a && b'", "(args.x&&args.y)"}),
-        ("args.x && args.y || args.z", {"args.x&&args.y||args.z"}),
-        ("args.x ? args.y : args.z && args.z", {"args.x?args.y:args.z&&args.z"}),
-    ],
-)
-def test_parts_of_a_condition_must_all_be_true(source: str, parts: set[str]) -> None:
-    """Signs inside of texts and brackets separate nothing, and alternatives are one part."""
-    assert parts_of(source) == parts
 
 
 def test_no_policy_matches() -> None:

@@ -27,6 +27,7 @@ from signoff.cli.config.faults import (
 )
 from signoff.cli.config.grants import check as grants_in
 from signoff.cli.config.levels import check as levels_in
+from signoff.cli.config.levels import never_true
 from signoff.cli.config.people import check as people_in
 from signoff.cli.config.people import reference
 from signoff.cli.config.settings import Settings, source_of
@@ -37,10 +38,12 @@ from signoff.core.base.networks import is_loopback
 from signoff.core.directory.identity import mailbox
 from signoff.core.directory.people import identity_key
 from signoff.core.policies import conditions
+from signoff.core.policies.comparisons import Alternative, alternatives, contrary, covers
 from signoff.core.policies.levels import Asking
 from signoff.core.policies.policy import Effect, EmailProof, Fallback, Policy, Routing
 
 _REDIS = ("redis", "rediss", "unix", "sentinel", "redis+cluster", "rediss+cluster")
+_ORDER = "Put it before that one, or remove it: the first that matches wins."
 _MAKE = "$(openssl rand -base64 32)"
 _BROKER = (*(one for one in _REDIS if one != "unix"), "amqp", "amqps", "pyamqp")
 
@@ -122,32 +125,31 @@ def _mailboxes(settings: Settings) -> Iterator[Found]:
 
 def _policies(settings: Settings) -> Iterator[Found]:
     names: dict[str, int] = {}
-    before: list[tuple[frozenset[str], str]] = []
+    before: list[tuple[tuple[Alternative, ...], Policy]] = []
     for index, policy in enumerate(settings.policies):
         first = names.setdefault(policy.name, index)
         if first != index:
             message = f"{policy.name!r} is already the name of another policy"
             remedy = "Choose a unique name: the audit log and the cards name policies."
             yield ("policies", index, "name"), defect(message, remedy)
-        parts = _parts(policy)
-        if wider := [(one, name) for one, name in before if one <= parts]:
-            # Only a policy that matches all is an error, as in earlier releases.
-            less, name = min(wider, key=lambda one: len(one[0]))
-            what, found = ("each of its calls", warning) if less else ("all", defect)
-            remedy = "Put it before that one, or remove it: the first that matches wins."
-            message = f"it is never reached: {name!r} matches {what}"
-            yield ("policies", index), found(message, remedy)
+        mine = alternatives(policy.when, policy.time_zone)
+        if all_of := next((one.name for _, one in before if _matches_all(one)), ""):
+            message = f"it is never reached: {all_of!r} matches all"
+            yield ("policies", index), defect(message, _ORDER)
+        elif not contrary(policy.when):
+            wider = (one.name for ways, one in before if covers(ways, mine))
+            if name := next(wider, ""):
+                message = f"it is never reached: {name!r} matches each of its calls"
+                yield ("policies", index), warning(message, _ORDER)
         yield from _condition(("policies", index, "when"), policy.when)
         yield from _clock(("policies", index), policy)
         yield from _routing(settings, ("policies", index), policy)
-        before.append((parts, policy.name))
+        before.append((mine, policy))
 
 
-def _parts(policy: Policy) -> frozenset[str]:
-    """Return the parts of a policy's condition; those that read `now` with the time zone."""
-    zone = policy.time_zone
-    parts = conditions.parts_of(policy.when)
-    return frozenset(f"{one} in {zone}" if "now." in one else one for one in parts)
+def _matches_all(policy: Policy) -> bool:
+    """Say whether a policy has no condition."""
+    return {one.strip() for one in policy.when.split("&&")} <= {"", "true"}
 
 
 def _condition(loc: Loc, source: str) -> Iterator[Found]:
@@ -158,6 +160,7 @@ def _condition(loc: Loc, source: str) -> Iterator[Found]:
     except ConditionError as error:
         remedy = "For instance: tool == 'reimburse' && args.amount > 1000."
         yield loc, defect(str(error).rstrip("."), remedy)
+    yield from never_true(loc, source)
     for message in conditions.pitfalls(source):
         remedy = "Write tool.startsWith('delete_') for a pattern, and numbers without quotes."
         yield loc, warning(message, remedy)
@@ -240,8 +243,7 @@ def _long_running(settings: Settings) -> Iterator[Found]:
         ]
         if covering:
             message = f"it is never reached: an earlier table takes every call of {rule.tool!r}"
-            remedy = "Put it before that one, or remove it: the first that matches wins."
-            yield ("long_running", index), defect(message, remedy)
+            yield ("long_running", index), defect(message, _ORDER)
 
 
 def _inputs(settings: Settings) -> Iterator[Found]:
@@ -252,11 +254,8 @@ def _inputs(settings: Settings) -> Iterator[Found]:
             remedy = "For instance: when = \"message.startsWith('Reply with')\"."
             yield ("inputs", index), defect(str(error).rstrip("."), remedy)
         if any(one.app in {"", rule.app} and not one.when for one in settings.inputs[:index]):
-            remedy = "Put it before that one, or remove it: the first that matches wins."
-            yield (
-                ("inputs", index),
-                defect("it is never reached: an earlier table takes all", remedy),
-            )
+            message = "it is never reached: an earlier table takes all"
+            yield ("inputs", index), defect(message, _ORDER)
 
 
 def _email(settings: Settings) -> Iterator[Found]:

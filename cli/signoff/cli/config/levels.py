@@ -20,6 +20,7 @@ from signoff.core.base.errors import ConditionError
 from signoff.core.directory.people import Person
 from signoff.core.directory.queues import QUEUE, Pick
 from signoff.core.policies import conditions
+from signoff.core.policies.comparisons import contrary
 from signoff.core.policies.levels import Asking, Earlier, Group, Level, Order, Quorum, repeated
 from signoff.core.policies.policy import OnTimeout, Routing
 from signoff.core.routing.resolve import ASKED, SCHEDULE, SLACK_GROUP, is_managers
@@ -89,6 +90,14 @@ def _end(loc: Loc, rule: Routing) -> Iterator[Found]:
         except ConditionError as error:
             remedy = "For instance: args.amount >= 0 && args.amount <= 200."
             yield (*loc, "ceiling"), defect(str(error).rstrip("."), remedy)
+        yield from never_true((*loc, "ceiling"), rule.ceiling)
+
+
+def never_true(loc: Loc, source: str) -> Iterator[Found]:
+    """Yield a warning about a condition that wants contrary values, such as > 500 and < 100."""
+    if name := contrary(source):
+        message = f"it can never be true: it wants contrary values of {name}"
+        yield loc, warning(message, "Correct them, or write || where one of them is enough.")
 
 
 def _asked_before(loc: Loc, references: Iterable[str]) -> Iterator[Found]:

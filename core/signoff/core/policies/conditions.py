@@ -137,34 +137,6 @@ def _why_not_cel(error: str) -> str:
     return f"{what} in line {fault['line']}, column {fault['column']}"
 
 
-def parts_of(source: str) -> frozenset[str]:
-    """Return the parts of an expression that must all be true: ``a && b`` has two.
-
-    An expression whose parts are all among those of another one is true whenever that one is. An
-    empty expression and ``true`` have no parts.
-    """
-    literals: list[str] = []
-
-    def kept(found: re.Match[str]) -> str:
-        literals.append(found[0])
-        return f"\0{len(literals) - 1}\0"
-
-    parts, depth, start = list[str](), 0, 0
-    text = _QUOTED.sub(kept, source)
-    for at, sign in enumerate(text):
-        depth += (sign in "([{") - (sign in ")]}")
-        if not depth and (text.startswith("||", at) or sign in "?/"):
-            parts, start = [], 0
-            break
-        if not depth and text.startswith("&&", at):
-            parts.append(text[start:at])
-            start = at + 2
-    parts.append(text[start:])
-    plain = ("".join(one.split()) for one in parts)
-    whole = (re.sub(r"\0(\d+)\0", lambda one: literals[int(one[1])], part) for part in plain)
-    return frozenset(one for one in whole if one not in {"", "true"})
-
-
 def pitfalls(source: str) -> Iterator[str]:
     """Yield what an expression most likely does not mean, in words."""
     for name, text in _PATTERN.findall(source):
