@@ -125,7 +125,7 @@ def _mailboxes(settings: Settings) -> Iterator[Found]:
 
 def _policies(settings: Settings) -> Iterator[Found]:
     names: dict[str, int] = {}
-    before: list[tuple[tuple[Alternative, ...], Policy]] = []
+    before, all_of = _Earlier(), ""
     for index, policy in enumerate(settings.policies):
         first = names.setdefault(policy.name, index)
         if first != index:
@@ -133,23 +133,36 @@ def _policies(settings: Settings) -> Iterator[Found]:
             remedy = "Choose a unique name: the audit log and the cards name policies."
             yield ("policies", index, "name"), defect(message, remedy)
         mine = alternatives(policy.when, policy.time_zone)
-        if all_of := next((one.name for _, one in before if _matches_all(one)), ""):
+        if all_of:
             message = f"it is never reached: {all_of!r} matches all"
             yield ("policies", index), defect(message, _ORDER)
-        elif not contrary(policy.when):
-            wider = (one.name for ways, one in before if covers(ways, mine))
-            if name := next(wider, ""):
-                message = f"it is never reached: {name!r} matches each of its calls"
-                yield ("policies", index), warning(message, _ORDER)
+        elif (name := before.covering(mine)) and not contrary(policy.when):
+            message = f"it is never reached: {name!r} matches each of its calls"
+            yield ("policies", index), warning(message, _ORDER)
         yield from _condition(("policies", index, "when"), policy.when)
         yield from _clock(("policies", index), policy)
         yield from _routing(settings, ("policies", index), policy)
-        before.append((mine, policy))
+        before.add(mine, policy.name)
+        has_condition = {one.strip() for one in policy.when.split("&&")} - {"", "true"}
+        all_of = all_of or ("" if has_condition else policy.name)
 
 
-def _matches_all(policy: Policy) -> bool:
-    """Say whether a policy has no condition."""
-    return {one.strip() for one in policy.when.split("&&")} <= {"", "true"}
+class _Earlier:
+    """The conditions of earlier policies, by the tools to which they are limited."""
+
+    def __init__(self) -> None:
+        self._by_tool: dict[str, list[tuple[tuple[Alternative, ...], str]]] = {}
+
+    def add(self, ways: tuple[Alternative, ...], name: str) -> None:
+        """Add a policy; the tool "" stands for any."""
+        for tool in {tool for one in ways for tool in one.texts("tool") or ("",)}:
+            self._by_tool.setdefault(tool, []).append((ways, name))
+
+    def covering(self, ways: tuple[Alternative, ...]) -> str:
+        """Return the name of a policy that covers a condition, "" if there is none."""
+        tools = ("", *ways[0].texts("tool")[:1])
+        among = (one for tool in tools for one in self._by_tool.get(tool, ()))
+        return next((name for wider, name in among if covers(wider, ways)), "")
 
 
 def _condition(loc: Loc, source: str) -> Iterator[Found]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import Final
+from typing import Final, Self
 
 from signoff.core.policies.condition_cost import LITERAL
 
@@ -101,7 +101,9 @@ class Values:
             return all(wider.has(one) for one in self.only if self.has(one))
         if wider.only is not None or any(map(self.has, wider.other)):
             return False
-        return self.both(wider) == replace(self, other=self.other | wider.other)
+        over = wider.low < self.low or (wider.low == self.low and self.above >= wider.above)
+        under = wider.high > self.high or (wider.high == self.high and self.below >= wider.below)
+        return over and under
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,35 +113,59 @@ class Alternative:
     Attributes:
         parts: The parts as texts.
         names: The values of the names and expressions that are compared, such as ``args.amount``.
+        fields: The fields that must exist, by ``has(args.amount)``.
+        others: The parts that are not understood.
     """
 
     parts: frozenset[str]
     names: Mapping[str, Values]
+    fields: tuple[str, ...]
+    others: frozenset[str]
+
+    @classmethod
+    def of(cls, parts: Iterable[str]) -> Self:
+        """Return the alternative with these parts."""
+        names, fields, others = dict[str, Values](), list[str](), set[str]()
+        every = frozenset(parts)
+        for part in sorted(every):
+            if compared := _compared(part):
+                name, values = compared
+                names[name] = names.get(name, Values()).both(values)
+            elif has := _HAS.fullmatch(part):
+                fields.append(has[1])
+            else:
+                others.add(part)
+        # Most policies differ in their tool, so names with few values are compared first.
+        ordered = sorted(names.items(), key=lambda one: one[1].only is None)
+        return cls(every, dict(ordered), tuple(fields), frozenset(others))
 
     @property
     def contrary(self) -> str:
         """The name for which no value is left, "" if it can hold."""
         return next((name for name, values in self.names.items() if values.is_empty), "")
 
-    def implies(self, part: str) -> bool:
-        """Say whether a part is true whenever this holds."""
-        if part in self.parts:
-            return True
-        if found := _HAS.fullmatch(part):
-            field = found[1]
-            return any(
-                one == field or one.startswith((f"{field}.", f"{field}[")) for one in self.names
-            )
-        compared = _compared(part)
-        if compared is None or compared[0] not in self.names:
+    def implies(self, other: Alternative) -> bool:
+        """Say whether another one holds whenever this one does."""
+        if not other.others <= self.others:
             return False
-        return self.names[compared[0]].within(compared[1])
+        for name, values in other.names.items():
+            mine = self.names.get(name)
+            if mine is None or not mine.within(values):
+                return False
+        return all(map(self._has, other.fields))
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return the texts that a name may have, in order; empty if it may have any."""
         values = self.names.get(name, Values())
         only = [one for one in values.only or () if values.has(one)]
         return tuple(sorted(str(found) for kind, found in only if kind is str))
+
+    def _has(self, field: str) -> bool:
+        """Say whether a field exists whenever this holds, because it is compared."""
+        compared = (
+            one == field or one.startswith((f"{field}.", f"{field}[")) for one in self.names
+        )
+        return field in self.fields or any(compared)
 
 
 @lru_cache(maxsize=1024)
@@ -153,7 +179,7 @@ def alternatives(source: str, time_zone: str = "") -> tuple[Alternative, ...]:
         time_zone: The time zone of `now`; parts in different zones are never equal.
     """
     if "\0" in source:
-        return (Alternative(frozenset({source}), {}),)
+        return (Alternative(frozenset({source}), {}, (), frozenset({source})),)
     held: list[str] = []
 
     def hold(found: re.Match[str]) -> str:
@@ -166,8 +192,7 @@ def alternatives(source: str, time_zone: str = "") -> tuple[Alternative, ...]:
     found = []
     for parts in _taken_apart(text, 0):
         whole = (_HELD.sub(lambda one: held[int(one[1])], part) for part in parts)
-        texts = frozenset(one for one in whole if one not in {"", "true"})
-        found.append(Alternative(texts, _named(texts)))
+        found.append(Alternative.of(one for one in whole if one not in {"", "true"}))
     return tuple(found)
 
 
@@ -180,17 +205,7 @@ def contrary(source: str) -> str:
 def covers(wider: Iterable[Alternative], narrower: Iterable[Alternative]) -> bool:
     """Say whether a condition is true or fails whenever another one is true."""
     wide = tuple(wider)
-    return all(
-        one.contrary or any(all(map(one.implies, other.parts)) for other in wide)
-        for one in narrower
-    )
-
-
-def _named(parts: Iterable[str]) -> dict[str, Values]:
-    names: dict[str, Values] = {}
-    for name, values in filter(None, map(_compared, parts)):
-        names[name] = names.get(name, Values()).both(values)
-    return names
+    return all(any(map(one.implies, wide)) or bool(one.contrary) for one in narrower)
 
 
 def _compared(part: str) -> tuple[str, Values] | None:
