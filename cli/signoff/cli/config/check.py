@@ -11,6 +11,7 @@ from signoff.channels.aap.settings import REQUESTS_KEPT
 from signoff.channels.email.imap.settings import OAuthSettings
 from signoff.cli.composition.credentials import gets
 from signoff.cli.config.channels import check as added_channels_in
+from signoff.cli.config.deciders import check as deciders_in
 from signoff.cli.config.faults import (
     NO_SLACK,
     ConfigErrors,
@@ -567,6 +568,7 @@ _RULES: Mapping[Callable[[Settings], Iterable[Found]], tuple[str, ...]] = {
     _policies: ("slack.bot_token", "email"),
     _default: ("slack.bot_token", "email"),
     levels_in: ("slack.bot_token", "channels"),
+    deciders_in: (),
     grants_in: (),
     _long_running: (),
     _inputs: (),
