@@ -19,6 +19,7 @@ from signoff.core.base.numbers import json_text
 from signoff.core.base.text import counted
 from signoff.core.cards.card import one_line
 from signoff.core.directory.people import Directory
+from signoff.core.directory.working_time import has_worked
 from signoff.core.policies.levels import Order
 from signoff.core.policies.matching import Match
 from signoff.core.policies.policy import Effect
@@ -217,11 +218,27 @@ def _lines(step: Step, timeline: Timeline, directory: Directory, zone: tzinfo) -
             + (f", waits for {one.waits_for}" if one.waits_for else "")
             for one in step.asked
         ]
+        within = timeline.terms.asking(step.level).within
+        if not within.business and _nobody_works(step, directory):
+            lines.append(f'none of them works before then: "{within} business" would wait for them')
     if step.informed:
         lines.append(f"informed: {', '.join(_name(directory, one) for one in step.informed)}")
     lines += [_name(directory, one) for one in step.reminded]
     lines += [part for part in step.why.split("; ") if part]
     return lines or [""]
+
+
+def _nobody_works(step: Step, directory: Directory) -> bool:
+    """Say whether a level begins and ends outside of the working hours of all its approvers."""
+    people = [directory.get(seat.person) for seat in step.seats]
+    until = step.until
+    return bool(people) and all(
+        one is not None
+        and until is not None
+        and one.hours
+        and not has_worked(one, step.at, until, least=timedelta.resolution)
+        for one in people
+    )
 
 
 def _level(step: Step, timeline: Timeline, zone: tzinfo) -> str:
