@@ -40,7 +40,7 @@ STEPS = st.lists(
 
 @pytest.mark.parametrize("renamed", [{}, {"email": "m@example.org"}, {"slack": "U0MARA"}])
 def test_a_person_whose_id_has_changed_counts_once(renamed: dict[str, str]) -> None:
-    """They have approved under the earlier id, and stand in for the other approver under the new."""
+    """They have approved under the earlier id, and get the other approver's seat under the new."""
     mara = MARA.model_copy(update={"slack": "U0MARA"})
     terms = Terms(policy="two", ask=("mara", "cleo"), quorum=2)
     cards = [

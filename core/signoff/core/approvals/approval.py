@@ -1318,15 +1318,15 @@ class Approval(Value):
             )
 
     def _is_one(self, earlier: str, person: Person, directory: Directory) -> bool:
-        """Say whether an id belongs to a person, also if they had it before the directory changed."""
+        """Say whether an id is a person's, also if they had it before the directory changed."""
         if directory.is_one(earlier, person.id) or person.owns(earlier):
             return True
-        known = directory.record(earlier) is not None
-        own = () if known else accounts_of(person)
-        cards = (one for one in self.asked if one.person == earlier)
-        return any(
-            {(one.channel, one.address), ("email", mailbox(one.address))} & {*own} for one in cards
-        )
+        if directory.record(earlier) is not None:
+            return False
+        cards = [one for one in self.asked if one.person == earlier]
+        reached = {(one.channel, one.address) for one in cards}
+        reached |= {("email", mailbox(one.address)) for one in cards}
+        return not reached.isdisjoint(accounts_of(person))
 
     def _must_have_a_seat(self, person: Person, directory: Directory) -> None:
         if person.id in {*(one.person for one in self.seats), *self.ballot.own}:
