@@ -13,9 +13,9 @@ from pydantic import JsonValue
 from builders import NOON, make_approval, make_call, people
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.reply_context import context_of
+from signoff.core.base.counts import counted
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.numbers import amount_text, json_text, money_text, number_text
-from signoff.core.base.text import counted
 from signoff.core.cards.card import card
 from signoff.core.payloads.payload import parse_values
 from signoff.core.policies.amounts import Amounts

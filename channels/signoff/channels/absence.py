@@ -15,9 +15,9 @@ from signoff.channels.incoming import Answer, Notice, answer_back
 from signoff.channels.words.messages import Words
 from signoff.channels.words.phrases import About
 from signoff.core.approvals.approval import Approval
+from signoff.core.base.counts import counted
 from signoff.core.base.errors import AbsenceRefused, MoveRefused
 from signoff.core.base.shown_text import one_line
-from signoff.core.base.text import counted
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 from signoff.core.replies.reply import Away, Back

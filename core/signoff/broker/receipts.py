@@ -17,8 +17,8 @@ from signoff.broker.ledger.change import entry_hash
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.receipts import DECIDED, claims, why_not_about
+from signoff.core.base.counts import counted
 from signoff.core.base.errors import CannotSign, ConfigError, KeyUnknown
-from signoff.core.base.text import counted
 
 TYPE: Final = "signoff-receipt+jws"
 

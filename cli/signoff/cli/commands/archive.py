@@ -11,7 +11,7 @@ import typer
 from signoff.cli.commands.session import Json, length_of, settings_of, with_decisions, write_json
 from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import export_json, say
-from signoff.core.base.text import counted
+from signoff.core.base.counts import counted
 
 if TYPE_CHECKING:
     from signoff.broker.archive.archiver import Archived

@@ -24,8 +24,8 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store, to_ms
 from signoff.broker.server.address import open_pool
 from signoff.broker.server.redis_py import redis
+from signoff.core.base.counts import counted
 from signoff.core.base.errors import BackupRefused
-from signoff.core.base.text import counted
 
 _FORMAT: Final = 1
 _PATIENCE: Final = 600

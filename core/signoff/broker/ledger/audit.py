@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
 
 from signoff.broker.ledger.store import Store
+from signoff.core.base.counts import counted
 from signoff.core.base.errors import AuditBroken
-from signoff.core.base.text import counted
 
 _PAGE = 1000
 _LINE: Final = re.compile(

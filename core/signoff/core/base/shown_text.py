@@ -14,6 +14,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from signoff.core.base.counts import counted
 from signoff.core.base.lookalikes import Lookalike, lookalikes
 from signoff.core.base.numbers import json_text
 
@@ -112,7 +113,7 @@ def shortened(text: str, most: int) -> str:
     left = len(text) - most
     if left <= 0:
         return text
-    return f"{text[:most]} … and {left:,} more character{'s' if left > 1 else ''}"
+    return f"{text[:most]} … and {counted(left, 'more character')}"
 
 
 def visible(text: str) -> str:

@@ -82,17 +82,6 @@ def brief(text: str) -> str:
     return line if len(line) <= SHOWN else f"{line[:SHOWN]}…"
 
 
-def counted(number: int, noun: str, several: str = "") -> str:
-    """Return a number with its noun: "1 request", "2,000 requests".
-
-    Args:
-        number: The number.
-        noun: The noun for one.
-        several: The noun for other numbers; the default is the noun with an s.
-    """
-    return f"{number:,} {noun if number == 1 else several or noun + 's'}"
-
-
 def _base(mark: str) -> str:
     parts = unicodedata.normalize("NFD", mark)
     accented = len(parts) > 1 and all("\u0300" <= accent <= "\u036f" for accent in parts[1:])

@@ -11,6 +11,7 @@ from signoff.core.approvals.answers import form_of
 from signoff.core.approvals.approval import Approval, Kind, State
 from signoff.core.approvals.masking import masked
 from signoff.core.approvals.parts import Sort
+from signoff.core.base.counts import counted
 from signoff.core.base.durations import format_duration, roughly
 from signoff.core.base.freezes import Freeze
 from signoff.core.base.hiding import HIDDEN, having_hidden, without_hidden
@@ -26,7 +27,6 @@ from signoff.core.base.shown_text import (
     unbroken,
     warnings_about,
 )
-from signoff.core.base.text import counted
 from signoff.core.directory.people import Directory
 from signoff.core.grants.grant import givers
 from signoff.core.payloads.digest import short_digest

@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from signoff.core.base.text import counted
+from signoff.core.base.counts import counted
 from signoff.core.payloads.payload import example_value, fields_of, missing_fields
 
 _USUAL_SPAN: Final = timedelta(hours=4)

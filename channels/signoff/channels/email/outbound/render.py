@@ -23,9 +23,9 @@ from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Kind, LinkMail, Message
 from signoff.channels.words.messages import harmless, moment
 from signoff.core.approvals.parts import Kind as Asks
+from signoff.core.base.counts import counted
 from signoff.core.base.errors import MailRefused
 from signoff.core.base.shown_text import shortened
-from signoff.core.base.text import counted
 from signoff.core.cards.card import Card, Row, one_line, unbroken
 from signoff.core.policies.levels import Verdict
 

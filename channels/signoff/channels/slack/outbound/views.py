@@ -50,7 +50,8 @@ from signoff.channels.slack.references import (
 from signoff.channels.slack.text import MODAL_TITLE, SECTION, markup, pieces, plain
 from signoff.channels.slack.text import date as in_their_zone
 from signoff.core.approvals.parts import Kind as Asks
-from signoff.core.base.text import LONGEST_REASON, counted
+from signoff.core.base.counts import counted
+from signoff.core.base.text import LONGEST_REASON
 from signoff.core.cards.card import Card, one_line
 from signoff.core.payloads.digest import short_digest
 from signoff.core.policies.levels import Verdict

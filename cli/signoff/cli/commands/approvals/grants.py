@@ -20,7 +20,7 @@ from signoff.cli.commands.session import (
 )
 from signoff.cli.printing import Output, Table, Text
 from signoff.cli.terminal import say
-from signoff.core.base.text import counted
+from signoff.core.base.counts import counted
 
 if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions

@@ -13,10 +13,10 @@ from signoff.cli.policy_cases.diff import Changed
 from signoff.cli.printing import Output, Table, Text
 from signoff.core.approvals.events import What
 from signoff.core.approvals.milestones import topics_of
+from signoff.core.base.counts import counted
 from signoff.core.base.durations import coarse, format_duration
 from signoff.core.base.hiding import having_hidden
 from signoff.core.base.numbers import json_text
-from signoff.core.base.text import counted
 from signoff.core.cards.card import one_line
 from signoff.core.directory.people import Directory
 from signoff.core.directory.working_time import has_worked

@@ -20,8 +20,8 @@ from signoff.cli.commands.session import (
 )
 from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import say
+from signoff.core.base.counts import counted
 from signoff.core.base.errors import AbsenceRefused, ConfigError
-from signoff.core.base.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ import typer
 from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
 from signoff.cli.printing import Output, Table, Text
 from signoff.cli.terminal import say, say_json
+from signoff.core.base.counts import counted
 from signoff.core.base.errors import ConfigError
-from signoff.core.base.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

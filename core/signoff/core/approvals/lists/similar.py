@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from signoff.core.approvals.approval import Approval, State
-from signoff.core.base.text import counted
+from signoff.core.base.counts import counted
 from signoff.core.policies.levels import Verdict
 
 _VERDICTS: Final = {State.APPROVED: Verdict.APPROVE, State.REJECTED: Verdict.REJECT}
