@@ -127,7 +127,7 @@ async def test_a_restore_into_a_non_empty_ledger_is_refused(
     file = tmp_path / "ledger.backup"
     await backups.backup(ledger.store, file)
     await empty.store.client.set("somebody's", "1")
-    with pytest.raises(BackupRefused, match="1 keys"):
+    with pytest.raises(BackupRefused, match="1 key"):
         await backups.restore(empty, file)
     assert await empty.store.client.dbsize() == 1
     await empty.store.client.flushdb()

@@ -138,7 +138,7 @@ async def test_absences_that_break_the_quorum_raise_an_alarm_and_escalate(opened
     assert (await office.now(approval)).level == 1
     events = await office.channels.events(approval)
     alarm = next(one for one in events if one.what is What.UNROUTABLE)
-    assert "2 have to, and Cleo Park is away until" in alarm.why
+    assert "2 must approve, and Cleo Park is away until" in alarm.why
 
 
 async def test_rejection_that_breaks_the_quorum_is_noticed_at_once(opened: Open) -> None:

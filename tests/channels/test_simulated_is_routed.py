@@ -229,3 +229,23 @@ def test_simulator_and_router_agree_on_events_and_end(
     assert list(timeline.refused) == refused
     assert timeline.informed == approval.informed
     assert (approval.decision.at if approval.decision else None) == timeline.end_at
+
+
+def test_an_answer_of_an_absent_person_raises_no_second_alarm(redis_url: str, prefix: str) -> None:
+    """One of two approvers is missing and the other goes away: that is one alarm, not another."""
+    away = Absence(start=TOMORROW, end=TOMORROW)
+    zone = "Asia/Vladivostok"
+    eve = Person(id="eve", email="eve@example.com", time_zone=zone, away=(away,))
+    world = Case(
+        (Policy(name="p", ask=("gone",), quorum=2),),
+        Fallback(ask=("eve",)),
+        Directory([eve]),
+        (SimulatedAnswer(by="eve", at=NOON + 131 * MINUTE + MINUTE / 2),),
+        {},
+        ("email",),
+    )
+    call = {"app": "finance", "agent": "reimbursement_agent", "tool": "reimburse"}
+    facts: dict[str, JsonValue] = {**call, "args": {"amount": 500}, "user": "riley"}
+    timeline = timeline_of(world, facts, start=NOON, answers=world.answers)
+    _, _, happened = asyncio.run(routed(world, facts, redis_url, prefix, start=NOON))
+    assert happened == foreseen(timeline)

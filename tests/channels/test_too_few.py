@@ -75,7 +75,7 @@ async def test_impossible_quorum_raises_an_alarm_at_once(still_channels: Channel
     assert (deliveries.unreached(approval), deliveries.can_be_met(approval)) == (("cleo",), False)
     events = await still_channels.events(approval)
     alarm = next(one for one in events if one.what is What.UNROUTABLE)
-    assert "2 have to, and no card reaches Cleo Park" in alarm.why
+    assert "2 must approve, and no card reaches Cleo Park" in alarm.why
 
 
 async def test_impossible_quorum_escalates_at_once(

@@ -51,7 +51,7 @@ def test_a_queue_names_a_few_people(
     assert len(json.loads(invoke("queue", "list", "--json").stdout)) == 31
     shown = invoke("queue", "show", "all", "--limit", "1").stdout
     assert "and 25 more" in shown
-    assert "… and 1 more requests. --limit shows more of them." in shown
+    assert "… and 1 more request. --limit shows more of them." in shown
 
 
 @pytest.mark.usefixtures("settings_file")

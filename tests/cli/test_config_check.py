@@ -225,6 +225,54 @@ BAD = {
         "never reached: 'pay' matches each of its calls",
         "warning",
     ),
+    "a policy behind one with a lower bound": (
+        GOOD.replace(
+            "[[policies]]", PAY.replace("'pay'", "'pay' && args.amount > 5") + "[[policies]]", 1
+        ),
+        "policies[1]",
+        "never reached: 'pay' matches each of its calls",
+        "warning",
+    ),
+    "a policy behind one of several tools": (
+        GOOD.replace(
+            "[[policies]]", PAY.replace("=='pay'", " in ['pay', 'refund']") + "[[policies]]", 1
+        ),
+        "policies[1]",
+        "never reached: 'pay' matches each of its calls",
+        "warning",
+    ),
+    "bounds that exclude each other": (
+        GOOD.replace("> 1000", "> 1000 && args.amount < 100"),
+        "policies[0].when",
+        "it can never be true: it wants contrary values of args.amount",
+        "warning",
+    ),
+    "hours over midnight": (
+        GOOD.replace("[[policies]]", "[[policies]]\ntime_zone = 'Europe/Berlin'", 1).replace(
+            "args.amount > 1000", "now.hour >= 22 && now.hour < 6"
+        ),
+        "policies[0].when",
+        "contrary values of now.hour",
+        "warning",
+    ),
+    "a ceiling that nothing is under": (
+        GOOD.replace(
+            'ask = ["mara"]',
+            'ask = ["mara"]\non_timeout = "approve"\nceiling = "args.n > 5 && args.n < 2"',
+        ),
+        "policies[1].ceiling",
+        "contrary values of args.n",
+        "warning",
+    ),
+    "a grant that covers nothing": (
+        GOOD.replace(
+            'ask = ["mara"]',
+            'ask = ["mara"]\ngrants = { who = ["mara"], limit = "args.n > 5 && args.n < 2" }',
+        ),
+        "policies[1].grants.limit",
+        "contrary values of args.n",
+        "warning",
+    ),
     "a pattern that is no pattern": (
         GOOD.replace("tool == 'pay'", "tool == 'pay_*'"),
         "policies[0].when",

@@ -122,6 +122,12 @@ BAD = {
         "2h is not before the end",
         "warning",
     ),
+    "the same people again": (
+        TWO + '[[policies.levels]]\nask = ["queue:finance"]\nquorum = 2\nwithin = "9h"\n',
+        "policies[0].levels[2]",
+        "asks the same people in the same way as the level before",
+        "warning",
+    ),
     "nobody to stay": (
         TWO.replace('within = "2h"', 'within = "2h"\nearlier = "stay"'),
         "policies[0].levels[0].earlier",
@@ -171,6 +177,11 @@ def faults(folder: Path, policy: str) -> list[tuple[str, str, str]]:
     "policy",
     [
         TWO,
+        TWO + '[[policies.levels]]\nask = ["queue:finance"]\n',
+        TWO + '[[policies.levels]]\nask = ["queue:finance"]\nquorum = 2\nurgent = true\n',
+        TWO
+        + '[[policies.levels]]\nask = ["queue:turns"]\n[[policies.levels]]\nask = ["queue:turns"]\n'
+        '[[queues]]\nname = "turns"\nmembers = ["mara", "cleo"]\npick = "round-robin"\n',
         'ask = ["mara"]\nremind = "every 3h"\nwithin = "1d"\n',
         'ask = ["mara", "cleo"]\nquorum = "all"\norder = "sequence"\nwithin = "1d"\n',
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -111,6 +112,86 @@ def test_operator_can_delegate_a_second_factor_seat_only_at_the_terminal(
     done = invoke(*give, "--from", "mara")
     assert done.exit_code == 0, done.stderr
     assert on_ledger(lambda ledger: ledger.approval(waiting.id)).handovers[-1].to == "cleo"
+
+
+OPERATOR = """
+[[people]]
+id = "olga"
+name = "Olga Hein"
+email = "olga@example.com"
+roles = ["operator"]
+"""
+GIVE = ("reassign", "--from", "mara", "--to", "olga", "--reason", "x")
+
+
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        (("release",), "released"),
+        (("comment", "They are travelling"), "commented"),
+        (("extend", "--by", "1h", "--reason", "vendor"), "extended"),
+        (("remind",), "reminded"),
+        (("reassign", "--from", "cleo", "--to", "nils", "--reason", "left"), "reassigned"),
+        (("withdraw", "--reason", "a duplicate"), "withdrawn"),
+    ],
+)
+def test_people_with_the_role_move_as_operators(
+    invoke: Invoke,
+    waiting: Approval,
+    on_ledger: OnLedger,
+    *,
+    settings_file: Path,
+    command: tuple[str, ...],
+    what: str,
+) -> None:
+    """At the command line as on the page; the audit names them and their role."""
+    nils = OPERATOR.replace("olga", "nils").replace('roles = ["operator"]', "")
+    settings_file.write_text(settings_file.read_text() + OPERATOR + nils)
+    assert invoke("approvals", "claim", waiting.id, "--as", "mara").exit_code == 0
+    name, *more = command
+    done = invoke("approvals", name, waiting.id, *more, "--as", "olga")
+    assert done.exit_code == 0, done.stderr
+    last = on_ledger(lambda ledger: ledger.history(waiting.id))[-1]
+    assert (last.what, last.by, last.more["role"]) == (what, "olga", "operator")
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (("claim",), "olga"),
+        (("ask", "Which team?"), "olga"),
+        (GIVE, "cannot take one of them"),
+        (("reassign", "--to", "cleo", "--reason", "x"), "olga"),
+    ],
+)
+def test_the_role_decides_nothing_and_takes_no_seat(
+    invoke: Invoke,
+    waiting: Approval,
+    on_ledger: OnLedger,
+    *,
+    settings_file: Path,
+    command: tuple[str, ...],
+    why: str,
+) -> None:
+    """An operator who was not asked is refused what approvers do, and gets no seat."""
+    settings_file.write_text(settings_file.read_text() + OPERATOR)
+    name, *more = command
+    refused = invoke("approvals", name, waiting.id, *more, "--as", "olga")
+    assert (refused.exit_code, why in refused.stderr.lower()) == (1, True), refused.stderr
+    assert on_ledger(lambda ledger: ledger.approval(waiting.id)) == waiting
+
+
+def test_the_role_does_not_count_for_ones_own_requests(
+    invoke: Invoke, waiting: Approval, settings_file: Path
+) -> None:
+    """The requester is an ordinary requester even with the role."""
+    text = settings_file.read_text()
+    mine = 'email = "riley@example.com"\n'
+    settings_file.write_text(text.replace(mine, f'{mine}roles = ["operator"]\n'))
+    assert invoke("approvals", "claim", waiting.id, "--as", "mara").exit_code == 0
+    for name, more in (("release", ()), ("extend", ("--by", "1h", "--reason", "vendor"))):
+        refused = invoke("approvals", name, waiting.id, *more, "--as", "riley")
+        assert refused.exit_code == 1, refused.output
 
 
 @pytest.mark.parametrize(

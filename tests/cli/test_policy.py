@@ -541,3 +541,28 @@ def test_explain_walks_all_phases_and_a_phase_without_people_asks_the_default(
     assert (made["end"], whats[-1]) == ("approve", "approved")
     assert any("nobody of the next phase" in one.get("why", "") for one in made["steps"])
     assert "if everybody approves" in invoke(*call, "--approve").stdout
+
+
+@pytest.mark.parametrize(
+    ("at", "within", "told"),
+    [
+        ("Friday 17:30", "4h", True),
+        ("Friday 12:30", "4h", False),
+        ("Friday 17:30", "3d", False),
+        ("Friday 17:30", "4h business", False),
+        ("Saturday 09:00", "1d", True),
+    ],
+)
+def test_explain_says_if_nobody_works_before_the_deadline(
+    invoke: Invoke, settings_file: Path, *, at: str, within: str, told: bool
+) -> None:
+    """A level that passes outside of the hours of everybody in it is named, with the remedy."""
+    text = LEVELS.partition("[[queues]]")[0] + (
+        f'[[policies]]\nname = "trips"\nwhen = "tool == \'trip\'"\nask = ["tom"]\n'
+        f'within = "{within}"\n'
+    )
+    settings_file.write_text(settings_file.read_text(encoding="utf-8") + text)
+    done = invoke("policy", "explain", "--tool", "trip", "--user", "dana", *ZONE, "--at", at)
+    assert done.exit_code == 0, done.output
+    line = f'none of them works before then: "{within} business" would wait for them'
+    assert (line in done.output) is told

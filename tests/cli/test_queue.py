@@ -134,7 +134,7 @@ def test_json_of_a_part_of_a_queue_says_how_many_are_left(
     on_ledger(_queued)
     part = invoke("queue", "show", "finance", "--json", "--limit", "1")
     assert len(json.loads(part.stdout)) == 1
-    assert part.stderr == "… and 1 more requests. --limit shows more of them.\n"
+    assert part.stderr == "… and 1 more request. --limit shows more of them.\n"
     whole = invoke("queue", "show", "finance", "--json")
     assert (len(json.loads(whole.stdout)), whole.stderr) == (2, "")
 

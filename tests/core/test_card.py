@@ -75,6 +75,7 @@ def test_card_keeps_long_text_complete() -> None:
     """The end of a long text stays on the card; a channel with less room says so."""
     assert shown("x" * 100_500) == "x" * 100_500
     assert shortened("x" * 10_500, 10_000).endswith("x … and 500 more characters")
+    assert shortened("x" * 10_001, 10_000).endswith("x … and 1 more character")
 
 
 def test_card_rows_are_the_arguments_in_order() -> None:

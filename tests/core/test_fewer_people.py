@@ -195,7 +195,7 @@ def test_earlier_approvers_who_stay_help_only_levels_of_their_phase(phase: str) 
     if not phase:
         assert after.approvers == {"mara", "cleo"}
         (why,) = (one.why for one in events if one.what is What.UNROUTABLE)
-        assert why == "3 have to approve, and too few can be asked"
+        assert why == "3 must approve, and too few can be asked"
 
 
 @pytest.mark.parametrize("quorum", [2, "all", "majority"])

@@ -239,3 +239,10 @@ def test_any_text_can_be_compared(one: str, other: str) -> None:
     assert mailbox(mailbox(one)) == mailbox(one)
     assert may_be_same(one, other) == may_be_same(other, one)
     assert may_be_same(one, one) == bool(folded(one))
+
+
+def test_the_earlier_id_of_a_requester_is_an_alias() -> None:
+    """Somebody who asked under an id that has changed cannot decide it, if the id is an alias."""
+    fresh = Person(id="nvoss", email="nora@example.com", aliases=("nora",))
+    assert Directory([fresh]).may_be(fresh, "nora")
+    assert Directory([fresh]).may_be(fresh, "NORA")

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from builders import NOON, make_approval, make_call, people
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.reply_context import context_of
+from signoff.core.base.counts import counted
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.numbers import amount_text, is_amount, json_text, money_text, number_text
 from signoff.core.cards.card import card
@@ -157,3 +158,13 @@ def test_another_currency_is_refused(text: str) -> None:
     """An amount is never read in a currency that the policy does not name."""
     with pytest.raises(PayloadError):
         parse_values({"amount": 100.0}, {"amount": text}, {"amount": "EUR"})
+
+
+def test_numbers_are_written_with_their_noun() -> None:
+    """One has the singular, and every other number the plural."""
+    assert [counted(one, "request") for one in (0, 1, 2_000)] == [
+        "0 requests",
+        "1 request",
+        "2,000 requests",
+    ]
+    assert [counted(one, "entry", "entries") for one in (1, 2)] == ["1 entry", "2 entries"]

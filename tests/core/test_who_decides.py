@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import CLEO, MARA, NOON, RILEY, asked_approval, make_approval, make_origin, people
 from signoff.core.approvals import deliveries
-from signoff.core.approvals.approval import Approval, Asked, Handoff, State
-from signoff.core.base.errors import ApprovalError
+from signoff.core.approvals.approval import Approval, Asked, Handoff, Shown, State
+from signoff.core.approvals.collaboration import Operator, reassign
+from signoff.core.base.errors import ApprovalError, NotAnApprover
 from signoff.core.directory.people import (
     Directory,
     Person,
@@ -34,6 +36,29 @@ STEPS = st.lists(
     min_size=3,
     max_size=12,
 )
+
+
+@pytest.mark.parametrize("renamed", [{}, {"email": "m@example.org"}, {"slack": "U0MARA"}])
+def test_a_person_whose_id_has_changed_counts_once(renamed: dict[str, str]) -> None:
+    """They have approved under the earlier id, and get the other approver's seat under the new."""
+    mara = MARA.model_copy(update={"slack": "U0MARA"})
+    terms = Terms(policy="two", ask=("mara", "cleo"), quorum=2)
+    cards = [
+        Asked(person="mara", channel="slack", address="U0MARA", shown=Shown.COMPLETE),
+        Asked(person="mara", channel="email", address="Mara+x@example.com", shown=Shown.COMPLETE),
+        Asked(person="cleo", channel="email", address=CLEO.email, shown=Shown.COMPLETE),
+    ]
+    approval, _ = make_approval().ask(terms, tuple(cards), now=NOON)
+    approval, _ = approval.approve(mara, DIRECTORY, channel="email", now=NOON)
+    fresh = mara.model_copy(update={"id": "mlind", "slack": "", "aliases": (), **renamed})
+    if renamed.get("email"):
+        fresh = fresh.model_copy(update={"aliases": ("mara",)})
+    directory = Directory([fresh, CLEO, RILEY])
+    approval, _ = reassign(
+        approval, Operator(name="root"), directory, of=CLEO, to=fresh, reason="left", now=NOON
+    )
+    with pytest.raises(NotAnApprover, match="as mara"):
+        approval.approve(fresh, directory, channel="inbox", now=NOON)
 
 
 @given(

@@ -15,6 +15,7 @@ from signoff.channels.incoming import Answer, Notice, answer_back
 from signoff.channels.words.messages import Words
 from signoff.channels.words.phrases import About
 from signoff.core.approvals.approval import Approval
+from signoff.core.base.counts import counted
 from signoff.core.base.errors import AbsenceRefused, MoveRefused
 from signoff.core.base.shown_text import one_line
 from signoff.core.directory.hours import Absence
@@ -144,7 +145,7 @@ def waiting_words(
     calls = [f"{one_line(one.call.name)} ({one.id})" for one in waiting[:_MOST_NAMED]]
     more = len(waiting) - _MOST_NAMED
     named = ", ".join(calls) + (f" and {more:,} more" if more > 0 else "")
-    many = f"{len(waiting):,} requests still wait" if len(waiting) > 1 else "1 request still waits"
+    many = counted(len(waiting), "request still waits", "requests still wait")
     delegate = directory.find(absence.delegate)
     then = (
         f"From {absence.start} on, {delegate.shown} can answer them too, and the first answer "

@@ -17,6 +17,7 @@ from signoff.broker.ledger.change import entry_hash
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.receipts import DECIDED, claims, why_not_about
+from signoff.core.base.counts import counted
 from signoff.core.base.errors import CannotSign, ConfigError, KeyUnknown
 
 TYPE: Final = "signoff-receipt+jws"
@@ -136,7 +137,7 @@ class Receipts:
         if kid not in keys:
             raise KeyUnknown(
                 f"The receipt is signed with the key {kid or '(none)'}, which is not among the "
-                f"{len(keys)} public keys here. Give workers the keys that gateway and "
+                f"{counted(len(keys), 'public key')} here. Give workers the keys that gateway and "
                 "channels sign with: `signoff receipt keys` prints them."
             )
         return keys[kid]

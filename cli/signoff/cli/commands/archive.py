@@ -11,6 +11,7 @@ import typer
 from signoff.cli.commands.session import Json, length_of, settings_of, with_decisions, write_json
 from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import export_json, say
+from signoff.core.base.counts import counted
 
 if TYPE_CHECKING:
     from signoff.broker.archive.archiver import Archived
@@ -81,10 +82,9 @@ def run(
     elif done.busy:
         say("Another process is archiving right now.")
     else:
-        say(
-            f"Archived: {_counted(done.runs, 'run')} and {_counted(done.entries, 'audit entry')}, "
-            f"in {_counted(len(done.files), 'file')}."
-        )
+        entries = counted(done.entries, "audit entry", "audit entries")
+        files = counted(len(done.files), "file")
+        say(f"Archived: {counted(done.runs, 'run')} and {entries}, in {files}.")
 
 
 @app.command("list")
@@ -197,18 +197,14 @@ def report(found: Verified, *, as_json: bool) -> None:
         write_json({"entries": found.entries, "head": found.head, **archive, **unproved})
         return
     archive_words = (
-        f" {found.archived:,} of them in {found.files:,} files of the archive."
+        f" {found.archived:,} of them in {counted(found.files, 'file')} of the archive."
         if found.files
         else ""
     )
     if found.unproved:
         archive_words += f" {found.unproved:,} were erased: an export does not prove their text."
-    say(f"{found.entries:,} entries, unbroken.{archive_words} Head: {found.head or 'none yet'}")
-
-
-def _counted(count: int, noun: str) -> str:
-    many = f"{noun.removesuffix('y')}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{count:,} {noun if count == 1 else many}"
+    entries = counted(found.entries, "entry", "entries")
+    say(f"{entries}, unbroken.{archive_words} Head: {found.head or 'none yet'}")
 
 
 def _masked(found: Run | Approval | Grant) -> Run | Approval | Grant:

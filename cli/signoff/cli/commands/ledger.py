@@ -11,6 +11,7 @@ import typer
 
 from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
+from signoff.core.base.counts import counted
 
 if TYPE_CHECKING:
     from signoff.broker.archive.backup import Restored
@@ -34,7 +35,7 @@ def rebuild(ctx: typer.Context, *, as_json: Json = False) -> None:
     if as_json:
         write_json({"records": count})
     else:
-        say(f"The indexes of {count:,} records are rebuilt.")
+        say(f"The indexes of {counted(count, 'record')} were rebuilt.")
 
 
 @app.command()
@@ -110,7 +111,7 @@ def restore(
     if done.running:
         more = f" and {len(done.running) - _NAMED:,} more" if len(done.running) > _NAMED else ""
         say(
-            f"{len(done.running):,} runs were in progress: "
+            f"{counted(len(done.running), 'run was', 'runs were')} in progress: "
             f"{', '.join(done.running[:_NAMED])}{more}. What their tools did after the backup is "
             "not known here and would be done again: look before you start workers."
         )

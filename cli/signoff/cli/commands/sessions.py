@@ -13,6 +13,7 @@ import typer
 
 from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
+from signoff.core.base.counts import counted
 from signoff.core.base.errors import SessionsNotMoved
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def move(ctx: typer.Context, *, as_json: Json = False) -> None:
     if as_json:
         write_json({"sessions": count, "file": str(kept)})
     else:
-        say(f"{count:,} sessions are in Redis now. The file is kept as {kept}.")
+        say(f"Moved {counted(count, 'session')} to Redis. The file is kept as {kept}.")
 
 
 async def _move(file: Path, records: SessionRecords) -> int:

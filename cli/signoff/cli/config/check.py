@@ -16,6 +16,7 @@ from signoff.channels.aap.settings import REQUESTS_KEPT
 from signoff.channels.email.imap.settings import OAuthSettings
 from signoff.cli.composition.credentials import gets
 from signoff.cli.config.channels import check as added_channels_in
+from signoff.cli.config.deciders import check as deciders_in
 from signoff.cli.config.faults import (
     NO_SLACK,
     ConfigErrors,
@@ -32,6 +33,7 @@ from signoff.cli.config.faults import (
 )
 from signoff.cli.config.grants import check as grants_in
 from signoff.cli.config.levels import check as levels_in
+from signoff.cli.config.levels import never_true
 from signoff.cli.config.people import check as people_in
 from signoff.cli.config.people import reference
 from signoff.cli.config.secret_files import NESTED, PREFIX
@@ -43,12 +45,14 @@ from signoff.core.base.networks import is_loopback
 from signoff.core.directory.identity import mailbox
 from signoff.core.directory.people import identity_key
 from signoff.core.policies import conditions
+from signoff.core.policies.comparisons import Alternative, alternatives, contrary, covers
 from signoff.core.policies.levels import Asking
 from signoff.core.policies.policy import Effect, EmailProof, Fallback, Policy, Routing
 
 _REDIS = ("redis", "rediss", "unix", "sentinel", "redis+cluster", "rediss+cluster")
 _LEAST = timedelta(minutes=1)
 """A shorter time for an answer is probably a mistake."""
+_ORDER = "Put it before that one, or remove it: the first that matches wins."
 _MAKE = "$(openssl rand -base64 32)"
 _BROKER = (*(one for one in _REDIS if one != "unix"), "amqp", "amqps", "pyamqp")
 
@@ -130,32 +134,44 @@ def _mailboxes(settings: Settings) -> Iterator[Found]:
 
 def _policies(settings: Settings) -> Iterator[Found]:
     names: dict[str, int] = {}
-    before: list[tuple[frozenset[str], str]] = []
+    before, all_of = _Earlier(), ""
     for index, policy in enumerate(settings.policies):
         first = names.setdefault(policy.name, index)
         if first != index:
             message = f"{policy.name!r} is already the name of another policy"
             remedy = "Choose a unique name: the audit log and the cards name policies."
             yield ("policies", index, "name"), defect(message, remedy)
-        parts = _parts(policy)
-        if wider := [(one, name) for one, name in before if one <= parts]:
-            # Only a policy that matches all is an error, as in earlier releases.
-            less, name = min(wider, key=lambda one: len(one[0]))
-            what, found = ("each of its calls", warning) if less else ("all", defect)
-            remedy = "Put it before that one, or remove it: the first that matches wins."
-            message = f"it is never reached: {name!r} matches {what}"
-            yield ("policies", index), found(message, remedy)
+        mine = alternatives(policy.when, policy.time_zone)
+        if all_of:
+            message = f"it is never reached: {all_of!r} matches all"
+            yield ("policies", index), defect(message, _ORDER)
+        elif (name := before.covering(mine)) and not contrary(policy.when):
+            message = f"it is never reached: {name!r} matches each of its calls"
+            yield ("policies", index), warning(message, _ORDER)
         yield from _condition(("policies", index, "when"), policy.when)
         yield from _clock(("policies", index), policy)
         yield from _routing(settings, ("policies", index), policy)
-        before.append((parts, policy.name))
+        before.add(mine, policy.name)
+        has_condition = {one.strip() for one in policy.when.split("&&")} - {"", "true"}
+        all_of = all_of or ("" if has_condition else policy.name)
 
 
-def _parts(policy: Policy) -> frozenset[str]:
-    """Return the parts of a policy's condition; those that read `now` with the time zone."""
-    zone = policy.time_zone
-    parts = conditions.parts_of(policy.when)
-    return frozenset(f"{one} in {zone}" if "now." in one else one for one in parts)
+class _Earlier:
+    """The conditions of earlier policies, by the tools to which they are limited."""
+
+    def __init__(self) -> None:
+        self._by_tool: dict[str, list[tuple[tuple[Alternative, ...], str]]] = {}
+
+    def add(self, ways: tuple[Alternative, ...], name: str) -> None:
+        """Add a policy; the tool "" stands for any."""
+        for tool in {tool for one in ways for tool in one.texts("tool") or ("",)}:
+            self._by_tool.setdefault(tool, []).append((ways, name))
+
+    def covering(self, ways: tuple[Alternative, ...]) -> str:
+        """Return the name of a policy that covers a condition, "" if there is none."""
+        tools = ("", *ways[0].texts("tool")[:1])
+        among = (one for tool in tools for one in self._by_tool.get(tool, ()))
+        return next((name for wider, name in among if covers(wider, ways)), "")
 
 
 def _condition(loc: Loc, source: str) -> Iterator[Found]:
@@ -166,6 +182,7 @@ def _condition(loc: Loc, source: str) -> Iterator[Found]:
     except ConditionError as error:
         remedy = "For instance: tool == 'reimburse' && args.amount > 1000."
         yield loc, defect(str(error).rstrip("."), remedy)
+    yield from never_true(loc, source)
     for message in conditions.pitfalls(source):
         remedy = "Write tool.startsWith('delete_') for a pattern, and numbers without quotes."
         yield loc, warning(message, remedy)
@@ -251,8 +268,7 @@ def _long_running(settings: Settings) -> Iterator[Found]:
         ]
         if covering:
             message = f"it is never reached: an earlier table takes every call of {rule.tool!r}"
-            remedy = "Put it before that one, or remove it: the first that matches wins."
-            yield ("long_running", index), defect(message, remedy)
+            yield ("long_running", index), defect(message, _ORDER)
 
 
 def _inputs(settings: Settings) -> Iterator[Found]:
@@ -263,11 +279,8 @@ def _inputs(settings: Settings) -> Iterator[Found]:
             remedy = "For instance: when = \"message.startsWith('Reply with')\"."
             yield ("inputs", index), defect(str(error).rstrip("."), remedy)
         if any(one.app in {"", rule.app} and not one.when for one in settings.inputs[:index]):
-            remedy = "Put it before that one, or remove it: the first that matches wins."
-            yield (
-                ("inputs", index),
-                defect("it is never reached: an earlier table takes all", remedy),
-            )
+            message = "it is never reached: an earlier table takes all"
+            yield ("inputs", index), defect(message, _ORDER)
 
 
 def _email(settings: Settings) -> Iterator[Found]:
@@ -588,6 +601,7 @@ _RULES: Mapping[Callable[[Settings], Iterable[Found]], tuple[str, ...]] = {
     _policies: ("slack.bot_token", "email"),
     _default: ("slack.bot_token", "email"),
     levels_in: ("slack.bot_token", "channels"),
+    deciders_in: (),
     grants_in: (),
     _long_running: (),
     _inputs: (),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from signoff.cli.config.faults import Found, defect, suggest, warning
+from signoff.cli.config.levels import never_true
 from signoff.cli.config.settings import Settings
 from signoff.core.base.errors import ConditionError
 from signoff.core.policies import conditions
@@ -35,6 +36,7 @@ def check(settings: Settings) -> Iterator[Found]:
         except ConditionError as error:
             remedy = "For instance: args.amount <= 500."
             yield (*here, "limit"), defect(str(error).rstrip("."), remedy)
+        yield from never_true((*here, "limit"), rule.grants.limit)
         if rule.grants.vary and not rule.grants.limit:
             message = "a grant would cover all values of these arguments"
             remedy = "Limit them: limit = 'args.amount <= 500'."

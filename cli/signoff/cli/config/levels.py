@@ -20,6 +20,7 @@ from signoff.core.base.errors import ConditionError
 from signoff.core.directory.people import Person
 from signoff.core.directory.queues import QUEUE, Pick
 from signoff.core.policies import conditions
+from signoff.core.policies.comparisons import contrary
 from signoff.core.policies.levels import Asking, Earlier, Group, Level, Order, Quorum, repeated
 from signoff.core.policies.policy import OnTimeout, Routing
 from signoff.core.routing.resolve import ASKED, SCHEDULE, SLACK_GROUP, is_managers
@@ -43,6 +44,12 @@ def check(settings: Settings) -> Iterator[Found]:
             if index == 0:
                 yield from _asked_before(here, level.references)
             yield from _channels(settings, here, level)
+            if index and _is_repeated(
+                settings, level.over(rule), rule.levels[index - 1].over(rule)
+            ):
+                message = "it asks the same people in the same way as the level before"
+                remedy = "Ask somebody else, or use remind, a longer within, or repeat."
+                yield here, warning(message, remedy)
             if level.earlier is Earlier.STAY and index == 0:
                 message = "there is no earlier level whose people could stay"
                 yield (*here, "earlier"), warning(message, "Set it on a level below, or drop it.")
@@ -50,6 +57,16 @@ def check(settings: Settings) -> Iterator[Found]:
     for agent, owner in settings.agents.owners.items():
         if fault := unknown_person(owner, known):
             yield ("agents", "owners", agent), fault
+
+
+def _is_repeated(settings: Settings, level: Level, before: Level) -> bool:
+    """Say whether a level asks the people of the level before again, in the same phase."""
+    in_turn = {f"{QUEUE}{one.name}" for one in settings.queues if one.pick is not Pick.EVERYONE}
+    others = {"name", "within", "remind", "earlier", "inform"}
+    same = level.model_dump(exclude=others) == before.model_dump(exclude=others)
+    return same and not any(
+        one.startswith((ASKED, SCHEDULE)) or one in in_turn for one in level.references
+    )
 
 
 def _old_names(settings: Settings) -> Iterator[Found]:
@@ -89,6 +106,14 @@ def _end(loc: Loc, rule: Routing) -> Iterator[Found]:
         except ConditionError as error:
             remedy = "For instance: args.amount >= 0 && args.amount <= 200."
             yield (*loc, "ceiling"), defect(str(error).rstrip("."), remedy)
+        yield from never_true((*loc, "ceiling"), rule.ceiling)
+
+
+def never_true(loc: Loc, source: str) -> Iterator[Found]:
+    """Yield a warning about a condition that wants contrary values, such as > 500 and < 100."""
+    if name := contrary(source):
+        message = f"it can never be true: it wants contrary values of {name}"
+        yield loc, warning(message, "Correct them, or write || where one of them is enough.")
 
 
 def _asked_before(loc: Loc, references: Iterable[str]) -> Iterator[Found]:

@@ -11,10 +11,11 @@ import json
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from signoff.cli.doctor.loading import Problem
+from signoff.cli.doctor.loading import Loaded, Problem
 from signoff.core.base.errors import AppNotFound
 from signoff.worker.agent_folders import app_names, load_problem
 from signoff.worker.frameworks.loading import ADK, Agents, framework_of
@@ -29,8 +30,8 @@ def of_adk(folder: Path) -> list[str]:
     return [name for name in app_names(folder) if framework_of(folder, name) == ADK]
 
 
-def load_problems(folder: Path, code: dict[str, Any]) -> dict[str, list[Problem]]:
-    """Load every agent of a folder; return the problems of each.
+def load_all(folder: Path, code: dict[str, Any]) -> dict[str, Loaded]:
+    """Load every agent of a folder; return what is known of each.
 
     Args:
         folder: The folder.
@@ -40,36 +41,42 @@ def load_problems(folder: Path, code: dict[str, Any]) -> dict[str, list[Problem]
         ConfigError: There is no such folder.
     """
     adks = of_adk(folder)
-    problems = _adk_problems(folder, code, adks) if adks else {}
+    loaded = _load_adk(folder, code, adks) if adks else {}
     others = Agents(folder)
     for name in app_names(folder):
         if name not in adks:
-            problems[name] = []
+            loaded[name] = Loaded([])
             try:
                 others.load(name)
             except AppNotFound as error:
-                problems[name] = [Problem(str(error), broken=True)]
-    return problems
+                loaded[name] = Loaded([Problem(str(error), broken=True)])
+    return loaded
 
 
-def _adk_problems(folder: Path, code: dict[str, Any], names: list[str]) -> dict[str, list[Problem]]:
+def _load_adk(folder: Path, code: dict[str, Any], names: list[str]) -> dict[str, Loaded]:
     from google.adk.cli.utils.agent_loader import AgentLoader  # noqa: PLC0415 -- only ADK agents need it
 
+    from signoff.worker.adk.declared import declared_tools  # noqa: PLC0415
     from signoff.worker.adk.inspection import concerns  # noqa: PLC0415
     from signoff.worker.ces import rules  # noqa: PLC0415
 
     rules.use(rules.Rules.model_validate(code))
     loader = AgentLoader(str(folder))
-    problems: dict[str, list[Problem]] = {}
+    loaded: dict[str, Loaded] = {}
     for name in names:
         try:
-            found = concerns(loader.load_agent(name))
+            agent = loader.load_agent(name)
+            found = concerns(agent)
         except (Exception, SystemExit) as error:  # noqa: BLE001 -- an agent may raise anything
             why = f"{name} does not load: {load_problem(name, error, folder)}"
-            problems[name] = [Problem(why, broken=True)]
+            loaded[name] = Loaded([Problem(why, broken=True)])
         else:
-            problems[name] = [Problem(f"{name} loads, but {one}", one.broken) for one in found]
-    return problems
+            problems = [Problem(f"{name} loads, but {one}", one.broken) for one in found]
+            tools = None
+            with suppress(Exception):  # A tool may raise anything; what it declares is not needed.
+                tools = declared_tools(agent)
+            loaded[name] = Loaded(problems, tools)
+    return loaded
 
 
 def main() -> None:
@@ -86,7 +93,7 @@ def main() -> None:
             if remedy and of_adk(Path(folder)):
                 json.dump(f"{remedy}; workers need it", answer)
             else:
-                json.dump(load_problems(Path(folder), code), answer)
+                json.dump(load_all(Path(folder), code), answer)
 
 
 def _import_adk() -> str:

@@ -37,6 +37,7 @@ from signoff.cli.doctor.brokers import BrokerUnavailable, require_broker
 from signoff.cli.doctor.finding import Finding
 from signoff.cli.doctor.inbox import about_inbox
 from signoff.cli.doctor.loading import AgentLoading, LoadingFailed
+from signoff.cli.doctor.rules import Tools, about_rules
 from signoff.cli.doctor.sessions import about_sessions
 from signoff.core.base.durations import format_duration
 from signoff.core.base.errors import (
@@ -46,6 +47,7 @@ from signoff.core.base.errors import (
     MailboxError,
     SignoffError,
 )
+from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import EmailProof, Fallback, Policy
 from signoff.core.routing.vacancies import vacancies
 from signoff.worker.agent_folders import app_names
@@ -80,23 +82,40 @@ async def diagnose(settings: Settings, loading: AgentLoading | None = None) -> l
     ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix, size=4))
     try:
         # Concurrently: each check mostly waits for another server or process.
-        in_redis, imap, dkim, slack, dns, (smtp, broker, sessions), agents = await asyncio.gather(
+        mail = asyncio.gather(_dkim(settings), _imap(settings, ledger), _dns(settings))
+        servers = asyncio.gather(
+            _smtp(settings, ledger), _broker(settings, ledger), about_sessions(settings)
+        )
+        (
+            in_redis,
+            slack,
+            (dkim, imap, dns),
+            (smtp, broker, sessions),
+            seen,
+            found,
+        ) = await asyncio.gather(
             _of_ledger(ledger, settings),
-            _imap(settings, ledger),
-            _dkim(settings),
             _slack(settings),
-            _dns(settings),
-            asyncio.gather(
-                _smtp(settings, ledger),
-                _broker(settings, ledger),
-                about_sessions(settings),
-            ),
+            mail,
+            servers,
+            _present(ledger, settings),
             asyncio.to_thread(_agents, settings, loading),
         )
     finally:
         await ledger.close()
-    findings = [*_settings(settings), *in_redis, *imap, broker, sessions, *agents, smtp, *dkim]
+    agents, tools = found
+    rules = [*about_rules(settings, tools, *seen)]
+    findings = [*_settings(settings), *in_redis, *imap, broker, sessions, *agents, *rules]
+    findings += [smtp, *dkim]
     return [*findings, *slack, *own_channels(settings), *_proof(settings), *dns]
+
+
+async def _present(ledger: Ledger, settings: Settings) -> tuple[Directory, datetime]:
+    """Return the people with their absences, and the time; those of the settings without Redis."""
+    try:
+        return await People(ledger, settings.everybody).directory(), await ledger.now()
+    except LedgerUnavailable:
+        return settings.everybody, datetime.now(UTC)
 
 
 async def _of_ledger(ledger: Ledger, settings: Settings) -> list[Finding]:
@@ -352,31 +371,35 @@ async def _broker(settings: Settings, ledger: Ledger) -> Finding:
     return Finding("broker", "good", f"{logs.hide_passwords(settings.broker_url)} answers")
 
 
-def _agents(settings: Settings, loading: AgentLoading | None) -> list[Finding]:
-    """Load every agent: if one does not load, every run that is submitted to it fails."""
+def _agents(settings: Settings, loading: AgentLoading | None) -> tuple[list[Finding], Tools]:
+    """Load every agent, and return the tools of each.
+
+    If one does not load, every run that is submitted to it fails.
+    """
     if not settings.agents_folder.is_dir():
         text = f"there is no folder {settings.agents_folder} here; workers need it"
-        return [Finding("agents", "warning", text)]
+        return [Finding("agents", "warning", text)], {}
     if not app_names(settings.agents_folder):
         text = f"there is no agent in {settings.agents_folder}"
-        return [Finding("agents", "warning", text)]
+        return [Finding("agents", "warning", text)], {}
     if loading is None:
         with AgentLoading() as started:
             return _agents(settings, started)
     # The key is a secret of the workers, and loading agents does not need it.
     code = settings.ces.model_dump(mode="json", exclude={"key"}, exclude_unset=True)
     try:
-        problems = loading.problems(settings.agents_folder, code)
+        loaded = loading.load(settings.agents_folder, code)
     except LoadingFailed as error:
-        return [Finding("agents", "broken" if error.broken else "warning", str(error))]
+        return [Finding("agents", "broken" if error.broken else "warning", str(error))], {}
     findings = []
-    for name, found in problems.items():
+    for name, found in loaded.items():
         findings += [
-            Finding("agents", "broken" if one.broken else "warning", one.text) for one in found
+            Finding("agents", "broken" if one.broken else "warning", one.text)
+            for one in found.problems
         ]
-        if not found:
+        if not found.problems:
             findings.append(Finding("agents", "good", f"{name} loads"))
-    return findings
+    return findings, {name: one.tools for name, one in loaded.items()}
 
 
 async def _smtp(settings: Settings, ledger: Ledger) -> Finding:

@@ -17,6 +17,18 @@ class Problem(NamedTuple):
     broken: bool
 
 
+class Loaded(NamedTuple):
+    """What is known of an agent after loading it.
+
+    Attributes:
+        problems: Its problems.
+        tools: The arguments of each of its tools, by name; None if it may have other tools.
+    """
+
+    problems: list[Problem]
+    tools: dict[str, list[str]] | None = None
+
+
 class LoadingFailed(Exception):
     """The agents cannot be loaded here; the message says why.
 
@@ -52,8 +64,8 @@ class AgentLoading:
         self._process.kill()
         self._process.communicate()
 
-    def problems(self, folder: Path, code: dict[str, Any]) -> dict[str, list[Problem]]:
-        """Load every agent of a folder and return the problems of each. Call this only once.
+    def load(self, folder: Path, code: dict[str, Any]) -> dict[str, Loaded]:
+        """Load every agent of a folder and return what is known of each. Call this only once.
 
         Args:
             folder: The folder.
@@ -70,4 +82,7 @@ class AgentLoading:
         answer = json.loads(out)
         if isinstance(answer, str):
             raise LoadingFailed(answer, broken=False)
-        return {name: [Problem(*one) for one in found] for name, found in answer.items()}
+        return {
+            name: Loaded([Problem(*one) for one in problems], tools)
+            for name, (problems, tools) in answer.items()
+        }

@@ -24,6 +24,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store, to_ms
 from signoff.broker.server.address import open_pool
 from signoff.broker.server.redis_py import redis
+from signoff.core.base.counts import counted
 from signoff.core.base.errors import BackupRefused
 
 _FORMAT: Final = 1
@@ -144,14 +145,16 @@ async def restore(ledger: Ledger, file: Path) -> Restored:
     at, keys = check(file)
     if store.in_cluster and (there := len(await store.keys(""))):
         raise BackupRefused(
-            f"The cluster is not empty: it has {there:,} keys with the prefix {store.prefix}. Stop "
-            "all processes, and choose another [redis] prefix or delete these keys."
+            f"The cluster is not empty: it has {counted(there, 'key')} with the prefix "
+            f"{store.prefix}. Stop all processes, and choose another [redis] prefix or delete "
+            "these keys."
         )
     async with store.translated_client() as client:
         if not store.in_cluster and (there := await client.dbsize()):
             raise BackupRefused(
-                f"This Redis is not empty: it has {there:,} keys. A backup can only be restored "
-                "into an empty one. Stop all processes, and use another Redis or run `FLUSHDB`."
+                f"This Redis is not empty: it has {counted(there, 'key')}. A backup can only be "
+                "restored into an empty one. Stop all processes, and use another Redis or run "
+                "`FLUSHDB`."
             )
         await client.set(store.prefix + _MARK, file.name)
     now = to_ms(await store.now())

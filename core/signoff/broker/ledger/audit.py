@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
 
 from signoff.broker.ledger.store import Store
+from signoff.core.base.counts import counted
 from signoff.core.base.errors import AuditBroken
 
 _PAGE = 1000
@@ -230,7 +231,9 @@ def verify_lines(lines: Iterable[str], *, expect_head: str = "") -> tuple[int, s
     _require_seen(expect_head, seen)
     if erased and not erasure:
         raise AuditBroken(
-            f"{erased:,} entries are marked as erased, but no entry notes an erasure.", entry="-"
+            f"{counted(erased, 'entry is', 'entries are')} marked as erased, but no entry notes an "
+            "erasure.",
+            entry="-",
         )
     return chain.count, chain.link, erased
 

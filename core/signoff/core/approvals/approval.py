@@ -70,7 +70,8 @@ from signoff.core.base.hiding import HIDDEN, Hidden, having_hidden, without_hidd
 from signoff.core.base.model import PROGRAMS, Needs, Value
 from signoff.core.base.moments import moment_text
 from signoff.core.base.text import clean_text
-from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.identity import mailbox
+from signoff.core.directory.people import Directory, Person, accounts_of
 from signoff.core.directory.queues import QUEUE
 from signoff.core.payloads.digest import digest, require_canonical
 from signoff.core.payloads.payload import fields_of, missing_fields
@@ -635,7 +636,7 @@ class Approval(Value):
         if person.id not in {*ballot.own, *ballot.stay}:
             raise Escalated(self._went_on(self.since, zone))
         for vote in ballot.votes:
-            if vote.by != person.id and directory.is_one(vote.by, person.id):
+            if vote.by != person.id and self._is_one(vote.by, person, directory):
                 raise NotAnApprover(
                     f"{person.shown} has answered approval {self.id} already, as {vote.by}. "
                     "Everybody counts once."
@@ -1320,6 +1321,17 @@ class Approval(Value):
             raise OwnRequest(
                 f"{person.shown} owns the agent that asks for {call}, and cannot decide it."
             )
+
+    def _is_one(self, earlier: str, person: Person, directory: Directory) -> bool:
+        """Say whether an id is a person's, also if they had it before the directory changed."""
+        if directory.is_one(earlier, person.id) or person.owns(earlier):
+            return True
+        if directory.record(earlier) is not None:
+            return False
+        cards = [one for one in self.asked if one.person == earlier]
+        reached = {(one.channel, one.address) for one in cards}
+        reached |= {("email", mailbox(one.address)) for one in cards}
+        return not reached.isdisjoint(accounts_of(person))
 
     def _must_have_a_seat(self, person: Person, directory: Directory) -> None:
         if person.id in {*(one.person for one in self.seats), *self.ballot.own}:

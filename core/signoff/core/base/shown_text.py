@@ -14,6 +14,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from signoff.core.base.counts import counted
 from signoff.core.base.lookalikes import Lookalike, lookalikes
 from signoff.core.base.numbers import json_text
 
@@ -110,7 +111,9 @@ def unbroken(text: str) -> str:
 def shortened(text: str, most: int) -> str:
     """Return shown text of at most so many characters, and how many were left out."""
     left = len(text) - most
-    return text if left <= 0 else f"{text[:most]} … and {left:,} more characters"
+    if left <= 0:
+        return text
+    return f"{text[:most]} … and {counted(left, 'more character')}"
 
 
 def visible(text: str) -> str:

@@ -11,6 +11,7 @@ from signoff.core.approvals.answers import form_of
 from signoff.core.approvals.approval import Approval, Kind, State
 from signoff.core.approvals.masking import masked
 from signoff.core.approvals.parts import Sort
+from signoff.core.base.counts import counted
 from signoff.core.base.durations import format_duration, roughly
 from signoff.core.base.freezes import Freeze
 from signoff.core.base.hiding import HIDDEN, having_hidden, without_hidden
@@ -463,7 +464,7 @@ def _offer(approval: Approval) -> Offer:
     if rules is None or approval.state is not State.PENDING or not (who := givers(approval)):
         return Offer()
     vary = [one_line(name) for name in rules.vary if name in approval.call.args]
-    terms = f"{format_duration(rules.longest)} and {rules.most} calls at most"
+    terms = f"{format_duration(rules.longest)} and {counted(rules.most, 'call')} at most"
     return Offer(
         who=who,
         spans=tuple(format_duration(one) for one in spans_within(rules.longest)),

@@ -190,7 +190,8 @@ class Grant(Value):
             raise GrantRefused(f"A grant is for {most} at most here; give it for less.")
         count = rules.most if uses is None else uses
         if not 1 <= count <= rules.most:
-            raise GrantRefused(f"A grant is for 1 to {rules.most} calls here, not for {count}.")
+            most = "1 call" if rules.most == 1 else f"1 to {rules.most} calls"
+            raise GrantRefused(f"A grant is for {most} here, not for {count}.")
         scope = Scope.of(approval, rules, limit=limit)
         _check_limit(scope, limit, approval)
         grant = cls(

@@ -32,13 +32,15 @@ _LETTERS: Final = 3
 _PATTERN: Final = 1_000
 """The cost of a regular expression, which is compiled each time it is used."""
 
-_LITERAL: Final = re.compile(
+LITERAL: Final = re.compile(
     r"""[bB]?[rR][bB]?(?:'''.*?'''|\"\"\".*?\"\"\"|'[^'\n]*'|"[^"\n]*")"""  # raw: no escapes
     r"""|[bB]?(?:'''(?:\\.|.)*?'''|\"\"\"(?:\\.|.)*?\"\"\")"""
     r"""|[bB]?(?:'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*")"""
     r"""|//[^\n]*""",
     re.DOTALL,
 )
+"""A text or a comment in an expression."""
+
 _LOOP: Final = re.compile(
     r"\.\s*(all|exists|exists_one|existsOne|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,"
 )
@@ -139,7 +141,7 @@ def size_of(value: JsonValue) -> Size | None:
 @lru_cache(maxsize=1024)
 def loops(source: str) -> tuple[Loop, ...]:
     """Return the loops of an expression, the outermost first."""
-    return tuple(_loops(_LITERAL.sub('""', source), (), {}))
+    return tuple(_loops(LITERAL.sub('""', source), (), {}))
 
 
 def _loops(text: str, around: tuple[bool, ...], bound: Mapping[str, int | None]) -> Iterator[Loop]:

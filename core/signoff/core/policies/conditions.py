@@ -69,10 +69,13 @@ _PATTERN: Final = re.compile(
     r"""\b(app|agent|tool|user)\s*[=!]=\s*("[^"]*[*?][^"]*"|'[^']*[*?][^']*')"""
 )
 _AS_TEXT: Final = re.compile(r"""[<>]=?\s*("-?\d[\d.,]*"|'-?\d[\d.,]*')""")
+_LITERAL: Final = r"""(?:true\b|false\b|-?(?:0|[1-9]\d*)(?:\.\d+)?(?![\w.])|"[^"\\]*"|'[^'\\]*')"""
+_ARGUMENT: Final = r"\bargs((?:\.[A-Za-z_]\w*)+)"
 _EQUALITY: Final = re.compile(
-    r"""\bargs((?:\.[A-Za-z_]\w*)+)\s*[=!]=\s*"""
-    r"""(true\b|false\b|-?(?:0|[1-9]\d*)(?:\.\d+)?(?![\w.])|"[^"\\]*"|'[^'\\]*')"""
+    rf"{_ARGUMENT}\s*[=!]=\s*({_LITERAL})|(?<![\w.])({_LITERAL})\s*[=!]=\s*{_ARGUMENT}"
+    rf"|{_ARGUMENT}\s+in\s*\[((?:\s*{_LITERAL}\s*(?:,|(?=\])))*)\s*\]"
 )
+_ONE_LITERAL: Final = re.compile(_LITERAL)
 _SCALARS: Final = frozenset({bool, int, float, str})
 _NOTHING: Final = object()
 _INDEX: Final = re.compile(r"""\[\s*(["'])([A-Za-z_]\w*)\1\s*\]""")
@@ -135,34 +138,6 @@ def _why_not_cel(error: str) -> str:
         return "it is not complete"
     what = f"unexpected {token[1].strip()!r}" if token else what
     return f"{what} in line {fault['line']}, column {fault['column']}"
-
-
-def parts_of(source: str) -> frozenset[str]:
-    """Return the parts of an expression that must all be true: ``a && b`` has two.
-
-    An expression whose parts are all among those of another one is true whenever that one is. An
-    empty expression and ``true`` have no parts.
-    """
-    literals: list[str] = []
-
-    def kept(found: re.Match[str]) -> str:
-        literals.append(found[0])
-        return f"\0{len(literals) - 1}\0"
-
-    parts, depth, start = list[str](), 0, 0
-    text = _QUOTED.sub(kept, source)
-    for at, sign in enumerate(text):
-        depth += (sign in "([{") - (sign in ")]}")
-        if not depth and (text.startswith("||", at) or sign in "?/"):
-            parts, start = [], 0
-            break
-        if not depth and text.startswith("&&", at):
-            parts.append(text[start:at])
-            start = at + 2
-    parts.append(text[start:])
-    plain = ("".join(one.split()) for one in parts)
-    whole = (re.sub(r"\0(\d+)\0", lambda one: literals[int(one[1])], part) for part in plain)
-    return frozenset(one for one in whole if one not in {"", "true"})
 
 
 def pitfalls(source: str) -> Iterator[str]:
@@ -290,22 +265,41 @@ def holds(source: str, facts: Mapping[str, JsonValue]) -> bool:
 
 @lru_cache(maxsize=1024)
 def _equalities(source: str) -> tuple[tuple[str, list[str], JsonValue], ...]:
-    """Return the arguments that an expression compares with a value by ``==`` or ``!=``.
+    """Return the arguments that an expression compares with values by ``==``, ``!=`` or ``in``.
 
     For CEL, values of different types are only unequal, which is no error.
     """
-    return tuple(
-        (f"args{path}", path[1:].split("."), text[1:-1] if text[0] in "\"'" else json.loads(text))
-        for path, text in _EQUALITY.findall(source)
-    )
+    found = list[tuple[str, list[str], JsonValue]]()
+    for one in _EQUALITY.finditer(_INDEX.sub(r".\2", source)):
+        path = one[1] or one[4] or one[5]
+        for text in _ONE_LITERAL.findall(one[2] or one[3] or one[6]):
+            meant = text[1:-1] if text[0] in "\"'" else json.loads(text)
+            found.append((f"args{path}", path[1:].split("."), meant))
+    return tuple(found)
 
 
 def _is_mistyped(found: object, meant: JsonValue) -> bool:
-    """Say whether a value of another type is written like the one that is meant: ``"true"``."""
-    if isinstance(found, str) is isinstance(meant, str) or type(found) not in _SCALARS:
+    """Say whether a value of another type has the same meaning: ``"true"`` or 1 for true."""
+    if type(found) not in _SCALARS or _sort(found) is _sort(meant):
         return False
     texts = [one if isinstance(one, str) else json.dumps(one) for one in (found, meant)]
-    return texts[0].strip().lower() == texts[1].strip().lower()
+    if texts[0].strip().lower() == texts[1].strip().lower():
+        return True
+    numbers = [_number(one) for one in (found, meant)]
+    return numbers[0] is not None and numbers[0] == numbers[1]
+
+
+def _sort(value: object) -> type:
+    """Return the type of a scalar; int and float are one type."""
+    return float if type(value) is int else type(value)
+
+
+def _number(value: object) -> float | None:
+    """Return the number that a scalar stands for: 1 for true and for ``"1"``; None for others."""
+    try:
+        return float(value) if isinstance(value, str | int | float) else None
+    except (ValueError, OverflowError):
+        return None
 
 
 def _with(found: JsonValue, path: Sequence[str], meant: JsonValue) -> JsonValue:

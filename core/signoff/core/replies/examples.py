@@ -7,6 +7,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from signoff.core.base.counts import counted
 from signoff.core.payloads.payload import example_value, fields_of, missing_fields
 
 _USUAL_SPAN: Final = timedelta(hours=4)
@@ -29,7 +30,7 @@ def example_of_grant(longest: timedelta) -> str:
     if longest >= _USUAL_SPAN:
         return _EXAMPLE_OF_GRANT
     minutes = max(longest // timedelta(minutes=1), 1)
-    return _EXAMPLE_OF_GRANT.replace("4 hours", f"{minutes} minutes")
+    return _EXAMPLE_OF_GRANT.replace("4 hours", counted(minutes, "minute"))
 
 
 def spans_within(longest: timedelta) -> tuple[timedelta, ...]:

@@ -53,7 +53,7 @@ def too_few(approval: Approval, directory: Directory, now: datetime) -> str:
     if not deliveries.is_reachable(approval) and not gone:
         return "nobody who was asked can be reached"
     why = "; ".join([*gone, *([f"no card reaches {names}"] if names else [])])
-    return f"too few can still answer: {approval.ballot.need} have to, and {why}"
+    return f"too few can still answer: {approval.ballot.need} must approve, and {why}"
 
 
 def stand_in(

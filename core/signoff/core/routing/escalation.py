@@ -153,7 +153,7 @@ def _alarm(approval: Approval, start: Start, now: datetime) -> tuple[Event, ...]
         return ()
     ballot, why = approval.ballot, start.short
     if not why and not ballot.can_reach({*ballot.own, *ballot.stay} - {*ballot.no}):
-        why = f"{ballot.need} have to approve, and too few can be asked"
+        why = f"{ballot.need} must approve, and too few can be asked"
     if not why and not {*ballot.own} & {*ballot.awaited}:
         # Their earlier approvals count here, but do not decide alone.
         why = "all who are asked have approved already, and one of them has to approve again"

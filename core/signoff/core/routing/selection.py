@@ -190,7 +190,7 @@ class Search:
                 (*terms.inform, *terms.informs(index)), self.directory, facts=facts, now=now
             )
             start = _start(level, (index, nth), seats, people, now=now)._replace(informed=told)
-            missing = list(_too_few(level, found.seats, terms.at_least))
+            missing = list(too_few_seats(level, found.seats, terms.at_least))
             is_helped = begun and (nth > 0 or (index > 0 and terms.same_phase(index - 1, index)))
             notes += missing
             if not missing or (level.earlier is Earlier.STAY and is_helped):
@@ -358,8 +358,14 @@ def owners_of(owned: Mapping[str, str], facts: Facts) -> tuple[str, ...]:
     return tuple(dict.fromkeys(owned[name] for name in names if name in owned))
 
 
-def _too_few(level: Level, seats: Sequence[Seat], at_least: int) -> Iterator[str]:
-    """Yield a note for each quorum that is larger than the number of people who can be asked."""
+def too_few_seats(level: Level, seats: Sequence[Seat], at_least: int = 1) -> Iterator[str]:
+    """Yield a note for each quorum that is larger than the number of people who can be asked.
+
+    Args:
+        level: The level.
+        seats: The seats of the people who can be asked.
+        at_least: The least number of approvals; see `Terms.at_least`.
+    """
     people = places_of(seats)
     if at_least > people:
         yield f"{at_least} people must approve, and only {people} can be asked"
@@ -368,10 +374,10 @@ def _too_few(level: Level, seats: Sequence[Seat], at_least: int) -> Iterator[str
     for number, group in enumerate(groups):
         able = places_of([one for one in seats if not level.all_of or number in one.groups])
         of = "them" if not level.all_of else ", ".join(group.ask)
-        if isinstance(group.quorum, int) and group.quorum > able:
-            yield f"{group.quorum} of {of} must approve, and only {able} can be asked"
-        elif not able:
+        if not able:
             yield f"{group.quorum} of {of} must approve, and nobody can be asked"
+        elif isinstance(group.quorum, int) and group.quorum > able:
+            yield f"{group.quorum} of {of} must approve, and only {able} can be asked"
 
 
 def _asked_all_the_same(

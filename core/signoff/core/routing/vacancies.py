@@ -1,6 +1,6 @@
 """Vacancies: references in policies for which nobody can be asked."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -8,10 +8,11 @@ from signoff.core.base.model import Value
 from signoff.core.base.moments import moment_text
 from signoff.core.directory.people import Directory, Person, Role
 from signoff.core.directory.queues import QUEUE
-from signoff.core.policies.levels import MANAGERS, Level
-from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.policies.levels import MANAGERS, Earlier, Level
+from signoff.core.policies.policy import Facts, Fallback, Policy, Terms
 from signoff.core.routing.departures import why_gone
-from signoff.core.routing.resolve import ASKED, SCHEDULE, find, is_managers
+from signoff.core.routing.resolve import ASKED, SCHEDULE, SLACK_GROUP, find, is_managers
+from signoff.core.routing.selection import too_few_seats
 
 STEP: Final = timedelta(hours=1)
 """The interval at which schedules are checked; shorter gaps can be missed."""
@@ -63,6 +64,47 @@ def vacancies(
         else:
             found += _without_people(reference, directory, now, ahead)
     return [*dict.fromkeys(found), *_roles(directory, now)]
+
+
+def unmet(
+    terms: Terms, directory: Directory, facts: Facts, *, barred: Collection[str], now: datetime
+) -> Iterator[tuple[int, str]]:
+    """Yield each level that cannot approve because people are left out: its index, and why.
+
+    Levels whose people are only known when they start are not judged: those with a schedule, a
+    Slack group, or managers of an unknown requester. Neither are those that name unknown people.
+
+    Args:
+        terms: The terms with the levels.
+        directory: The people.
+        facts: The facts of a call, as far as they are known.
+        barred: Identities of people who never decide, besides the requester.
+        now: The moment at which people may be absent (UTC).
+    """
+    user = str(facts.get("user", ""))
+    never, asked = (*barred, *filter(None, [user])), tuple[str, ...]()
+    for index, level in enumerate(terms.ladder):
+        if level.is_chain or any(_is_open(one, user, asked, directory) for one in level.references):
+            asked = ()
+            continue
+        found = find(level, directory, facts=facts, barred=never, now=now, asked=asked)
+        helped = index > 0 and level.earlier is Earlier.STAY and terms.same_phase(index - 1, index)
+        asked = found.meant
+        if not found.seats:
+            yield index, f"nobody can be asked: {_why(found.notes)}"
+        elif found.notes and not helped and (short := [*too_few_seats(level, found.seats)]):
+            yield index, "; ".join([*short, _why(found.notes)])
+
+
+def _is_open(reference: str, user: str, asked: Collection[str], directory: Directory) -> bool:
+    """Say whether it is not known whom a reference means."""
+    if is_managers(reference):
+        return not (asked if reference.startswith(ASKED) else user)
+    if reference.startswith((SCHEDULE, SLACK_GROUP)):
+        return True
+    queue = directory.queues.get(reference.removeprefix(QUEUE))
+    members = queue.members if queue is not None and reference.startswith(QUEUE) else (reference,)
+    return any(directory.record(one) is None for one in members)
 
 
 def _without_people(

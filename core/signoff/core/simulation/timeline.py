@@ -267,7 +267,8 @@ def _onward(approval: Approval, world: _World) -> Iterator[Moved]:
             left = [SimulatedAnswer(by=yes, at=approval.since or begun)] if yes is not None else []
         if approval.state is not State.PENDING or (due is None and not left):
             return
-        if due is not None and not (left and left[0].at < due):
+        is_timer = due is not None and not (left and left[0].at < due)
+        if due is not None and is_timer:
             now = due
             if (timer := approval.next_due) is not None and timer <= now:
                 after, events = advance(
@@ -281,7 +282,9 @@ def _onward(approval: Approval, world: _World) -> Iterator[Moved]:
             after, events = _answered(approval, said, world, now)
             refused |= {one.by for one in events if one.what is What.REFUSED_ANSWER}
         yield _taken(approval, after, world, now), events
-        moved, (after, events) = after, _gone(approval, after, world, now)
+        moved = after
+        if is_timer or _others_answer(approval, moved):
+            after, events = _gone(approval, moved, world, now)
         if after is not moved:
             yield _taken(moved, after, world, now), events
         if after.state is State.PENDING and (fresh := _cards(after, world)):
@@ -311,6 +314,13 @@ def _done(
             return collaboration.ask_back(approval, person, directory, text=text, now=now)
         case Says.ANSWER:
             return collaboration.answer_back(approval, person, directory, text=text, now=now)
+
+
+def _others_answer(was: Approval, approval: Approval) -> bool:
+    """Say whether the router looks for absent approvers after an answer."""
+    began = approval.level_key != was.level_key
+    others = approval.ballot.answering != was.ballot.answering
+    return began or others or deliveries.is_short(was, approval)
 
 
 def _next_due(approval: Approval, world: _World, now: datetime) -> datetime | None:

@@ -23,6 +23,7 @@ from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Kind, LinkMail, Message
 from signoff.channels.words.messages import harmless, moment
 from signoff.core.approvals.parts import Kind as Asks
+from signoff.core.base.counts import counted
 from signoff.core.base.errors import MailRefused
 from signoff.core.base.shown_text import shortened
 from signoff.core.cards.card import Card, Row, one_line, unbroken
@@ -323,7 +324,7 @@ def fit(rows: Sequence[Row]) -> tuple[Row, ...]:
         allowed[at] = min(sizes[at], share)
         left -= allowed[at]
     fitted = tuple(_cut(row, sizes[at], allowed[at]) for at, row in enumerate(shown))
-    more = (Row(name="…", value=f"{left_out:,} more arguments"),) if left_out > 0 else ()
+    more = (Row(name="…", value=counted(left_out, "more argument")),) if left_out > 0 else ()
     return fitted + more
 
 

@@ -50,6 +50,7 @@ from signoff.channels.slack.references import (
 from signoff.channels.slack.text import MODAL_TITLE, SECTION, markup, pieces, plain
 from signoff.channels.slack.text import date as in_their_zone
 from signoff.core.approvals.parts import Kind as Asks
+from signoff.core.base.counts import counted
 from signoff.core.base.text import LONGEST_REASON
 from signoff.core.cards.card import Card, one_line
 from signoff.core.payloads.digest import short_digest
@@ -221,7 +222,7 @@ def away_view(today: date, away: str = "", *, waiting: int = 0) -> View:
         ),
     ]
     if waiting:
-        many = f"{waiting:,} requests" if waiting > 1 else "1 request"
+        many = counted(waiting, "request")
         hand = Option(value=HAND_OVER, text=plain("Reassign them to this person"))
         tick = CheckboxesElement(action_id=VALUE, options=[hand])
         label, hint = plain(f"{many} still waiting for you"), plain("You cannot answer them then.")

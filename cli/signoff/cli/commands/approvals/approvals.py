@@ -326,7 +326,7 @@ def withdraw(
         typer.Option(
             "--as",
             metavar="PERSON",
-            help="The requester. Without it you withdraw it as the operator.",
+            help="The requester or an operator. Without it you act as the operator.",
         ),
     ] = "",
     by: Annotated[str, typer.Option(help="Who withdraws it, for the audit log.")] = "",
@@ -339,8 +339,9 @@ def withdraw(
     async def work(decisions: Decisions) -> None:
         from signoff.core.approvals.moves import Withdraw  # noqa: PLC0415 -- the domain
 
-        actor = moves.actor_of(decisions.directory, person, by=by)
-        outcome = await decisions.take(approval_id, Withdraw(reason=reason), actor)
+        seen, move = await decisions.ledger.approval(approval_id), Withdraw(reason=reason)
+        actor = moves.mover_of(move, seen, decisions.directory, person, by=by)
+        outcome = await decisions.take(approval_id, move, actor)
         _write_outcome(decisions, outcome.approval_or_raise(), as_json=as_json)
 
     with_decisions(ctx, work, rings=True)

@@ -20,6 +20,7 @@ from signoff.cli.commands.session import (
 )
 from signoff.cli.printing import Output, Table, Text
 from signoff.cli.terminal import say
+from signoff.core.base.counts import counted
 
 if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
@@ -83,7 +84,7 @@ def give(
 
     until = moment(done.expires_at, settings_of(ctx).everybody)
     say(
-        f"{done.id}: {_covers(done)}, {done.uses} times until {until}.\n"
+        f"{done.id}: {_covers(done)}, {counted(done.uses, 'time')} until {until}.\n"
         f"`signoff grants revoke {done.id} --reason …` takes it back."
     )
 

@@ -209,25 +209,48 @@ def register(app: typer.Typer) -> None:
         app.command()(one)
 
 
-def actor_of(directory: Directory, person: str, *, by: str = "") -> Actor:
-    """Return the actor of a move at the terminal.
+def actor_of(directory: Directory, person: str) -> Actor:
+    """Return the actor of a decision at the terminal. Operators decide nothing.
+
+    Raises:
+        ConfigError: There is no such person.
+    """
+    from signoff.core.approvals.moves import Actor  # noqa: PLC0415
+
+    # With --as, the assurance is only that of an account: anybody at the terminal can use it.
+    return Actor(person_of(directory, person), CHANNEL)
+
+
+def mover_of(
+    move: Move, seen: Approval, directory: Directory, person: str, *, by: str = ""
+) -> Actor:
+    """Return the actor of a move that is no decision: a person, or an operator.
 
     Args:
+        move: The move.
+        seen: The approval.
         directory: The people.
-        person: The person who moves; "" for the user of the terminal, who runs Signoff.
+        person: The person who moves; "" for the user of the terminal, who runs Signoff. A person
+            with the role makes the moves of operators in their role, as on the page and by REST.
         by: The name for the audit log; the default is the user's name.
 
     Raises:
         ConfigError: There is no such person.
     """
-    from signoff.core.approvals.collaboration import Operator  # noqa: PLC0415
-    from signoff.core.approvals.moves import Actor  # noqa: PLC0415
+    from signoff.core.approvals import moves  # noqa: PLC0415
+    from signoff.core.approvals.collaboration import Operator, acting  # noqa: PLC0415
     from signoff.core.approvals.parts import Assurance  # noqa: PLC0415
+    from signoff.core.directory.people import Role  # noqa: PLC0415
 
-    if person:
-        # With --as, the assurance is only that of an account: anybody at the terminal can use it.
-        return Actor(person_of(directory, person), CHANNEL)
-    return Actor(Operator(name=by or operator()), CHANNEL, assurance=Assurance.TERMINAL)
+    if not person:
+        return moves.Actor(Operator(name=by or operator()), CHANNEL, assurance=Assurance.TERMINAL)
+    actor = actor_of(directory, person)
+    who = acting(seen, actor.person, directory)
+    own_seat = isinstance(move, moves.Reassign) and move.of.id == actor.person.id
+    as_approver = isinstance(move, moves.Claim | moves.AskBack | moves.BreakGlass)
+    if own_seat or as_approver or not isinstance(who, Operator):
+        return actor
+    return moves.Actor(who, CHANNEL, {"role": Role.OPERATOR.value})
 
 
 def _take(
@@ -245,8 +268,10 @@ def _take(
         from signoff.cli.commands.approvals import tables  # noqa: PLC0415
 
         directory = decisions.directory
-        move = move_of(await decisions.ledger.approval(approval_id), directory)
-        taken = await decisions.take(approval_id, move, actor_of(directory, person))
+        seen = await decisions.ledger.approval(approval_id)
+        move = move_of(seen, directory)
+        actor = mover_of(move, seen, directory, person)
+        taken = await decisions.take(approval_id, move, actor)
         done = taken.approval_or_raise()
         if as_json:
             write_json(tables.as_json(done))

@@ -13,11 +13,13 @@ from signoff.cli.policy_cases.diff import Changed
 from signoff.cli.printing import Output, Table, Text
 from signoff.core.approvals.events import What
 from signoff.core.approvals.milestones import topics_of
+from signoff.core.base.counts import counted
 from signoff.core.base.durations import coarse, format_duration
 from signoff.core.base.hiding import having_hidden
 from signoff.core.base.numbers import json_text
 from signoff.core.cards.card import one_line
 from signoff.core.directory.people import Directory
+from signoff.core.directory.working_time import has_worked
 from signoff.core.policies.levels import Order
 from signoff.core.policies.matching import Match
 from signoff.core.policies.policy import Effect
@@ -146,7 +148,7 @@ def _print_rules(out: Output, timeline: Timeline, directory: Directory) -> None:
     if grants := timeline.terms.grants:
         who = ", ".join(_name(directory, one) for one in grants.who)
         longest = format_duration(grants.longest)
-        may = f"{who} may approve up to {grants.most} calls like it for up to {longest}"
+        may = f"{who} may approve up to {counted(grants.most, 'call')} like it for up to {longest}"
         out.print(Text("grants: ", style="bold"), Text(one_line(may)), sep="")
 
 
@@ -230,11 +232,27 @@ def _lines(step: Step, timeline: Timeline, directory: Directory, zone: tzinfo) -
             + (f", waits for {one.waits_for}" if one.waits_for else "")
             for one in step.asked
         ]
+        within = timeline.terms.asking(step.level).within
+        if not within.business and _nobody_works(step, directory):
+            lines.append(f'none of them works before then: "{within} business" would wait for them')
     if step.informed:
         lines.append(f"informed: {', '.join(_name(directory, one) for one in step.informed)}")
     lines += [_name(directory, one) for one in step.reminded]
     lines += [part for part in step.why.split("; ") if part]
     return lines or [""]
+
+
+def _nobody_works(step: Step, directory: Directory) -> bool:
+    """Say whether a level begins and ends outside of the working hours of all its approvers."""
+    people = [directory.get(seat.person) for seat in step.seats]
+    until = step.until
+    return bool(people) and all(
+        one is not None
+        and until is not None
+        and one.hours
+        and not has_worked(one, step.at, until, least=timedelta.resolution)
+        for one in people
+    )
 
 
 def _level(step: Step, timeline: Timeline, zone: tzinfo) -> str:
@@ -288,7 +306,7 @@ def print_diff(found: Sequence[Changed], looked_at: int, *, most: int) -> None:
     for group in ordered[:most]:
         _print_alike(out, group)
     if (left := len(ordered) - most) > 0:
-        out.print(Text(f"… and {left:,} more groups. --limit shows more of them."))
+        out.print(Text(f"… and {counted(left, 'more group')}. --limit shows more of them."))
     same = looked_at - len(found)
     counts = f"{len(found)} would have other terms, {same} the same"
     out.print(Text(f"{looked_at} pending: {counts}."))

@@ -20,6 +20,7 @@ from signoff.cli.commands.session import (
 )
 from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import say
+from signoff.core.base.counts import counted
 from signoff.core.base.errors import AbsenceRefused, ConfigError
 
 if TYPE_CHECKING:
@@ -336,9 +337,9 @@ def erase(
         write_json({"placeholder": done.placeholder, "files": done.files, "lines": done.lines})
     else:
         say(
-            f"Erased: {done.lines:,} lines in {done.files:,} files of the archive now say "
-            f"{done.placeholder}. Backups, mailboxes, Slack and sessions in another store than "
-            "Redis have copies of their own."
+            f"Erased: {counted(done.lines, 'line')} in {counted(done.files, 'file')} of the "
+            f"archive changed to {done.placeholder}. Backups, mailboxes, Slack and sessions in "
+            "another store than Redis have copies of their own."
         )
 
 
@@ -424,7 +425,7 @@ async def _hand_over(
 
 
 def _still_waiting(waiting: Sequence[Approval], person: str, absence: Absence) -> str:
-    many = f"{len(waiting):,} requests still wait" if len(waiting) > 1 else "1 request still waits"
+    many = counted(len(waiting), "request still waits", "requests still wait")
     named = ", ".join(f"{one.call.name} ({one.id})" for one in waiting[:_NAMED])
     rest = f" and {len(waiting) - _NAMED:,} more" if len(waiting) > _NAMED else ""
     then = (

@@ -11,6 +11,7 @@ import typer
 from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
 from signoff.cli.printing import Output, Table, Text
 from signoff.cli.terminal import say, say_json
+from signoff.core.base.counts import counted
 from signoff.core.base.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def list_(
         people.sort(key=lambda one: (-one.waiting, one.oldest or now))
         table = _table([*apart, *people[:limit]], decisions.directory, now)
         empty = vacancies(settings.policies, settings.default, decisions.directory, now=now)
-        rest = _rest(len(people) - limit, "people", "--limit shows more of them.")
+        rest = _rest(len(people) - limit, "person", "people")
         nobody = [Text(f"Nobody can be asked for {one}.") for one in empty]
         return [table, *rest, *nobody]
 
@@ -84,7 +85,7 @@ def show(
         named = _named(decisions.directory, name)
         found = await waiting(ledger, named, limit=limit)
         (count,) = await ledger.store.sizes([index_of(named)])
-        rest = _rest(count - limit, "requests", "--limit shows more of them.")
+        rest = _rest(count - limit, "request", "requests")
         if as_json:
             for one in [] if watch else rest:
                 # On standard error, because standard output contains only the list.
@@ -191,9 +192,10 @@ def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
     return made
 
 
-def _rest(left: int, what: str, how: str) -> list[Text]:
+def _rest(left: int, one: str, several: str) -> list[Text]:
     """Return a line with the number of rows that a table leaves out; no line if it is complete."""
-    return [Text(f"… and {left:,} more {what}. {how}")] if left > 0 else []
+    more = counted(left, f"more {one}", f"more {several}")
+    return [Text(f"… and {more}. --limit shows more of them.")] if left > 0 else []
 
 
 def _details(found: list[Approval], directory: Directory, now: datetime) -> Table:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from signoff.core.approvals.approval import Approval, State
+from signoff.core.base.counts import counted
 from signoff.core.policies.levels import Verdict
 
 _VERDICTS: Final = {State.APPROVED: Verdict.APPROVE, State.REJECTED: Verdict.REJECT}
@@ -35,10 +36,11 @@ class Similar(NamedTuple):
         """A sentence for the person, "" if there are none."""
         if not self.decided:
             return ""
-        many = "requests" if self.decided > 1 else "request"
         counts = (f"{self.approved:,} approved", f"{self.rejected:,} rejected")
         said = [text for text, count in zip(counts, self, strict=True) if count]
-        return f"You decided {self.decided:,} {many} like this before: {', '.join(said)}."
+        return (
+            f"You decided {counted(self.decided, 'request')} like this before: {', '.join(said)}."
+        )
 
 
 def likeness(approval: Approval) -> tuple[str, ...]:
