@@ -70,6 +70,7 @@ class Tab:
         self._socket = socket
         self._sent = 0
         self._loads = 0
+        self._loaded_by = set[str]()
         self.told: list[dict[str, Any]] = []
 
     async def do(self, method: str, **params: Any) -> dict[str, Any]:
@@ -97,9 +98,10 @@ class Tab:
 
     async def open(self, url: str) -> None:
         """Open an address, and wait until the page has loaded."""
-        before = self._loads
-        await self.do("Page.navigate", url=url)
-        await self._loaded(before)
+        # The page before may finish only now, so its event does not count.
+        loader = (await self.do("Page.navigate", url=url))["loaderId"]
+        while loader not in self._loaded_by:
+            await self._message()
 
     async def look(self, expression: str) -> Any:
         """Return the value of an expression on the page, or of the promise that it returns.
@@ -243,6 +245,8 @@ class Tab:
             message = json.loads(await self._socket.recv())
         method = message.get("method", "")
         self._loads += method == "Page.loadEventFired"
+        if method == "Page.lifecycleEvent" and message["params"]["name"] == "load":
+            self._loaded_by.add(message["params"]["loaderId"])
         if method in _TOLD:
             self.told.append(message)
         return dict(message)
@@ -277,6 +281,7 @@ async def chromium(folder: Path, *, scripts: bool) -> AsyncIterator[Tab]:
         async with websockets.asyncio.client.connect(url, max_size=1 << 26, proxy=None) as socket:
             tab = Tab(socket)
             await tab.do("Page.enable")
+            await tab.do("Page.setLifecycleEventsEnabled", enabled=True)
             await tab.do("Emulation.setScriptExecutionDisabled", value=not scripts)
             yield tab
     finally:
