@@ -316,6 +316,30 @@ async def test_an_unreadable_request_keeps_no_other_from_being_cancelled(
     assert (await ledger.approval(broken.id)).state.value == "withdrawn"
 
 
+async def test_an_unreadable_approval_keeps_no_other_of_its_run_from_being_cancelled(
+    provider: Provider,
+) -> None:
+    """A run may wait for several approvals, such as the inputs of a call."""
+    token, ledger = await provider.provisioner(), provider.decider.ledger
+    made = (await provider.raw("POST", "/instances", token, key="p", content="{}")).json()
+    client = provider.client_of(made["credential"]["token"])
+    first, second = [
+        await provider.approval((await client.create(CALL, key)).id) for key in ("a", "b")
+    ]
+    run = await ledger.run(first.origin.run)
+    both = run.model_copy(update={"approvals": (first.id, second.id)})
+    await ledger.commit(Change().put(both, was=run))
+    other = await ledger.run(second.origin.run)
+    ended = other.model_copy(update={"approvals": ()})
+    await ledger.commit(Change().put(ended, was=other))
+    record = f"approval:{first.id}"
+    version, _ = present(await ledger.raw(record))
+    await ledger.commit(Change().put_raw(record, '{"needs": 999}', was=version))
+    path = f"/instances/{made['instance']['id']}"
+    assert (await provider.raw("DELETE", path, token)).status_code == 500
+    assert (await ledger.approval(second.id)).state.value == "withdrawn"
+
+
 async def test_a_notification_is_tried_for_a_week(
     still_provider: Provider, clock: VirtualClock, harness: Harness
 ) -> None:

@@ -23,8 +23,8 @@ from signoff.channels.web.signatures import PREFIX
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.moves import Actor
 from signoff.core.approvals.programs import Cancel
-from signoff.core.approvals.run import Run, RunState
-from signoff.core.base.errors import ApprovalError, ConfigError, SignoffError
+from signoff.core.approvals.run import RunState
+from signoff.core.base.errors import ApprovalError, ConfigError, RecordUnreadable, SignoffError
 from signoff.core.base.model import Value, stored_json
 from signoff.core.directory.people import identity_key
 
@@ -289,27 +289,39 @@ async def cancel_requests(decisions: Decisions, instance: Instance) -> None:
     Raises:
         LedgerError, RunNotFound: Some could not be read or withdrawn. The others are.
     """
-    ledger = decisions.ledger
-    failed: SignoffError | None = None
+    ledger, failed = decisions.ledger, list[SignoffError]()
     ids = await ledger.session_run_ids(instance.app, instance.user, instance.id)
     records = await ledger.store.read([f"run:{one}" for one in ids])
     for run_id, record in zip(ids, records, strict=True):
         try:
-            if record is not None:
-                await _withdraw(decisions, instance, legible_run(run_id, record))
-        except OF_ONE as error:
+            run = legible_run(run_id, record) if record is not None else None
+        except RecordUnreadable as error:
             log.warning("aap.not_withdrawn", run=run_id, why=str(error))
-            if not isinstance(error, ApprovalError):
-                failed = error
-    if failed is not None:
-        raise failed
+            failed.append(error)
+            continue
+        for name in run.approvals if run is not None and run.state is RunState.PAUSED else ():
+            try:
+                await _withdraw(decisions, instance, name)
+            except OF_ONE as error:
+                failed.append(error)
+    if failed:
+        raise failed[0]
 
 
-async def _withdraw(decisions: Decisions, instance: Instance, run: Run) -> None:
-    for name in run.approvals if run.state is RunState.PAUSED else ():
+async def _withdraw(decisions: Decisions, instance: Instance, name: str) -> None:
+    """Withdraw an approval if it is pending; one that has ended meanwhile stays as it is.
+
+    Raises:
+        LedgerError, RunNotFound: It could not be read or withdrawn.
+    """
+    try:
         approval = await decisions.ledger.approval(name)
         if approval.state is State.PENDING:
             await decisions.take(name, Cancel(), instance.actor)
+    except OF_ONE as error:
+        log.warning("aap.not_withdrawn", approval=name, why=str(error))
+        if not isinstance(error, ApprovalError):
+            raise
 
 
 def with_update(instance: Instance, key: str, update: Update, now: datetime) -> Instance:
