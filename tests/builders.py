@@ -14,6 +14,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.core.access.scopes import Scope
 from signoff.core.approvals.approval import Approval, Asked, Origin, Shown, ToolCall
 from signoff.core.approvals.events import Event
+from signoff.core.approvals.parts import Program
 from signoff.core.approvals.run import Run
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.policy import OnTimeout, Terms
@@ -120,6 +121,19 @@ def ask(
 def asked_approval(**parts: Any) -> Approval:
     """Return an approval that asks Mara and Cleo; `parts` go to `make_approval`."""
     return ask(make_approval(**parts))
+
+
+def program_for(approval: Approval, *, valid_for: timedelta) -> Program:
+    """Return the program that asks for an approval, with an hour to answer."""
+    return Program(
+        instance="",
+        request="6f2f4d0e-58a2-5ef0-9d0c-9f3a27a7a3f1",
+        tool="reimburse",
+        arguments="{}",
+        timeout="1h",
+        until=approval.opened_at + timedelta(hours=1),
+        valid_for=valid_for,
+    )
 
 
 async def paused(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from archiving import DAYS, archiver, drained, ended
-from builders import MARA, paused
+from builders import MARA, paused, program_for
 from deciding import Decider
 from signoff.broker.archive import archiver as archiving
 from signoff.broker.archive import reading
@@ -29,7 +29,7 @@ from signoff.broker.ledger.rebuild import rebuild
 from signoff.broker.work import SendNotice
 from signoff.core.approvals.approval import Handoff
 from signoff.core.approvals.events import Event, What
-from signoff.core.approvals.parts import Kind, Program
+from signoff.core.approvals.parts import Kind
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import (
     AlreadyDecided,
@@ -248,15 +248,7 @@ async def granted(ledger: Ledger, decider: Decider) -> Run:
 async def startable(ledger: Ledger, decider: Decider) -> Run:
     """Make the run of a program that has not started its approved call and still may."""
     run, (approval,) = await paused(ledger)
-    program = Program(
-        instance="",
-        request="6f2f4d0e-58a2-5ef0-9d0c-9f3a27a7a3f1",
-        tool="reimburse",
-        arguments="{}",
-        timeout="1h",
-        until=approval.opened_at + timedelta(hours=1),
-        valid_for=timedelta(days=200),
-    )
+    program = program_for(approval, valid_for=timedelta(days=200))
     change = Change().put(approval.model_copy(update={"program": program}), was=approval)
     await ledger.commit(change.put(run.model_copy(update={"outside": True}), was=run))
     await decider.approve(approval.id, MARA, channel="inbox")

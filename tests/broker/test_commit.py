@@ -19,6 +19,7 @@ from builders import (
     make_origin,
     paused,
     people,
+    program_for,
 )
 from deciding import Decider
 from signoff.broker.ledger import audit
@@ -30,7 +31,6 @@ from signoff.broker.work import ResumeRun
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
-from signoff.core.approvals.parts import Program
 from signoff.core.approvals.run import RunState
 from signoff.core.base.errors import (
     AlreadyDecided,
@@ -314,15 +314,7 @@ async def test_a_commit_after_the_window_of_a_program_is_refused(
 ) -> None:
     """The window ends a program's request, even if its policy leaves it open after the deadline."""
     _, (was,) = await paused(still_ledger, on_timeout=OnTimeout.STAY)
-    program = Program(
-        instance="",
-        request="6f2f4d0e-58a2-5ef0-9d0c-9f3a27a7a3f1",
-        tool="reimburse",
-        arguments="{}",
-        timeout="1h",
-        until=was.opened_at + timedelta(hours=1),
-        valid_for=timedelta(days=1),
-    )
+    program = program_for(was, valid_for=timedelta(days=1))
     approval = was.model_copy(update={"program": program, "deadline": program.until})
     await still_ledger.commit(Change().put(approval, was=was))
     assert approval.stays_open

@@ -39,6 +39,18 @@ from worker.office import AGENTS, MARA, Office
 pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 
+def origin_of(run: Run, confirmation: str) -> Origin:
+    """Return where a call of a run comes from."""
+    return Origin(
+        run=run.id,
+        app=run.app,
+        user=run.user,
+        session=run.session,
+        invocation=run.invocation,
+        confirmation=confirmation,
+    )
+
+
 async def test_a_call_below_the_threshold_is_not_asked_about(office: Office) -> None:
     """The tool's threshold function decides which calls need a person."""
     run = await office.submit("finance", "Reimburse me $50 for lunch")
@@ -443,14 +455,7 @@ async def test_arguments_without_a_digest_fail_the_run_and_not_the_worker(
     """A call that cannot be shown exactly is not asked about: the run's error says why."""
 
     async def turn(self: object, run: Run, fence: object) -> Turn:
-        origin = Origin(
-            run=run.id,
-            app=run.app,
-            user=run.user,
-            session=run.session,
-            invocation=run.invocation,
-            confirmation="adk-1",
-        )
+        origin = origin_of(run, "adk-1")
         call = ToolCall.model_construct(id="adk-0", name="pay", args={"amount": float("nan")})
         return Turn(pauses=(Pause(origin=origin, call=call),))
 
@@ -468,14 +473,7 @@ async def test_an_answer_during_a_resume_does_not_wait_for_a_third_one(
     given: list[list[str]] = []
 
     async def start(self: object, run: Run, fence: object) -> Turn:
-        origin = Origin(
-            run=run.id,
-            app=run.app,
-            user=run.user,
-            session=run.session,
-            invocation=run.invocation,
-            confirmation="",
-        )
+        origin = origin_of(run, "")
         return Turn(
             pauses=tuple(
                 Pause(
