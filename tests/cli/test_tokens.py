@@ -32,6 +32,23 @@ def test_token_is_created_shown_once_listed_and_revoked(
     assert "signoff tokens list" in again.stderr
 
 
+def test_the_list_names_tokens_of_an_earlier_holder_of_an_id(
+    invoke: Invoke, settings_file: Path
+) -> None:
+    """They are not accepted any more, and the list says for which address they were made."""
+    invoke("tokens", "create", "--person", "mara", "--scope", "approvals:read")
+    assert "not accepted" not in invoke("tokens", "list").stdout
+    text = settings_file.read_text(encoding="utf-8")
+    assert "mara@example.com" in text
+    settings_file.write_text(
+        text.replace("mara@example.com", "mara2@example.com"), encoding="utf-8"
+    )
+    (one,) = json.loads(invoke("tokens", "list", "--json").stdout)
+    assert one["address"] == "mara@example.com"
+    shown = " ".join(invoke("tokens", "list").stdout.split())
+    assert "not accepted: it is of mara@example.com" in shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

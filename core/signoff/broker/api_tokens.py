@@ -46,6 +46,7 @@ async def create(
     by: str,
     name: str = "",
     person: str = "",
+    address: str = "",
     users: tuple[str, ...] = (),
     apps: tuple[str, ...] = (),
     expires_at: datetime | None = None,
@@ -58,6 +59,7 @@ async def create(
         by: Who creates it, for the audit.
         name: The name.
         person: The id of a person.
+        address: The address of that person.
         users: ADK users.
         apps: Apps.
         expires_at: When it expires (UTC).
@@ -75,6 +77,7 @@ async def create(
             id=_random(10)[:10],
             name=name,
             person=person,
+            address=address,
             users=users,
             apps=apps,
             scopes=scopes,
@@ -169,7 +172,13 @@ async def find(ledger: Ledger, token: str) -> Access | None:
 async def holder(ledger: Ledger, directory: Directory, token: str) -> Access | None:
     """Return the access of a token; see `find`. A token of a person who has left gives none."""
     found = await find(ledger, token) if token else None
-    if found is None or (found.person and directory.get(found.person) is None):
+    if found is None or not found.person:
+        return found
+    person = directory.get(found.person)
+    if person is None:
+        return None
+    if not person.is_still(found.address):
+        log.warning("access.of_another_address", person=person.id, token=found.id)
         return None
     return found
 

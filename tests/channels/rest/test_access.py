@@ -79,6 +79,22 @@ async def test_a_token_ends_on_expiry_revocation_or_departure(
         await tokens.revoke(office.decider.ledger, long.split("_")[1], by="test")
 
 
+async def test_a_token_is_not_inherited_with_an_id(
+    still_office: Office, directory: Directory
+) -> None:
+    """A token acts for the person of its address, and for nobody who gets the same id later."""
+    office = still_office
+    bound = await office.token(person="cleo", address=CLEO.email)
+    earlier = await office.token(person="cleo")
+    moved = CLEO.model_copy(update={"email": "c.lane@corp.example", "aliases": (CLEO.email,)})
+    other = CLEO.model_copy(update={"email": "cleo.other@corp.example", "aliases": ()})
+    for person, expected in ((CLEO, 200), (moved, 200), (other, 401)):
+        everybody = [one for one in office.decider.directory if one.id != "cleo"]
+        directory.become(Directory([*everybody, person]))
+        assert (await office.holding(bound).get("me")).status_code == expected
+        assert (await office.holding(earlier).get("me")).status_code == 200
+
+
 async def test_the_ledger_and_the_audit_know_no_secret(office: Office) -> None:
     """The ledger only has hashes, and the audit names the creator of each token."""
     token = await office.token(person="mara", name="laptop")

@@ -23,7 +23,6 @@ from pydantic import TypeAdapter
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.inbox.auth.epochs import epoch_of
-from signoff.channels.inbox.auth.passkey_store import belongs_to
 from signoff.channels.inbox.vapid import decoded
 from signoff.core.directory.people import Person
 
@@ -58,7 +57,7 @@ class Subscription:
         until: When it ends (UTC).
         epoch: The epoch of the session in which it was turned on.
         ours: The public key of Signoff that its push service accepts.
-        address: The address of the person when it was turned on; see `belongs_to`.
+        address: The address of the person when it was turned on; see `Person.is_still`.
     """
 
     endpoint: str
@@ -160,7 +159,7 @@ async def subscriptions_of(ledger: Ledger, person: Person, ours: str) -> list[Su
     found = [
         one
         for one in _ALL.validate_json(record[1])
-        if (one.epoch, one.ours) == (epoch, ours) and belongs_to(person, one.address)
+        if (one.epoch, one.ours) == (epoch, ours) and person.is_still(one.address)
     ]
     return sorted((one for one in found if now < one.until), key=lambda one: one.since)[::-1]
 

@@ -43,6 +43,7 @@ class Access(Value):
         id: The id, which is part of the token and not secret.
         name: The purpose, in words.
         person: The id of the person to whom it belongs, "" for a system.
+        address: The address of that person when it was created; see `Person.is_still`.
         users: For a system: the ADK user ids for whom it submits; `ANYBODY` for all.
         apps: The agents that it may use and see; empty for all.
         instance: The id of the instance whose credential it is, "" for every other token.
@@ -56,6 +57,7 @@ class Access(Value):
     id: str
     name: str = Field("", max_length=64)
     person: str = ""
+    address: str = ""
     users: tuple[str, ...] = ()
     apps: tuple[str, ...] = ()
     instance: str = ""

@@ -149,6 +149,16 @@ class Person(Value):
         wanted = identity_key(identity)
         return wanted in {identity_key(own) for own in (self.id, self.email, *self.aliases)}
 
+    def is_still(self, address: str) -> bool:
+        """Say whether this is the person who had the id when something was given to an address.
+
+        The id alone does not say so: an organisation may use it again after somebody has left.
+
+        Args:
+            address: The address; "" was given by a release that did not record it.
+        """
+        return not address or self.owns(address)
+
 
 class PeopleSource(Protocol):
     """A source of people outside of the settings: a directory service, a database."""

@@ -27,7 +27,7 @@ from pydantic import SecretStr
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.inbox.auth.epochs import begin_epoch
-from signoff.channels.inbox.auth.passkey_store import all_passkeys, belongs_to, drop_passkeys
+from signoff.channels.inbox.auth.passkey_store import all_passkeys, drop_passkeys
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import ConfigError, Conflict
 from signoff.core.directory.people import Person
@@ -56,7 +56,7 @@ class Enrolment:
         version: The version of the record.
         sealed: The encrypted secret.
         last: The time step of the last accepted code. No code of it or before is accepted again.
-        address: The address of the person at the enrolment; see `belongs_to`.
+        address: The address of the person at the enrolment; see `Person.is_still`.
         kept: The record as it was read, with the fields of a later version.
     """
 
@@ -109,7 +109,7 @@ class Factors:
             ConfigError: The person has a secret, and it is not to be replaced.
         """
         found = await _find(self._ledger, person.id)
-        others = found is not None and not belongs_to(person, found.address)
+        others = found is not None and not person.is_still(found.address)
         if found is not None and not replace and not others:
             raise ConfigError(
                 f"{person.shown} is enrolled. With --replace there is a new secret, the old one "
@@ -162,7 +162,7 @@ class Factors:
     async def has(self, person: Person) -> bool:
         """Return whether a person has an authenticator app."""
         found = await _find(self._ledger, person.id)
-        return found is not None and belongs_to(person, found.address)
+        return found is not None and person.is_still(found.address)
 
     async def check(self, person: Person | None, code: str) -> bool:
         """Check a code, which is accepted once (RFC 6238, section 5.2).
@@ -182,7 +182,7 @@ class Factors:
         step = self.step_of(secret, code, await self._ledger.now())
         if person is None or found is None or step <= found.last:
             return False
-        if not belongs_to(person, found.address):
+        if not person.is_still(found.address):
             log.warning("inbox.factor_of_another_address", person=whose)
             return False
         bound = found.address or person.email
@@ -266,7 +266,7 @@ async def enrolled(ledger: Ledger, people: Iterable[Person]) -> list[str]:
     return sorted(
         one.id
         for one in everybody
-        if any(belongs_to(one, address) for address in found.get(one.id, ()))
+        if any(one.is_still(address) for address in found.get(one.id, ()))
     )
 
 
@@ -282,7 +282,7 @@ async def enrolled_for_others(ledger: Ledger, people: Iterable[Person]) -> dict[
         one.id: address
         for one in everybody
         for address in found.get(one.id, ())
-        if not belongs_to(one, address)
+        if not one.is_still(address)
     }
 
 

@@ -40,7 +40,7 @@ class Passkey:
         added: When it was added (UTC).
         used: When it was last used (UTC), None for never.
         transports: How browsers reach the authenticator.
-        address: The address of the person when it was added; see `belongs_to`.
+        address: The address of the person when it was added; see `Person.is_still`.
         kept: The record as it was read, with the fields of a later version.
     """
 
@@ -77,22 +77,10 @@ class Passkey:
 _PASSKEY: Final = TypeAdapter(Passkey)
 
 
-def belongs_to(person: Person, address: str) -> bool:
-    """Return whether something that was enrolled for an address belongs to this person.
-
-    The id alone does not say so: an organisation may use it again after somebody has left.
-
-    Args:
-        person: The person who has the id now.
-        address: The address; "" was enrolled by a release that did not record it.
-    """
-    return not address or person.owns(address)
-
-
 async def passkeys_of(ledger: Ledger, person: Person) -> list[Passkey]:
     """Return the passkeys of a person, the oldest first."""
     found = await all_passkeys(ledger, [person.id])
-    return [one for one in found if belongs_to(person, one.address)]
+    return [one for one in found if person.is_still(one.address)]
 
 
 async def has_passkey(ledger: Ledger, person: Person) -> bool:

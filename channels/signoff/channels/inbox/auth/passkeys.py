@@ -22,7 +22,6 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.inbox.auth.passkey_store import (
     Passkey,
-    belongs_to,
     handle_of,
     passkey_called,
     passkeys_of,
@@ -257,7 +256,7 @@ class Passkeys:
 
 
 def _is_of(one: Passkey, person: Person) -> bool:
-    return one.person == person.id and belongs_to(person, one.address)
+    return one.person == person.id and person.is_still(one.address)
 
 
 def _bound(one: Passkey, person: Person) -> Passkey:

@@ -71,12 +71,14 @@ def create(
         from signoff.broker import api_tokens  # noqa: PLC0415
 
         now = await decisions.ledger.now()
+        whose = person_of(decisions.directory, person) if person else None
         return await api_tokens.create(
             decisions.ledger,
             scopes=scopes,
             by=operator(),
             name=name,
-            person=person_of(decisions.directory, person).id if person else "",
+            person=whose.id if whose is not None else "",
+            address=whose.email if whose is not None else "",
             users=tuple(user or ()),
             apps=tuple(agent or ()),
             expires_at=now + within if within is not None else None,
@@ -104,7 +106,10 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
             return
         made = Table("id", "name", "of", "scopes", "apps", "expires")
         for one in found:
+            whose = decisions.directory.get(one.person)
             of = one.person or ", ".join(one.users)
+            if whose is not None and not whose.is_still(one.address):
+                of = f"{of} (not accepted: it is of {one.address})"
             ends = tables.moment(one.expires_at, decisions.directory)
             ends = "expired" if one.has_expired(now) else ends
             scopes = ", ".join(sorted(one.scopes))
