@@ -99,7 +99,7 @@ class AskLevel(_Routing):
         return f"level:{self.approval}:{self.level_key}:{self.votes}"
 
 
-class Remind(_Routing):
+class RemindLevel(_Routing):
     """Remind the approvers of a level who have not answered.
 
     Attributes:
@@ -810,7 +810,7 @@ RouteWork = (
     RouteApproval
     | ApproveEdit
     | AskLevel
-    | Remind
+    | RemindLevel
     | AskOthers
     | AskElsewhere
     | StaffPhase

@@ -2,7 +2,7 @@
 
 from pydantic import Field, ValidationError
 
-from signoff.broker.archive.files import Part
+from signoff.broker.archive.files import PartialFile
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.base.errors import RecordUnreadable
@@ -48,9 +48,9 @@ class Anchor(Value):
     version: int = Field(0, exclude=True)
 
     @property
-    def last(self) -> Part:
+    def last(self) -> PartialFile:
         """The temporary name and the checksum of the last file."""
-        return Part(self.part, self.sha256)
+        return PartialFile(self.part, self.sha256)
 
     def put(self, change: Change, after: "Anchor") -> Change:
         """Add the replacement of this anchor by another one to a change."""

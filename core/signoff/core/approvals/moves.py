@@ -261,7 +261,7 @@ class Withdraw(Move):
 
 
 @dataclass(frozen=True, slots=True)
-class Cancel(Withdraw):
+class WithdrawObsolete(Withdraw):
     """Withdraw a request that needs no answer any more: its session was deleted or went on."""
 
     automatic: ClassVar[bool] = True

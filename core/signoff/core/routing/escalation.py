@@ -16,7 +16,7 @@ from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import Rotations
 from signoff.core.policies.levels import Start
 from signoff.core.policies.policy import Fallback
-from signoff.core.routing.selection import NO_ROTATIONS, Choice, Search, choose_default
+from signoff.core.routing.selection import NO_ROTATIONS, ApproverSearch, Choice, choose_default
 
 
 def is_due(approval: Approval, now: datetime) -> bool:
@@ -172,5 +172,5 @@ def _first(
     """Return the start of the first of these levels with anybody to ask."""
     if approval.terms is None:
         return None
-    search = Search(directory, approval.facts, now, approval.barred, rotations, notes)
+    search = ApproverSearch(directory, approval.facts, now, approval.barred, rotations, notes)
     return search.first(approval.terms, levels, approval.asked_here)

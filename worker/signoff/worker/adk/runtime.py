@@ -58,11 +58,11 @@ from signoff.worker.adk.repair import (
     missing_events,
     unanswered_long_running,
 )
-from signoff.worker.adk.replies import Reply, filed, grouped, message_of, reply
+from signoff.worker.adk.replies import ReplyPart, filed, grouped, message_of, reply
 from signoff.worker.adk.sessions.ledger import latest, lease_held, opened
 from signoff.worker.adk.showing import EventSink, latest_turn, show_nobody
 from signoff.worker.adk.turns import answer_not_taken, turn_lost, turn_of
-from signoff.worker.port import Fence, Turn
+from signoff.worker.port import Fence, TurnResult
 from signoff.worker.refusals import REFUSAL, refusals
 
 log = structlog.get_logger(__name__)
@@ -90,7 +90,7 @@ class AdkRuntime:
     inputs: Sequence[InputRule] = ()
     show: EventSink = show_nobody
 
-    async def start(self, run: Run, fence: Fence) -> Turn:
+    async def start(self, run: Run, fence: Fence) -> TurnResult:
         """Send the user's message and drain the turn; a retry continues where the turn was.
 
         The invocation id is derived from the run, so that ADK finds the message of that invocation
@@ -106,7 +106,7 @@ class AdkRuntime:
         with lease_held():
             return await self._start(run, fence)
 
-    async def _start(self, run: Run, fence: Fence) -> Turn:
+    async def _start(self, run: Run, fence: Fence) -> TurnResult:
         runner = self.apps.runner(run.app)
         session = await opened(self.apps.sessions, run.app, run.user, run.session)
         if left := orphans(session.events):
@@ -133,7 +133,7 @@ class AdkRuntime:
         self._require_whole(runner, run, await self._require_session(run), turn)
         return turn
 
-    async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
+    async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> TurnResult:
         """Answer a whole pause and drain the turn; a retry does not answer twice.
 
         Raises:
@@ -151,7 +151,7 @@ class AdkRuntime:
         with lease_held():
             return await self._resume(run, approvals, fence)
 
-    async def _resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
+    async def _resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> TurnResult:
         runner = self.apps.runner(run.app)
         session = await self._session(run)
         if session is None:
@@ -215,7 +215,7 @@ class AdkRuntime:
         raise changed
 
     async def _answer(
-        self, runner: Runner, run: Run, session: Session, replies: Sequence[Reply]
+        self, runner: Runner, run: Run, session: Session, replies: Sequence[ReplyPart]
     ) -> None:
         """Give ADK the answers: one message for each agent that has asked.
 
@@ -235,7 +235,7 @@ class AdkRuntime:
             session = await self._say(runner, run, session, group)
 
     async def _say(
-        self, runner: Runner, run: Run, session: Session, group: Sequence[Reply]
+        self, runner: Runner, run: Run, session: Session, group: Sequence[ReplyPart]
     ) -> Session:
         """Give ADK the answers to one agent, or let it continue if there are none."""
         if not group:
@@ -285,7 +285,7 @@ class AdkRuntime:
                 log.info("adk.result_restored", approval=one.id, tool=one.call.name)
                 await self._append(session, [event])
 
-    def _require_whole(self, runner: Runner, run: Run, session: Session, turn: Turn) -> None:
+    def _require_whole(self, runner: Runner, run: Run, session: Session, turn: TurnResult) -> None:
         """Require that no agent of an ended turn was interrupted in its work.
 
         Raises:
@@ -294,7 +294,9 @@ class AdkRuntime:
         if not turn.pauses and (left := cut_off(runner.agent, _events_of(run, session))):
             raise turn_lost(run, [], f"ADK takes {', '.join(left)} for done")
 
-    def _with_note(self, runner: Runner, run: Run, session: Session, turn: Turn) -> Turn:
+    def _with_note(
+        self, runner: Runner, run: Run, session: Session, turn: TurnResult
+    ) -> TurnResult:
         """Record what ADK leaves undone after the answers, if the turn is over.
 
         Raises:
@@ -443,7 +445,7 @@ class AdkRuntime:
         run: Run,
         message: types.Content | None,
         state: dict[str, str] | None = None,
-    ) -> Turn:
+    ) -> TurnResult:
         stream = runner.run_async(
             user_id=run.user,
             session_id=run.session,
@@ -475,11 +477,11 @@ def _events_of(run: Run, session: Session) -> list[Event]:
     return [event for event in session.events if event.invocation_id == run.invocation]
 
 
-def _open(session: Session, replies: Sequence[Reply]) -> list[Approval]:
+def _open(session: Session, replies: Sequence[ReplyPart]) -> list[Approval]:
     return unconsumed(session.events, [one.approval for one in replies])
 
 
-def _all_have_spoken(session: Session, replies: Sequence[Reply]) -> bool:
+def _all_have_spoken(session: Session, replies: Sequence[ReplyPart]) -> bool:
     asking = [one.asking for one in replies]
     return all(has_spoken(session.events, one.author or "", one.branch) for one in asking)
 
@@ -493,7 +495,9 @@ def _wants_first_event(runner: Runner) -> bool:
     return _is_resumable(runner) and not _on_node_path(runner)
 
 
-def _resumes_without_message(runner: Runner, session: Session, replies: Sequence[Reply]) -> bool:
+def _resumes_without_message(
+    runner: Runner, session: Session, replies: Sequence[ReplyPart]
+) -> bool:
     """Return whether a resume without a message continues from the answer in the session.
 
     ADK looks for the answer in the last user event: if the user has sent a message since, the

@@ -69,7 +69,7 @@ class Caller:
         return self.apps is None or app in self.apps
 
 
-class Gate:
+class TokenAuthenticator:
     """Authenticates callers, or raises a `Problem`.
 
     A token is one that `signoff tokens create` made, or one of the settings. Only programs on this

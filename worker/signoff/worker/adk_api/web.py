@@ -44,7 +44,7 @@ _LISTS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class WebPage:
     """The page, and the endpoints that it requests besides the API.
 
     Attributes:
@@ -123,7 +123,7 @@ def make_web_router(admit: Callable[[Request], Awaitable[Caller]]) -> APIRouter:
             "google-adk from PyPI.",
             key="gateway.adk_web",
         )
-    page = Page(admit, StaticFiles(directory=folder))
+    page = WebPage(admit, StaticFiles(directory=folder))
     router = APIRouter(route_class=ProblemRoute)
     routes: tuple[tuple[str, Callable[..., Awaitable[Response]]], ...] = (
         ("/dev-ui", page.home),

@@ -51,7 +51,7 @@ _LACKS = "NotImplementedError: The monty syntax parser does not yet support "
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class SuspendedCall:
     """A call that waits for an approval, and the code that is suspended at it.
 
     Attributes:
@@ -85,7 +85,7 @@ class Done:
 
 
 Answer = dict[str, Any]
-Host = Callable[[str, dict[str, Any], dict[str, Any]], Awaitable["Answer | Held"]]
+Host = Callable[[str, dict[str, Any], dict[str, Any]], Awaitable["Answer | SuspendedCall"]]
 """Answers a call to the outside: its kind, its arguments, and the variables of the code."""
 
 
@@ -108,7 +108,7 @@ class Sandbox:
         args: dict[str, Any],
         host: Host,
         settle: Callable[[], Awaitable[dict[str, Any]]],
-    ) -> Done | Held:
+    ) -> Done | SuspendedCall:
         """Run a function of some code to its end, or to a call that waits for an approval.
 
         Args:
@@ -151,7 +151,7 @@ class Sandbox:
         *,
         host: Host,
         settle: Callable[[], Awaitable[dict[str, Any]]],
-    ) -> Done | Held:
+    ) -> Done | SuspendedCall:
         """Resume suspended code with the answer to the call at which it is suspended.
 
         Raises:
@@ -182,7 +182,7 @@ class Sandbox:
         base: bytes,
         host: Host,
         settle: Callable[[], Awaitable[dict[str, Any]]],
-    ) -> Done | Held:
+    ) -> Done | SuspendedCall:
         ended = await self._drive(snapshot, host)
         if isinstance(ended, tuple):
             suspended, held = ended
@@ -205,7 +205,7 @@ class Sandbox:
 
     async def _drive(
         self, snapshot: Any, host: Host
-    ) -> MontyComplete | tuple[AsyncFunctionSnapshot, Held]:
+    ) -> MontyComplete | tuple[AsyncFunctionSnapshot, SuspendedCall]:
         left = self.rules.http_seconds
         while not isinstance(snapshot, MontyComplete):
             match snapshot:
@@ -226,7 +226,7 @@ class Sandbox:
                     except (TypeError, ValueError) as error:
                         snapshot = await snapshot.resume({"exception": error})
                         continue
-                    if isinstance(answer, Held):
+                    if isinstance(answer, SuspendedCall):
                         return snapshot, answer
                     snapshot = await snapshot.resume({"return_value": answer})
                 case AsyncNameLookupSnapshot() | AsyncFunctionSnapshot():

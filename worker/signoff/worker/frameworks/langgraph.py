@@ -8,7 +8,7 @@ There are three kinds of interrupts:
   answered with accept, edit, response or ignore.
 - Any other interrupt is a request for input, and `interrupt()` returns the answer.
 
-Tool calls go through the gate in `ToolNode`, after all middleware. Other interrupts resume code of
+Tool calls go through the guard in `ToolNode`, after all middleware. Other interrupts resume code of
 the graph itself. That code counts as started when the answer is given, and as finished when the
 graph has reached its next pause or its end.
 
@@ -51,8 +51,8 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.parts import INPUT, Kind
 from signoff.core.base.errors import AnswerNotTaken, InputRefused, InvalidRun, PauseNotRoutable
 from signoff.core.base.text import brief
-from signoff.worker.frameworks.adapter import Answer, Outcome, Waiting
-from signoff.worker.frameworks.gate import Call, Gate, declared_by, same_args
+from signoff.worker.frameworks.adapter import CallAnswer, FrameworkTurn, WaitingCall
+from signoff.worker.frameworks.guard import CallGuard, FrameworkCall, declared_by, same_args
 from signoff.worker.running_tools import TurnStopped
 from signoff.worker.starting import copied
 
@@ -82,22 +82,22 @@ class _Turn:
     """The running turn, for the calls of its tools.
 
     Attributes:
-        gate: The gate.
+        guard: The guard.
         agent: The name of the graph.
         before: The calls that the model had made before the turn.
         asked: What the graph's own code has asked.
     """
 
-    gate: Gate
+    guard: CallGuard
     agent: str
     before: _Made
     asked: _Asked
 
     def stopped(self, why: str) -> _OtherAsked:
         """Return what ends the turn in an interrupt, even if code handles it."""
-        run = self.gate.run
+        run = self.guard.run
         error = PauseNotRoutable(f"The graph of run {run.id} of {run.app} {why}")
-        self.gate.stopped = self.gate.stopped or error
+        self.guard.stopped = self.guard.stopped or error
         return _OtherAsked(error)
 
 
@@ -222,8 +222,8 @@ class LangGraphAdapter:
         _watch_interrupts()
 
     async def begin(
-        self, agent: Pregel[Any, Any, Any, Any], message: str, history: JsonValue, gate: Gate
-    ) -> Outcome:
+        self, agent: Pregel[Any, Any, Any, Any], message: str, history: JsonValue, guard: CallGuard
+    ) -> FrameworkTurn:
         """Send the user's message; see `Adapter.begin`.
 
         Raises:
@@ -232,19 +232,19 @@ class LangGraphAdapter:
         graph = _compiled(agent)
         if _MESSAGES not in graph.channels:
             raise InvalidRun(
-                f"The graph of {gate.run.app} has no `messages` in its state, so a message cannot "
+                f"The graph of {guard.run.app} has no `messages` in its state, so a message cannot "
                 "be said to it. Add them (langgraph.graph.MessagesState)."
             )
         said = {_MESSAGES: [{"role": "user", "content": message}]}
-        return await self._run(graph, said, _restored(history), gate, _Asked())
+        return await self._run(graph, said, _restored(history), guard, _Asked())
 
     async def resume(
         self,
         agent: Pregel[Any, Any, Any, Any],
         state: JsonValue,
-        answers: Mapping[str, Answer],
-        gate: Gate,
-    ) -> Outcome:
+        answers: Mapping[str, CallAnswer],
+        guard: CallGuard,
+    ) -> FrameworkTurn:
         """Answer all interrupts; see `Adapter.resume`."""
         saver = _restored(_thread_of(state))
         calls = _calls_at_interrupts(saver)
@@ -253,10 +253,10 @@ class LangGraphAdapter:
         own = _own_interrupts(saver).keys()
         asked = _Asked.restored(state, _interrupted(saver, own))
         known = own & set(asked.latest.values())
-        outcome = await self._run(_compiled(agent), Command(resume=resume), saver, gate, asked)
+        outcome = await self._run(_compiled(agent), Command(resume=resume), saver, guard, asked)
         if known - asked.taken:
             raise AnswerNotTaken(
-                f"The graph of run {gate.run.id} of {gate.run.app} was given an answer, and has "
+                f"The graph of run {guard.run.id} of {guard.run.app} was given an answer, and has "
                 "not taken it: the code that asked has not asked again. An agent inside a graph "
                 "must not have checkpointer=False. Look at what the graph has done, and submit the "
                 "run again."
@@ -268,12 +268,12 @@ class LangGraphAdapter:
         graph: Pregel[Any, Any, Any, Any],
         given: object,
         saver: InMemorySaver,
-        gate: Gate,
+        guard: CallGuard,
         asked: _Asked,
-    ) -> Outcome:
+    ) -> FrameworkTurn:
         own = graph.copy({"checkpointer": saver})
-        agent = gate.run.app if graph.name == _UNNAMED else graph.name
-        token = _turn.set(_Turn(gate, agent, _made(saver), asked))
+        agent = guard.run.app if graph.name == _UNNAMED else graph.name
+        token = _turn.set(_Turn(guard, agent, _made(saver), asked))
         try:
             await own.ainvoke(cast("Any", given), _CONFIG)
         except _OtherAsked as end:
@@ -287,18 +287,18 @@ class LangGraphAdapter:
                 "declared": await _declared(graph),
                 "asked": asked.stored(_own_interrupts(saver)),
             }
-            return Outcome(True, state)
+            return FrameworkTurn(True, state)
         if stops := (await own.aget_state(_CONFIG)).next:
             raise PauseNotRoutable(
-                f"The graph of run {gate.run.id} of {gate.run.app} has stopped at "
+                f"The graph of run {guard.run.id} of {guard.run.app} has stopped at "
                 f"{', '.join(stops)}, where it asks nobody (interrupt_before or interrupt_after). "
                 "Let a node call interrupt(), or use HumanInTheLoopMiddleware."
             )
         # Subgraphs that a task has started have ended; the others go on in the next run.
         lasting = [one for one in saver.storage[_THREAD] if _TASK not in one]
-        return Outcome(False, _stored(saver, lasting), _last_word(saver))
+        return FrameworkTurn(False, _stored(saver, lasting), _last_word(saver))
 
-    def waiting(self, state: JsonValue) -> Sequence[Waiting]:
+    def waiting(self, state: JsonValue) -> Sequence[WaitingCall]:
         """Return the calls and requests that wait; see `Adapter.waiting`."""
         saver = _restored(_thread_of(state))
         calls, stored = _calls_at_interrupts(saver), cast("dict[str, Any]", state)
@@ -328,7 +328,7 @@ class _Read:
         shape: The form that the answer must have.
     """
 
-    waiting: dict[str, Waiting]
+    waiting: dict[str, WaitingCall]
     allowed: dict[str, frozenset[str]]
     shape: str
 
@@ -380,13 +380,13 @@ def _read_batch(interrupt: Interrupt[Any], calls: Sequence[Mapping[str, Any]]) -
     """
     _require_unique(calls)
     left = list(calls)
-    waiting: dict[str, Waiting] = {}
+    waiting: dict[str, WaitingCall] = {}
     allowed: dict[str, frozenset[str]] = {}
     for place, action in enumerate(interrupt.value["action_requests"]):
         may = frozenset(interrupt.value["review_configs"][place]["allowed_decisions"])
         at = _place_of(action, left)
         if at is None:
-            # No call of a model, so it does not go through the gate.
+            # No call of a model, so it does not go through the guard.
             call_id = f"{interrupt.id}/{place}"
             waiting[call_id] = replace(_tool_call(call_id, action, may), in_tool=False)
         else:
@@ -426,7 +426,7 @@ def _declares(tool: BaseTool | None) -> str:
     return declared_by(schema) if isinstance(schema, dict) else ""
 
 
-def _tool_call(call_id: str, action: Mapping[str, Any], allowed: frozenset[str]) -> Waiting:
+def _tool_call(call_id: str, action: Mapping[str, Any], allowed: frozenset[str]) -> WaitingCall:
     """Return a call that the middleware asks about; a request for input if it needs a response."""
     asks = "approve" not in allowed and "respond" in allowed
     hint = str(action.get("description") or "")
@@ -435,7 +435,7 @@ def _tool_call(call_id: str, action: Mapping[str, Any], allowed: frozenset[str])
         hint = ""
     if asks:
         return _question(call_id, hint or f"{action['name']}()", action["args"])
-    return Waiting(
+    return WaitingCall(
         id=call_id,
         tool=action["name"],
         args=_arguments(action["args"]),
@@ -446,7 +446,7 @@ def _tool_call(call_id: str, action: Mapping[str, Any], allowed: frozenset[str])
 
 def _read_inbox(interrupt: Interrupt[Any], requests: Sequence[Mapping[str, Any]]) -> _Read:
     """Read requests in the schema of Agent Inbox."""
-    waiting: dict[str, Waiting] = {}
+    waiting: dict[str, WaitingCall] = {}
     allowed: dict[str, frozenset[str]] = {}
     for place, request in enumerate(requests):
         action, config = request["action_request"], request.get("config") or {}
@@ -456,7 +456,7 @@ def _read_inbox(interrupt: Interrupt[Any], requests: Sequence[Mapping[str, Any]]
         if "accept" not in may and "respond" in may:
             waiting[request_id] = _question(request_id, hint or str(action["action"]), args)
         else:
-            waiting[request_id] = Waiting(
+            waiting[request_id] = WaitingCall(
                 id=request_id,
                 tool=action["action"],
                 args=args,
@@ -468,9 +468,9 @@ def _read_inbox(interrupt: Interrupt[Any], requests: Sequence[Mapping[str, Any]]
     return _Read(waiting, allowed, "inbox")
 
 
-def _question(id_: str, message: str, payload: object, schema: object = None) -> Waiting:
+def _question(id_: str, message: str, payload: object, schema: object = None) -> WaitingCall:
     """Return a request for input."""
-    return Waiting(
+    return WaitingCall(
         id=id_,
         tool=INPUT,
         args={
@@ -483,7 +483,9 @@ def _question(id_: str, message: str, payload: object, schema: object = None) ->
     )
 
 
-def _resumption(interrupt: Interrupt[Any], read: _Read, answers: Mapping[str, Answer]) -> object:
+def _resumption(
+    interrupt: Interrupt[Any], read: _Read, answers: Mapping[str, CallAnswer]
+) -> object:
     """Return the value with which an interrupt is resumed.
 
     Raises:
@@ -498,7 +500,9 @@ def _resumption(interrupt: Interrupt[Any], read: _Read, answers: Mapping[str, An
     return said if read.shape == "inbox" else said[0]
 
 
-def _decision(waiting: Waiting, allowed: frozenset[str], answer: Answer) -> dict[str, object]:
+def _decision(
+    waiting: WaitingCall, allowed: frozenset[str], answer: CallAnswer
+) -> dict[str, object]:
     if waiting.kind is Kind.INPUT:
         return {"type": "respond", "message": _text(answer.value)}
     if answer.refusal is not None:
@@ -513,7 +517,9 @@ def _decision(waiting: Waiting, allowed: frozenset[str], answer: Answer) -> dict
     return {"type": "approve"}
 
 
-def _inbox_answer(waiting: Waiting, allowed: frozenset[str], answer: Answer) -> dict[str, object]:
+def _inbox_answer(
+    waiting: WaitingCall, allowed: frozenset[str], answer: CallAnswer
+) -> dict[str, object]:
     if waiting.kind is Kind.INPUT:
         return {"type": "response", "args": _text(answer.value)}
     if answer.refusal is not None:
@@ -527,7 +533,7 @@ def _inbox_answer(waiting: Waiting, allowed: frozenset[str], answer: Answer) -> 
     return {"type": "accept", "args": None}
 
 
-def _no_rejection(waiting: Waiting, why: str) -> str:
+def _no_rejection(waiting: WaitingCall, why: str) -> str:
     return (
         f"{waiting.tool} was not approved, and its interrupt allows no rejection, so the run ends "
         f"here: {why}"
@@ -544,10 +550,10 @@ def _text(value: JsonValue) -> str:
 
 @functools.cache
 def _watch_tools() -> None:
-    """Put the gate before the tools of every `ToolNode`, once in a process."""
+    """Put the guard before the tools of every `ToolNode`, once in a process."""
     run_async, run_sync = ToolNode._execute_tool_async, ToolNode._execute_tool_sync  # noqa: SLF001 -- after all wrappers
 
-    async def gated(self: ToolNode, request: ToolCallRequest, *more: Any) -> Any:  # noqa: ANN401 -- as in the original
+    async def guarded(self: ToolNode, request: ToolCallRequest, *more: Any) -> Any:  # noqa: ANN401 -- as in the original
         turn = _turn.get()
         if turn is None:
             return await run_async(self, request, *more)
@@ -561,7 +567,7 @@ def _watch_tools() -> None:
             )
         return run_sync(self, request, *more)
 
-    ToolNode._execute_tool_async = gated  # type: ignore[assignment,method-assign] # noqa: SLF001
+    ToolNode._execute_tool_async = guarded  # type: ignore[assignment,method-assign] # noqa: SLF001
     ToolNode._execute_tool_sync = blocking  # type: ignore[assignment,method-assign] # noqa: SLF001
 
 
@@ -662,19 +668,19 @@ def _content(value: object) -> object:
 async def _through(
     turn: _Turn, request: ToolCallRequest, inner: Callable[[ToolCallRequest], Awaitable[Any]]
 ) -> Any:  # noqa: ANN401 -- a message or a command
-    """Send a call through the gate, with its own copy of the arguments."""
-    made, gate = request.tool_call, turn.gate
+    """Send a call through the guard, with its own copy of the arguments."""
+    made, guard = request.tool_call, turn.guard
     own = request.override(tool_call={**made, "args": copied(made["args"])})
     args, call_id = _arguments(own.tool_call["args"]), made["id"] or ""
     # Some models use the id of an earlier call again.
     is_reused = turn.before.is_reused(call_id, _Made.of(_messages_in(request.state)))
-    call = Call(
+    call = FrameworkCall(
         id=call_id,
         tool=made["name"],
         args=args,
         agent=turn.agent,
         declared=_declares(request.tool),
-        approved=gate.expects(call_id) and not is_reused,
+        approved=guard.expects(call_id) and not is_reused,
     )
 
     def same(approval: Approval) -> bool:
@@ -696,7 +702,7 @@ async def _through(
         finally:
             _call_id.reset(token)
 
-    given = await gate.enter(call, same, run, _kept)
+    given = await guard.enter(call, same, run, _kept)
     return given if isinstance(given, ToolMessage | Command | list) else _given(given, request)
 
 

@@ -17,7 +17,7 @@ from signoff.core.base.errors import AppNotFound
 from signoff.worker.agent_folders import load_problem, require_agent
 
 if TYPE_CHECKING:
-    # Its module imports the gate, and with it the ledger.
+    # Its module imports the guard, and with it the ledger.
     from signoff.worker.frameworks.adapter import Adapter
 
 ADK: Final = "adk"
