@@ -71,13 +71,7 @@ class SeenAt:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """The name of a session.
-
-    Attributes:
-        app: The app.
-        user: The user.
-        id: The id of the session, which is unique for each user and app.
-    """
+    """The name of a session; the id is unique for each user and app."""
 
     app: str
     user: str
@@ -189,11 +183,7 @@ class NewEvent(NamedTuple):
 
 
 class SessionRecords:
-    """Reads and writes the sessions under the ledger's prefix.
-
-    Args:
-        store: The store of the ledger.
-    """
+    """Reads and writes the sessions under the ledger's prefix."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -323,9 +313,7 @@ class SessionRecords:
     async def read_or_make(self, name: Name, *, at: float) -> StoredSession:
         """Return a session in one round trip; create it without state if it does not exist.
 
-        Args:
-            name: The session.
-            at: The time of a creation, in seconds since the epoch.
+        The time of a creation, `at`, is in seconds since the epoch.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.

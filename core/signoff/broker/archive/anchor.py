@@ -31,7 +31,7 @@ class Anchor(Value):
         link: The link of that entry.
         count: How many entries are in the archive.
         pruning: Whether contents of the last file may still be in the ledger.
-        kept: Runs in the last file that stayed in the ledger; see `Head.kept`.
+        kept: Runs in the last file that stayed in the ledger; see `FileHeader.kept`.
         swaps: Replacements that are written, but may not have their final names yet.
         version: The number of commits that wrote the anchor.
     """

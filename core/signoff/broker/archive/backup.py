@@ -131,9 +131,7 @@ async def backup(store: Store, file: Path) -> int:
 async def restore(ledger: Ledger, file: Path) -> Restored:
     """Write a backup into an empty Redis, compare the result with the file, and verify the audit.
 
-    Args:
-        ledger: A ledger on a store from `patient_store`.
-        file: The backup.
+    The ledger must be on a store from `patient_store`.
 
     Raises:
         BackupRefused: The file is damaged or Redis is not empty, and nothing was changed; or the
@@ -227,9 +225,7 @@ async def _read(store: Store) -> tuple[int, list[SavedKey]]:
 async def _dump(store: Store, before: Sequence[list[Any]]) -> tuple[int, list[SavedKey]]:
     """Return when the ledger was read, and all its keys at that moment.
 
-    Args:
-        store: The store.
-        before: The first entries of the audit, which are not read again.
+    The entries in `before`, the first of the audit, are not read again.
     """
     at, *rows = await store.script("dump", store.pattern(), before[-1][0] if before else "0-0")
     found = []

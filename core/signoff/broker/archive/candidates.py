@@ -52,12 +52,7 @@ class RunBundle:
         return [one for one in self.values if isinstance(one, Approval)]
 
     def why_kept(self, now: datetime, names: Collection[str]) -> str:
-        """Say why the run has to stay in the ledger, "" if it can be archived.
-
-        Args:
-            now: The present.
-            names: The names in the work of the outboxes; see `names_in`.
-        """
+        """Say why the run has to stay in the ledger, "" if it can be archived."""
         settled = any(event.what is What.SETTLED for event in self.events)
         asked_again = {one.supersedes for one in self.approvals}
         for one in self.values:

@@ -44,10 +44,7 @@ class Verified(NamedTuple):
 async def verify(ledger: Ledger, files: ArchiveFiles, *, expect_head: str = "") -> Verified:
     """Verify the chain of the audit through the archive and the ledger, and every file.
 
-    Args:
-        ledger: The ledger.
-        files: The archive.
-        expect_head: An earlier head, which must be a link of the chain; "" for none.
+    The head in `expect_head`, if any, must be a link of the chain.
 
     Raises:
         AuditBroken: An entry does not match its link, or the expected head is not in the chain.

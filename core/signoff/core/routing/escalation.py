@@ -36,14 +36,8 @@ def advance(
     """Make the due changes of an approval.
 
     After a level has ended, the next level with anybody to ask starts now. The policy says what
-    follows the last level. Missed reminders are not repeated: only one of them is sent.
-
-    Args:
-        approval: The approval.
-        directory: The people.
-        now: The present (UTC).
-        rotations: When the members of queues were last asked.
-        unheard: See `Approval.time_out`.
+    follows the last level. Missed reminders are not repeated: only one of them is sent. See
+    `Approval.time_out` for `unheard`.
 
     Returns:
         The unchanged approval and no events if nothing is due.

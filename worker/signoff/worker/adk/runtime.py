@@ -40,6 +40,8 @@ from signoff.worker.adk.composites import (
 )
 from signoff.worker.adk.edited import is_edited, new_question
 from signoff.worker.adk.foreign_answers import MARK, require_ours
+from signoff.worker.adk.guard.actions import kept_actions, kept_changes
+from signoff.worker.adk.guard.actual import as_they_are, noted_results
 from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.history import (
     Invocation,
@@ -258,9 +260,9 @@ class AdkRuntime:
         """
         calls = [one for one in approvals if not is_request(one)]
         if lost := unconsumed(session.events, calls):
-            raise answer_not_taken(run, [await self.guard.approval(one.id) for one in lost])
+            raise answer_not_taken(run, await self.guard.ledger.approvals([one.id for one in lost]))
         for one in approvals:
-            fresh = await self.guard.approval(one.id)
+            fresh = await self.guard.ledger.approval(one.id)
             if fresh.lets_run and fresh.handoff is Handoff.RECORDED:
                 # Another plugin has answered in the tool's place, before the guard was asked, or a
                 # node that was in doubt has run.
@@ -277,10 +279,10 @@ class AdkRuntime:
         """
         calls = [one for one in approvals if not is_request(one)]
         for one in unconsumed(session.events, calls):
-            fresh = await self.guard.approval(one.id)
+            fresh = await self.guard.ledger.approval(one.id)
             if fresh.handoff is not Handoff.FINISHED or _changes_results(runner, one.origin.agent):
                 continue
-            actions = await self.guard.actions(one.id)
+            actions = await kept_actions(self.guard.ledger, one.id)
             if event := cancelled_result(session.events, fresh, actions):
                 log.info("adk.result_restored", approval=one.id, tool=one.call.name)
                 await self._append(session, [event])
@@ -378,7 +380,7 @@ class AdkRuntime:
         found = missing_events(session.events, run.invocation)
         for event in found:
             for one in event.get_function_responses():
-                changes = await self.guard.changes(session, one.id or "")
+                changes = await kept_changes(self.guard.ledger, session, one.id or "")
                 event.actions.state_delta.update(changes.state_delta)
                 event.actions.artifact_delta.update(changes.artifact_delta)
         return found
@@ -388,7 +390,7 @@ class AdkRuntime:
     ) -> dict[str, JsonValue]:
         """Return the results of a turn's long-running calls, unless callbacks may change them."""
         calls = unanswered_long_running(turn)
-        results = await self.guard.results(session, calls)
+        results = await noted_results(self.guard.ledger, session, calls)
         return {
             call_id: None if _changes_results(runner, calls[call_id]) else result
             for call_id, result in results.items()
@@ -434,7 +436,7 @@ class AdkRuntime:
 
     async def _read(self, session: Session, run: Run) -> Invocation:
         found = read_invocation(session.events, run.invocation, run.app, self.long_running)
-        return await self.guard.as_they_are(session, found)
+        return await as_they_are(self.guard.ledger, session, found)
 
     async def _session(self, run: Run) -> Session | None:
         return await latest(self.apps.sessions, run.app, run.user, run.session)

@@ -51,11 +51,7 @@ class SentAnswer:
 
 
 async def read_object(request: Request, *, optional: bool = False) -> dict[str, Any]:
-    """Return the JSON object in the body of a request.
-
-    Args:
-        request: The request.
-        optional: Whether no body means an empty object.
+    """Return the JSON object in the body of a request; {} for no body if it is optional.
 
     Raises:
         Problem: 413 for a body over `LARGEST`, 415 for another media type, 400 for invalid JSON.

@@ -29,11 +29,7 @@ _FAILURES: Final = {RunState.FAILED: "RunFailed", RunState.IN_DOUBT: "ToolInDoub
 
 
 class _TurnFailed(Exception):
-    """The run has failed in the turn.
-
-    Args:
-        run: The run.
-    """
+    """The run has failed in the turn."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run.problem)

@@ -45,12 +45,7 @@ _LISTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class WebPage:
-    """The page, and the endpoints that it requests besides the API.
-
-    Attributes:
-        admit: Returns the caller of a request.
-        files: The built page.
-    """
+    """The page, and the endpoints that it requests besides the API."""
 
     admit: Callable[[Request], Awaitable[Caller]]
     files: StaticFiles
@@ -109,9 +104,6 @@ class WebPage:
 
 def make_web_router(admit: Callable[[Request], Awaitable[Caller]]) -> APIRouter:
     """Return the routes of the page.
-
-    Args:
-        admit: Returns the caller of a request, or raises a `Problem`.
 
     Raises:
         ConfigError: google-adk does not have the page.

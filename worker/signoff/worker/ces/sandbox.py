@@ -90,11 +90,7 @@ Host = Callable[[str, dict[str, Any], dict[str, Any]], Awaitable["Answer | Suspe
 
 
 class Sandbox:
-    """Runs code, each run in a fresh session of a pool of worker processes.
-
-    Args:
-        rules: The limits.
-    """
+    """Runs code, each run in a fresh session of a pool of worker processes."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from pydantic import JsonValue
+from pydantic_core import to_jsonable_python
 
 from signoff.core.approvals.parts import Kind
 from signoff.worker.frameworks.guard import CallGuard
@@ -119,3 +120,19 @@ class Adapter(Protocol):
 
     def longer(self, history: JsonValue, state: JsonValue) -> JsonValue:
         """Return the history of a session after a turn has ended."""
+
+
+def jsonable(value: object) -> Any:  # noqa: ANN401 -- JSON
+    """Return a value as JSON, in which a text replaces what is not JSON."""
+    return to_jsonable_python(value, fallback=str, bytes_mode="base64")
+
+
+def fields_of(state: object) -> dict[str, Any]:
+    """Return the fields of a stored state, or of a part of it.
+
+    Raises:
+        TypeError: It is not an object.
+    """
+    if not isinstance(state, dict):
+        raise TypeError("it is no object")
+    return cast("dict[str, Any]", state)

@@ -15,14 +15,12 @@ import structlog
 from pydantic import JsonValue
 
 from signoff.broker.freezes import Freezes
-from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import (
     CallChanged,
-    Conflict,
     DigestMismatch,
     Frozen,
     NotCanonical,
@@ -37,7 +35,7 @@ from signoff.worker.frameworks.idempotency import running
 from signoff.worker.port import Fence
 from signoff.worker.refusals import refusal
 from signoff.worker.running_tools import RunningTools, TurnStopped, keeping_process
-from signoff.worker.starting import require_good, require_recorded
+from signoff.worker.starting import ApprovedCalls
 from signoff.worker.turn_results import NOT_KEPT, VALID_FOR, kept_result
 
 log = structlog.get_logger(__name__)
@@ -82,7 +80,7 @@ class Guards:
 
     def __init__(self, ledger: Ledger, *, valid_for: timedelta = VALID_FOR) -> None:
         self.ledger = ledger
-        self.valid_for = valid_for
+        self.calls = ApprovedCalls(ledger, valid_for)
         self.freezes = Freezes(ledger)
         self.running_tools = RunningTools()
 
@@ -135,7 +133,6 @@ class CallGuard:
         self.made: dict[str, str] = {}
         self.stopped: SignoffError | None = None
         self._expected = {one.call.id: one.id for one in approvals}
-        self._starting: set[str] = set()
 
     def expects(self, call_id: str) -> bool:
         """Return whether a call was asked about."""
@@ -239,9 +236,6 @@ class CallGuard:
     async def holding(self, approvals: Sequence[Approval]) -> AsyncIterator[None]:
         """Mark code of the agent as started, and as finished when the body ends.
 
-        Args:
-            approvals: The approvals that the code has asked for.
-
         Raises:
             TurnLost: The code has run before, and its result was not kept.
             SignoffError: The code may not start; see `signoff.worker.starting`.
@@ -280,62 +274,22 @@ class CallGuard:
     async def _start(
         self, approval_id: str, call: FrameworkCall, same: Callable[[Approval], bool]
     ) -> None:
-        attempt = partial(self._attempt_start, approval_id, call, same)
-        try:
-            await self._ledger.insist(partial(self._ledger.decide_again, attempt))
-        finally:
-            self._starting.discard(approval_id)
+        async def prepare(approval: Approval, now: datetime) -> Sequence[str]:
+            self._guards.calls.require_startable(approval, now)
+            made = self.made.get(call.id, "")
+            if change := changed(approval, call, self.run, same=same(approval), made=made):
+                raise change
+            return (call.tool,)
 
-    async def _attempt_start(
-        self, approval_id: str, call: FrameworkCall, same: Callable[[Approval], bool]
-    ) -> None:
-        approval, now = await self._ledger.approval_now(approval_id)
-        if approval_id in self._starting and approval.handoff is Handoff.STARTED:
-            # An earlier attempt was committed, but its reply was lost.
-            await self._ledger.commit(self.fence(Change()))
-            return
-        require_recorded(approval)
-        require_good(self._ledger, approval, now, self._guards.valid_for)
-        made = self.made.get(call.id, "")
-        if change := changed(approval, call, self.run, same=same(approval), made=made):
-            raise change
-        self._starting.add(approval_id)
-        try:
-            await self._hand_on(approval, Handoff.STARTED, now, starts=(call.tool,))
-        except Conflict:
-            # This attempt was not committed: if the call is started now, somebody else started it.
-            self._starting.discard(approval_id)
-            raise
-        log.info("tool.started", approval=approval.id, tool=call.tool)
+        await self._guards.calls.start(approval_id, self.fence, prepare)
 
     async def _finish(self, approval_id: str, result: JsonValue, *, why: str = "") -> None:
-        async def attempt() -> None:
-            approval, now = await self._ledger.approval_now(approval_id)
-            if approval.handoff is Handoff.STARTED:
-                await self._hand_on(
-                    approval, Handoff.FINISHED, now, why=why, result=kept_result(result)
-                )
-                log.info("tool.finished", approval=approval.id, tool=approval.call.name)
-
         try:
-            await self._ledger.insist(partial(self._ledger.decide_again, attempt))
+            await self._guards.calls.finish(
+                approval_id, self.fence, why=why, result=kept_result(result)
+            )
         except SignoffError as error:
             await self._stop(error)
-
-    async def _hand_on(
-        self,
-        approval: Approval,
-        handoff: Handoff,
-        now: datetime,
-        *,
-        why: str = "",
-        result: str = "",
-        starts: Sequence[str] = (),
-    ) -> None:
-        after, events = approval.hand_on(handoff, now=now, why=why, result=result)
-        change = Change().put(after, was=approval).note(events)
-        change.starting(approval.origin.app, starts, despite=approval.despite)
-        await self._ledger.commit(self.fence(change))
 
 
 async def _own_code(inner: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401 -- a tool may return anything

@@ -151,11 +151,7 @@ def _framework(agent: object) -> Framework | None:
 
 
 class Agents:
-    """The agents of a folder that are not ADK's, loaded when they are first needed.
-
-    Args:
-        folder: The folder of the agents' folders.
-    """
+    """The agents of a folder that are not ADK's, loaded when they are first needed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

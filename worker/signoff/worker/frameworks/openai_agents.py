@@ -38,7 +38,13 @@ from pydantic_core import to_jsonable_python
 
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import PauseNotRoutable
-from signoff.worker.frameworks.adapter import CallAnswer, FrameworkTurn, WaitingCall
+from signoff.worker.frameworks.adapter import (
+    CallAnswer,
+    FrameworkTurn,
+    WaitingCall,
+    fields_of,
+    jsonable,
+)
 from signoff.worker.frameworks.guard import CallGuard, FrameworkCall, declared_by, same_args
 
 log = structlog.get_logger(__name__)
@@ -152,11 +158,11 @@ class OpenAiAgentsAdapter:
         guard: CallGuard,
     ) -> FrameworkTurn:
         """Answer all calls that wait; see `Adapter.resume`."""
-        stored = _fields(state)
+        stored = fields_of(state)
         async with _running(guard) as turn:
             going_on = await RunState.from_json(agent, stored["run"])
             for item in going_on.get_interruptions():
-                answer = answers[_fields(to_jsonable_python(item.raw_item))["call_id"]]
+                answer = answers[fields_of(to_jsonable_python(item.raw_item))["call_id"]]
                 if answer.refusal is None:
                     going_on.approve(item)
                 else:
@@ -165,7 +171,7 @@ class OpenAiAgentsAdapter:
 
     def waiting(self, state: JsonValue) -> Sequence[WaitingCall]:
         """Return the calls that wait; see `Adapter.waiting`."""
-        stored = _fields(state)
+        stored = fields_of(state)
         run = stored["run"]
         said = _said(run["last_model_response"]["output"])
         return [
@@ -204,7 +210,7 @@ def _outcome(result: RunResult, turn: _Turn, base: int) -> FrameworkTurn:
         return FrameworkTurn(True, _state(result, turn, base))
     added = to_jsonable_python(result.to_input_list()[base:])
     output = result.final_output
-    text = output if isinstance(output, str) else json.dumps(_jsonable(output))
+    text = output if isinstance(output, str) else json.dumps(jsonable(output))
     return FrameworkTurn(False, added, text)
 
 
@@ -216,7 +222,7 @@ def _state(result: RunResult, turn: _Turn, base: int) -> JsonValue:
     """
     state, declared = result.to_state().to_json(), dict[str, JsonValue]()
     for item in result.interruptions:
-        raw = _fields(to_jsonable_python(item.raw_item))
+        raw = fields_of(to_jsonable_python(item.raw_item))
         if raw.get("type") != _FUNCTION_CALL:
             run = turn.guard.run
             raise PauseNotRoutable(
@@ -308,7 +314,7 @@ class _Guarded:
             """Return whether the tool would get the approved arguments."""
             return same_args(args, approval.call.args)
 
-        return await turn.guard.enter(call, same, lambda: self.inner(context, arguments), _jsonable)
+        return await turn.guard.enter(call, same, lambda: self.inner(context, arguments), jsonable)
 
     async def _asks(self, context: ToolContext[Any], args: dict[str, JsonValue]) -> bool:
         """Return whether the tool asks for an approval of this call."""
@@ -334,12 +340,6 @@ def _declares(tool: FunctionTool) -> str:
 def _hint(call: Mapping[str, Any]) -> str:
     namespace = call.get("namespace")
     return f"Namespace: {namespace}" if namespace else ""
-
-
-def _fields(state: object) -> dict[str, Any]:
-    if not isinstance(state, dict):
-        raise TypeError("it is no object")
-    return cast("dict[str, Any]", state)
 
 
 def _arguments(text: str) -> dict[str, JsonValue]:
@@ -369,7 +369,3 @@ def _said(output: Sequence[Mapping[str, Any]]) -> str:
         if item.get("type") == "message"
         for part in item.get("content", ())
     )
-
-
-def _jsonable(value: object) -> Any:  # noqa: ANN401 -- JSON
-    return to_jsonable_python(value, fallback=str, bytes_mode="base64")

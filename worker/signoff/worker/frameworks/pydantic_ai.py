@@ -29,11 +29,16 @@ from pydantic_ai.agent import AgentRunResult
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, ToolReturn
 from pydantic_ai.toolsets import ToolsetTool
-from pydantic_core import to_jsonable_python
 
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import PauseNotRoutable, ToolInDoubt
-from signoff.worker.frameworks.adapter import CallAnswer, FrameworkTurn, WaitingCall
+from signoff.worker.frameworks.adapter import (
+    CallAnswer,
+    FrameworkTurn,
+    WaitingCall,
+    fields_of,
+    jsonable,
+)
 from signoff.worker.frameworks.guard import CallGuard, FrameworkCall, declared_by, same_args
 from signoff.worker.starting import copied
 
@@ -64,7 +69,7 @@ class PydanticAiAdapter:
         guard: CallGuard,
     ) -> FrameworkTurn:
         """Answer all calls that wait; see `Adapter.resume`."""
-        stored = _fields(state)
+        stored = fields_of(state)
         results = DeferredToolResults(
             approvals={
                 id_: ToolDenied(one.refusal)
@@ -103,7 +108,7 @@ class PydanticAiAdapter:
 
     def waiting(self, state: JsonValue) -> Sequence[WaitingCall]:
         """Return the calls that wait; see `Adapter.waiting`."""
-        stored = _fields(state)
+        stored = fields_of(state)
         shown = stored["waiting"]
         last = _last_response(_messages(stored["messages"]))
         return [
@@ -251,12 +256,6 @@ def _state(result: AgentRunResult[Any], capability: _GuardCapability, base: int)
     }
 
 
-def _fields(state: JsonValue) -> dict[str, Any]:
-    if not isinstance(state, dict):
-        raise TypeError("it is no object")
-    return cast("dict[str, Any]", state)
-
-
 def _messages(history: JsonValue) -> list[Any]:
     return ModelMessagesTypeAdapter.validate_python(history or [])
 
@@ -279,4 +278,4 @@ def _kept(result: object) -> JsonValue:
 
 
 def _jsonable(value: object) -> Any:  # noqa: ANN401 -- JSON
-    return _json.validate_python(to_jsonable_python(value, fallback=str, bytes_mode="base64"))
+    return _json.validate_python(jsonable(value))

@@ -152,11 +152,7 @@ class Said:
 
 @dataclass(slots=True)
 class FrameworkSessions:
-    """Reads and writes these values.
-
-    Attributes:
-        ledger: Stores the sessions.
-    """
+    """Reads and writes these values."""
 
     ledger: Ledger
     _records: SessionRecords = field(init=False, repr=False)
