@@ -39,7 +39,7 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run
 from signoff.worker import tasks as worker_tasks
 from signoff.worker.executor import Executor
-from signoff.worker.port import Fence, Runtime, Turn
+from signoff.worker.port import Fence, Runtime, TurnResult
 
 THREADS = 8
 """The threads of each process, in every comparison."""
@@ -111,15 +111,15 @@ def bare(url: str) -> None:
 class NullRuntime:
     """Resumes runs without doing anything, and reports when it was called."""
 
-    async def start(self, run: Run, fence: Fence) -> Turn:
+    async def start(self, run: Run, fence: Fence) -> TurnResult:
         """Never called: the benchmark opens the pauses itself."""
         raise NotImplementedError
 
-    async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
+    async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> TurnResult:
         """Report the time and end the run."""
         del approvals, fence
         tell("end", run.id, time.monotonic_ns())
-        return Turn(text="done")
+        return TurnResult(text="done")
 
     async def resumes_each(self, run: Run, approvals: Sequence[Approval]) -> bool:
         """Never called: the runs of the benchmark wait for one approval."""

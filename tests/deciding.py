@@ -11,7 +11,7 @@ from signoff.broker.decisions import Decisions, Extras
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.submit import submit
-from signoff.broker.timers.due import Due
+from signoff.broker.timers.due import DueChanges
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import Operator, Who
@@ -27,7 +27,7 @@ class Decider(Decisions):
 
     def __init__(self, ledger: Ledger, directory: Directory) -> None:
         super().__init__(ledger, directory)
-        self.due = Due(self.roster)
+        self.due = DueChanges(self.roster)
 
     async def made(
         self,

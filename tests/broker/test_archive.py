@@ -38,7 +38,7 @@ from signoff.core.base.errors import (
     AuditBroken,
     NotArchived,
 )
-from signoff.core.grants.grant import Grant, Scope, grant_id
+from signoff.core.grants.grant import Grant, GrantScope, grant_id
 from signoff.testing import VirtualClock
 
 
@@ -221,7 +221,7 @@ async def granted(ledger: Ledger, decider: Decider) -> Run:
     """Make a run with a grant that still covers other calls."""
     run, (approval,) = await ended(ledger, decider)
     now = await ledger.now()
-    scope = Scope(
+    scope = GrantScope(
         app="finance",
         agent="",
         tool="reimburse",

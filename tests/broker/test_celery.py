@@ -28,7 +28,7 @@ from signoff.broker import stages
 from signoff.broker.doorbells.celery import CeleryBell, make_celery, queues
 from signoff.broker.doorbells.consumer import BellConsumer
 from signoff.broker.doorbells.push import RING_EXPIRES, RedisBell
-from signoff.broker.doorbells.waiting import WaitingChannel
+from signoff.broker.doorbells.waiting import BlockingChannel
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
@@ -161,7 +161,7 @@ def test_a_worker_that_was_full_is_woken(redis_url: str, monkeypatch: pytest.Mon
         CeleryBell(app).ring_now(stage)
     with app.connection_for_read() as connection:
         channel = connection.channel()
-        assert isinstance(channel, WaitingChannel)
+        assert isinstance(channel, BlockingChannel)
         channel.basic_qos(0, 2, False)
         found = (channel.basic_get(f"signoff.{one}") for one in ("route", "intake"))
         first, second = (str(one.delivery_tag) for one in found if one is not None)

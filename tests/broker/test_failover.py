@@ -27,7 +27,14 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.server.address import Sentinels, named_primary
 from signoff.broker.server.health import redis_problems
-from signoff.broker.sessions import Name, NewEvent, Refused, SessionRecords, States, StoredSession
+from signoff.broker.sessions import (
+    AppendRefusal,
+    Name,
+    NewEvent,
+    SessionRecords,
+    States,
+    StoredSession,
+)
 from signoff.cli.log import hide_passwords
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.moves import Comment
@@ -250,7 +257,7 @@ async def test_sessions_do_not_mix_the_events_of_two_primaries(split: Split) -> 
     assert (lost.made, lost.count) == (there.made, there.count)
     await split.reconnect()
     moved = SessionRecords(split.behind.store)
-    assert await moved.append(name, lost.seen, event("next")) is Refused.STALE
+    assert await moved.append(name, lost.seen, event("next")) is AppendRefusal.STALE
     assert isinstance(await moved.append(name, there.seen, event("next")), StoredSession)
 
 

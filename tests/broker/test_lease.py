@@ -12,7 +12,7 @@ import pytest
 
 from signoff.broker.ledger import lease
 from signoff.broker.ledger.change import Change, Item
-from signoff.broker.ledger.lease import Hold, held, kept, session_key
+from signoff.broker.ledger.lease import ItemLease, held, kept, session_key
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.base.errors import Conflict, LeaseLost, LedgerUnavailable
 
@@ -32,7 +32,7 @@ async def item(ledger: Ledger) -> Item:
 
 def holding(
     ledger: Ledger, item: Item, *, lease: float = LEASE
-) -> AbstractAsyncContextManager[Hold]:
+) -> AbstractAsyncContextManager[ItemLease]:
     """Hold the item and the key from now on."""
     return held(ledger, item, KEY, lease=lease, alive_at=asyncio.get_running_loop().time())
 

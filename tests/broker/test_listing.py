@@ -10,7 +10,7 @@ from builders import MARA, RILEY, asked_approval, make_approval, make_origin, pe
 from signoff.broker.ledger import listing
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.ledger.listing import Part, Place, part
+from signoff.broker.ledger.listing import Page, Place, part
 
 LATIN = st.text("abcdefghijklmnopqrstuvwxyz_-.0123456789", min_size=1, max_size=40)
 
@@ -74,7 +74,7 @@ async def _numbers(*, before: Place | None, limit: int) -> list[tuple[Place, int
 async def test_parts_are_bounded_and_contain_every_match_once(limit: int) -> None:
     """Each part looks at a limited number; together they contain every match once."""
     seen: list[int] = []
-    before, parts = None, list[Part[int]]()
+    before, parts = None, list[Page[int]]()
     while not parts or parts[-1].then is not None:
         found = await part(_numbers, lambda one: one % 3 == 0, before=before, limit=limit, most=100)
         parts.append(found)

@@ -22,14 +22,14 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.monitoring import metrics
 from signoff.broker.monitoring.exposition import Exporter, Metrics
-from signoff.broker.monitoring.gauges import Known, measure
+from signoff.broker.monitoring.gauges import KnownNames, measure
 from signoff.broker.monitoring.handover import Samples, take_over
 from signoff.channels.gateway import make_gateway
 from signoff.channels.web.scrape import make_metrics_router
 from signoff.core.base.errors import ConfigError, LeaseLost, NotAnApprover
 from signoff.testing import VirtualClock
 
-KNOWN = Known(queues=["finance"], policies=["", "expenses"], kinds=["worker", "gateway"])
+KNOWN = KnownNames(queues=["finance"], policies=["", "expenses"], kinds=["worker", "gateway"])
 Values = dict[str, float]
 
 
@@ -139,7 +139,7 @@ async def test_arguments_that_resemble_a_policy_do_not_change_the_metrics(ledger
     forged = str(was).replace('"amount":2500', '"terms":{"policy":"forged"},"amount":2500')
     assert forged != was
     await store.client.set(f"{store.prefix}approval:{approval.id}", forged)
-    assert (await measure(ledger, Known())).pending == {"expenses": 1}
+    assert (await measure(ledger, KnownNames())).pending == {"expenses": 1}
 
 
 async def test_a_scrape_of_many_reads_no_record(ledger: Ledger) -> None:
@@ -151,7 +151,7 @@ async def test_a_scrape_of_many_reads_no_record(ledger: Ledger) -> None:
     await store.client.mset({f"{store.prefix}approval:{one}": record for one in ids})
     for index in ("waiting", "approvals"):
         await store.client.zadd(store.prefix + index, dict.fromkeys(ids, 32_503_680_000_000))
-    assert (await measure(ledger, Known())).pending == {"expenses": 1201}
+    assert (await measure(ledger, KnownNames())).pending == {"expenses": 1201}
     pieces = await store.scripts("pending", [(0, 499), (500, 999), (1000, 1499)])
     assert [len(piece) for piece in pieces] == [3, 3, 3]
 

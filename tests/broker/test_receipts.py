@@ -14,7 +14,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.limits.allowances import Allowances
 from signoff.broker.receipts import Receipts, keys_text, read_keys
-from signoff.broker.timers.due import Due
+from signoff.broker.timers.due import DueChanges
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.parts import Asked
 from signoff.core.policies.policy import (
@@ -76,7 +76,7 @@ async def test_an_approval_by_timeout_is_signed_by_a_process_with_the_key(
     decider = Decider(signing, people())
     signing.receipts = VERIFIES
     standing = await signing.current(approval.id)
-    assert Due(decider.roster).change(*standing) is None
+    assert DueChanges(decider.roster).change(*standing) is None
     signing.receipts = SIGNS
     await decider.time_out(approval.id)
     done = await signing.approval(approval.id)

@@ -21,12 +21,12 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.sessions import (
     NOT_SEEN,
+    AppendRefusal,
     Name,
     NewEvent,
-    Refused,
-    Seen,
     SeenAt,
     SessionRecords,
+    SessionVersion,
     States,
 )
 from signoff.core.base.errors import ErasureRefused, LedgerUnavailable
@@ -44,7 +44,9 @@ async def written(
     assert found is not None
     for place, text in enumerate(texts):
         event = NewEvent(f"e{place}", json.dumps({"text": text}), at, NOBODY)
-        assert not isinstance(await records.append(name, Seen(found.made, place), event), Refused)
+        assert not isinstance(
+            await records.append(name, SessionVersion(found.made, place), event), AppendRefusal
+        )
     return records
 
 
@@ -56,20 +58,20 @@ async def test_a_repeated_append_changes_nothing(ledger: Ledger) -> None:
     assert found is not None
     event = NewEvent("e9", '{"text": "second"}', 2000.0, States(app={"a": "1"}))
     for _ in range(2):
-        after = await records.append(name, Seen(found.made, 1), event)
-        assert not isinstance(after, Refused)
+        after = await records.append(name, SessionVersion(found.made, 1), event)
+        assert not isinstance(after, AppendRefusal)
         assert (after.made, after.count) == (found.made, 2)
     other = event._replace(id="e10")
-    assert await records.append(name, Seen(found.made, 1), other) is Refused.STALE
-    assert await records.append(name, SeenAt("e0", 1000.0), other) is Refused.STALE
-    assert not isinstance(await records.append(name, SeenAt("e9", 0), other), Refused)
+    assert await records.append(name, SessionVersion(found.made, 1), other) is AppendRefusal.STALE
+    assert await records.append(name, SeenAt("e0", 1000.0), other) is AppendRefusal.STALE
+    assert not isinstance(await records.append(name, SeenAt("e9", 0), other), AppendRefusal)
     kept = await records.read(name)
     assert kept is not None
     assert (kept.count, kept.states.app) == (3, {"a": "1"})
     last = event._replace(id="e11", at=3000.0)
     for _ in range(2):
         after = await records.append(name, SeenAt("e10", 2000.0), last)
-        assert not isinstance(after, Refused)
+        assert not isinstance(after, AppendRefusal)
         assert after.count == 4
 
 
@@ -79,13 +81,13 @@ async def test_only_new_session_events_are_read(ledger: Ledger) -> None:
     records = await written(ledger, name, "first", "second", "third")
     whole = await records.read(name)
     assert whole is not None
-    more = await records.read(name, Seen(whole.made, 2))
+    more = await records.read(name, SessionVersion(whole.made, 2))
     assert more is not None
     assert (more.first, len(more.events), more.count) == (2, 1, 3)
     await records.drop(name)
-    assert await records.read(name, Seen(whole.made, 3)) is None
+    assert await records.read(name, SessionVersion(whole.made, 3)) is None
     await written(ledger, name, "anew")
-    again = await records.read(name, Seen(whole.made, 3))
+    again = await records.read(name, SessionVersion(whole.made, 3))
     assert again is not None
     assert (again.first, again.count) == (0, 1)
     assert NOT_SEEN.count == 0
@@ -162,7 +164,7 @@ async def test_a_session_event_waits_for_a_replica(
     found = await records.read(name)
     assert found is not None
     with pytest.raises(LedgerUnavailable, match="replica"):
-        await records.append(name, Seen(found.made), NewEvent("e0", "{}", 1000.0, NOBODY))
+        await records.append(name, SessionVersion(found.made), NewEvent("e0", "{}", 1000.0, NOBODY))
     await store.close()
 
 

@@ -10,7 +10,7 @@ from builders import CLEO, MARA, RILEY, people
 from channels.conftest import Channels
 from deciding import Decider
 from signoff.broker import stages
-from signoff.broker.timers.due import Due
+from signoff.broker.timers.due import DueChanges
 from signoff.broker.work import SendStatus
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.events import What
@@ -43,7 +43,7 @@ async def test_escalation_sends_the_same_cards_with_and_without_local_routing(
     opened = await still_channels.open()
     await router.drain()
     decider = Decider(ledger, people())
-    decider.due = Due(decider.roster, router.cards if here else None)
+    decider.due = DueChanges(decider.roster, router.cards if here else None)
     clock.advance(HOUR)
     await decider.time_out(opened.id)
     assert (await ledger.backlog())[stages.ROUTE] == (0 if here else 2)

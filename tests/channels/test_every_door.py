@@ -47,9 +47,9 @@ from signoff.core.base.errors import SignoffError
 from signoff.core.directory.people import Directory, Person
 from signoff.core.payloads.digest import short_digest
 from signoff.worker.adk.questions import CONFIRMATION
-from signoff.worker.adk_api.answering import Answering
-from signoff.worker.adk_api.bodies import Answer as Given
+from signoff.worker.adk_api.answering import AnswerHandler
 from signoff.worker.adk_api.bodies import RunRequest
+from signoff.worker.adk_api.bodies import SentAnswer as Given
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem
 
@@ -135,7 +135,7 @@ class House:
         )
         caller = Caller("test", frozenset({"riley"}), None, who, "")
         with suppress(Problem, SignoffError):
-            await Answering(self.decider, self.ledger).take(caller, about, [given])
+            await AnswerHandler(self.decider, self.ledger).take(caller, about, [given])
 
     async def cli(self, one: Approval, who: Person, *, yes: bool) -> None:
         """Answer on the command line."""

@@ -32,7 +32,7 @@ from signoff.core.approvals.approval import Approval, Asked, Shown
 from signoff.core.base.hiding import HIDDEN
 from signoff.core.cards.card import card
 from signoff.core.directory.people import Directory
-from signoff.core.grants.grant import Scope as Covered
+from signoff.core.grants.grant import GrantScope as Covered
 from signoff.core.payloads.digest import short_digest
 from signoff.core.policies.policy import GrantRules, Policy, Terms
 

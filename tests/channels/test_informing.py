@@ -41,7 +41,7 @@ from signoff.core.policies.policy import Policy
 from signoff.core.routing.targets import Reach
 from signoff.testing import FakeChannel, VirtualClock
 from signoff.worker import turn_results
-from signoff.worker.port import Turn
+from signoff.worker.port import TurnResult
 
 ANN = Person(id="ann", name="Ann Audit", email="ann@example.com")
 ALL = tuple(NotifyOn)
@@ -116,7 +116,7 @@ class Firm:
             here = await self.ledger.approval(approval.id)
         run = await self.ledger.run(here.origin.run)
         now = await self.ledger.now()
-        change = turn_results.turn_ended(run, Turn(text=text), [here], {here.id}, {}, now=now)
+        change = turn_results.turn_ended(run, TurnResult(text=text), [here], {here.id}, {}, now=now)
         await self.ledger.commit(change)
 
     async def fail(self, approval: Approval, problem: str) -> None:

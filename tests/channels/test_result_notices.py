@@ -14,7 +14,7 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run
 from signoff.worker import turn_results
-from signoff.worker.port import Turn
+from signoff.worker.port import TurnResult
 
 
 async def decided(
@@ -40,7 +40,9 @@ async def told_at_the_end(
 ) -> list[Message]:
     """End the turn with this text, and return the messages to people."""
     now = await channels.ledger.now()
-    change = turn_results.turn_ended(run, Turn(text=text), [approval], {approval.id}, {}, now=now)
+    change = turn_results.turn_ended(
+        run, TurnResult(text=text), [approval], {approval.id}, {}, now=now
+    )
     await channels.ledger.commit(change)
     channels.channel.delivered.clear()
     await channels.delivery.drain()

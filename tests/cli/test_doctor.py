@@ -24,7 +24,7 @@ from ports import free_port
 from signoff.broker.heartbeat import beat, exchange
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.monitoring.gauges import Known, measure
+from signoff.broker.monitoring.gauges import KnownNames, measure
 from signoff.cli.composition.parts import build
 from signoff.cli.composition.process import state_of
 from signoff.cli.composition.receipts import private_key
@@ -243,7 +243,7 @@ async def test_work_that_no_process_takes_is_a_warning(
     """A run of an agent that no worker has, waits although workers are alive."""
 
     async def found() -> Finding:
-        return backlog((await measure(still_ledger, Known())).stages)
+        return backlog((await measure(still_ledger, KnownNames())).stages)
 
     assert (await found()).text == "no stage has work waiting"
     await still_ledger.commit(Change().send_raw("run.payroll", "r1", {}))

@@ -25,7 +25,7 @@ from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.collaboration import MOST_COMMENTS, Operator
 from signoff.core.approvals.events import What
-from signoff.core.approvals.parts import Sort
+from signoff.core.approvals.parts import CommentKind
 from signoff.core.base.errors import (
     AlreadyDecided,
     ApprovalError,
@@ -37,7 +37,7 @@ from signoff.core.base.errors import (
     TooLate,
 )
 from signoff.core.directory.people import Directory, Person
-from signoff.core.policies.policy import Clock, Fallback, OnTimeout, Policy
+from signoff.core.policies.policy import Fallback, OnQuestion, OnTimeout, Policy
 from signoff.core.routing.selection import choose
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
@@ -153,9 +153,9 @@ def test_question_and_the_requester_answer_join_the_card() -> None:
     )
     assert event.what is What.COMMENTED
     assert [(one.by, one.text, one.sort) for one in more.comments] == [
-        ("mara", "Which team?", Sort.QUESTION),
-        ("riley", "Sales", Sort.ANSWER),
-        ("riley", "and Support", Sort.COMMENT),
+        ("mara", "Which team?", CommentKind.QUESTION),
+        ("riley", "Sales", CommentKind.ANSWER),
+        ("riley", "and Support", CommentKind.COMMENT),
     ]
     assert (more.state, more.deadline) == (State.PENDING, asked_approval().deadline)
 
@@ -321,7 +321,7 @@ def paused() -> Approval:
     """Return an approval of four hours, from noon, whose policy lets questions stop the clock."""
     approval = asked_approval()
     assert approval.terms is not None
-    terms = approval.terms.model_copy(update={"clock": Clock.PAUSE})
+    terms = approval.terms.model_copy(update={"clock": OnQuestion.PAUSE})
     reminders = (NOON + HOUR, NOON + 3 * HOUR)
     return approval.model_copy(update={"terms": terms, "reminders": reminders, "reminded": 1})
 
@@ -383,7 +383,7 @@ def test_question_pauses_only_working_time(
     directory = Directory([mara, RILEY])
     policy = Policy(name="p", ask=("mara",), within="2d business", remind=("1d business",))
     choice = choose((policy,), Fallback(), directory, make_approval().facts, now=at("05T12:00"))
-    terms = choice.terms.model_copy(update={"clock": Clock.PAUSE})
+    terms = choice.terms.model_copy(update={"clock": OnQuestion.PAUSE})
     asked, _ = make_approval().ask(terms, (), now=at("05T12:00"), start=choice.start)
     assert asked.deadline == at("09T12:00")
     asked, _ = collaboration.ask_back(asked, mara, directory, text="Which?", now=at(asked_at))

@@ -11,7 +11,7 @@ from builders import NOON
 from signoff.core.base.errors import ConditionError
 from signoff.core.policies import conditions
 from signoff.core.policies.comparisons import alternatives, contrary, covers
-from signoff.core.policies.matching import Match, facts_at, weigh
+from signoff.core.policies.matching import MatchResult, facts_at, weigh
 from signoff.core.policies.policy import Policy
 
 
@@ -195,7 +195,7 @@ def test_no_call_contradicts_a_comparison(
     """No call matches a covered condition and not the wider one, or one that is never true."""
     facts = facts_at({"tool": tool, "args": args}, NOON, "UTC")
 
-    def found(source: str) -> Match:
+    def found(source: str) -> MatchResult:
         return weigh(Policy(name="p", when=source, ask=("mara",)), facts)[0]
 
     for wider, narrower in (
@@ -203,10 +203,13 @@ def test_no_call_contradicts_a_comparison(
         (one, f"({one}) && ({other})"),
         (f"{one} || {other}", one),
     ):
-        if covers(alternatives(wider), alternatives(narrower)) and found(narrower) is Match.MATCHES:
-            assert found(wider) is not Match.NO
+        if (
+            covers(alternatives(wider), alternatives(narrower))
+            and found(narrower) is MatchResult.MATCHES
+        ):
+            assert found(wider) is not MatchResult.NO
     if contrary(one):
-        assert found(one) is not Match.MATCHES
+        assert found(one) is not MatchResult.MATCHES
 
 
 @given(sources())

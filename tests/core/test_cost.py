@@ -15,7 +15,7 @@ from builders import present
 from signoff.core.base.errors import ConditionError
 from signoff.core.policies import conditions
 from signoff.core.policies.condition_cost import DEEPEST, MOST, cost, size_of
-from signoff.core.policies.matching import Match, weigh
+from signoff.core.policies.matching import MatchResult, weigh
 from signoff.core.policies.policy import Policy, second_step_needed
 
 NUMBERS: dict[str, JsonValue] = {"args": {"a": [*range(400)], "b": 1}}
@@ -76,7 +76,7 @@ def test_expensive_condition_asks_the_default_with_a_second_step() -> None:
     """The default is asked, as for any error, and a second step is needed."""
     policy = Policy(name="all", when=TRIPLE, ask=("mara",))
     verdict, problem = weigh(policy, NUMBERS)
-    assert verdict is Match.ERROR
+    assert verdict is MatchResult.ERROR
     assert "too long" in problem
     assert second_step_needed(TRIPLE, NUMBERS)
 

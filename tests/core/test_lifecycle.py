@@ -28,8 +28,8 @@ from signoff.core.approvals.approval import (
     Approval,
     Handoff,
     Kind,
-    Move,
     State,
+    Transition,
 )
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import (
@@ -49,11 +49,13 @@ LATE = NOON + timedelta(hours=4)
 
 Made = tuple[Approval, tuple[Event, ...]]
 
-MOVES: dict[Move, Callable[[Approval], Made]] = {
-    Move.APPROVE: lambda one: one.approve(MARA, people(), channel="email", now=LATER),
-    Move.REJECT: lambda one: one.reject(MARA, people(), channel="email", now=LATER, reason="no"),
-    Move.TIME_OUT: lambda one: one.time_out(now=LATE),
-    Move.WITHDRAW: lambda one: one.withdraw(by="riley", reason="not needed", now=LATER),
+MOVES: dict[Transition, Callable[[Approval], Made]] = {
+    Transition.APPROVE: lambda one: one.approve(MARA, people(), channel="email", now=LATER),
+    Transition.REJECT: lambda one: one.reject(
+        MARA, people(), channel="email", now=LATER, reason="no"
+    ),
+    Transition.TIME_OUT: lambda one: one.time_out(now=LATE),
+    Transition.WITHDRAW: lambda one: one.withdraw(by="riley", reason="not needed", now=LATER),
 }
 
 
@@ -82,12 +84,12 @@ def test_copied_approval_recounts_its_votes() -> None:
 
 def test_every_move_has_a_method() -> None:
     """Each move of the enumeration has a method."""
-    assert set(MOVES) == set(Move)
+    assert set(MOVES) == set(Transition)
 
 
-@pytest.mark.parametrize("move", Move)
+@pytest.mark.parametrize("move", Transition)
 @pytest.mark.parametrize("state", State)
-def test_the_table_rules(state: State, move: Move) -> None:
+def test_the_table_rules(state: State, move: Transition) -> None:
     """A move leads to the table's state; a move without an entry is refused."""
     before = in_state(state)
     assert before.state is state

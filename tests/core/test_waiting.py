@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from builders import CLEO, MARA, NOON, ask, make_approval, make_origin, people
 from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.lists.metrics import Waiting
+from signoff.core.approvals.lists.metrics import PendingMetrics
 from signoff.core.policies.policy import OnTimeout
 
 HOUR = timedelta(hours=1)
@@ -28,12 +28,12 @@ def test_summary_counts_pending_approvals_by_age_and_approver() -> None:
     first, _ = collaboration.claim(opened(0), MARA, people(), now=NOON, length=3 * HOUR)
     second = ask(make_approval(origin=make_origin(confirmation="adk-1"), now=NOON + HOUR), CLEO)
     second, _ = collaboration.ask_back(second, CLEO, people(), text="why?", now=NOON)
-    found = Waiting.of("all", [second, first], now=NOON + 2 * HOUR)
+    found = PendingMetrics.of("all", [second, first], now=NOON + 2 * HOUR)
     assert (found.waiting, found.oldest, found.next_due) == (2, NOON, NOON + 4 * HOUR)
     assert (found.on, found.questions, found.overdue) == (("cleo", "mara"), 1, 0)
     assert [(one.id, one.by) for one in found.claimed] == [(first.id, "mara")]
-    assert Waiting.of("all", [first], now=NOON + 3 * HOUR).claimed == ()
-    assert Waiting.of("none", [], now=NOON) == Waiting(name="none")
+    assert PendingMetrics.of("all", [first], now=NOON + 3 * HOUR).claimed == ()
+    assert PendingMetrics.of("none", [], now=NOON) == PendingMetrics(name="none")
 
 
 def test_overdue_approval_has_no_next_due_time() -> None:
@@ -41,7 +41,7 @@ def test_overdue_approval_has_no_next_due_time() -> None:
     late = ask(make_approval(), on_timeout=OnTimeout.STAY)
     seen, _ = late.time_out(now=NOON + 5 * HOUR)
     for one in (late, seen):
-        found = Waiting.of("all", [one], now=NOON + 5 * HOUR)
+        found = PendingMetrics.of("all", [one], now=NOON + 5 * HOUR)
         assert (found.waiting, found.overdue, found.next_due) == (1, 1, None)
 
 
@@ -50,7 +50,7 @@ def test_summary_counts_each_pending_approval_once(hours: list[int], later: int)
     """Each pending approval is counted once, and the due times lie in the future."""
     now = NOON + later * HOUR
     waiting = [opened(hour, number=at) for at, hour in enumerate(hours)]
-    found = Waiting.of("all", waiting, now=now)
+    found = PendingMetrics.of("all", waiting, now=now)
     assert found.waiting == len(hours)
     assert found.next_due is None or found.next_due > now
     assert found.overdue == sum(one.is_late(now) for one in waiting)

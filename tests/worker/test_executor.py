@@ -31,7 +31,7 @@ from signoff.core.base.errors import LedgerError, LedgerUnavailable
 from signoff.core.policies.policy import Resume
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.executor import Executor
-from signoff.worker.port import Pause, Turn
+from signoff.worker.port import Pause, TurnResult
 from signoff.worker.tasks import register
 from worker.office import AGENTS, MARA, Office
 
@@ -63,7 +63,7 @@ async def test_work_that_is_done_is_not_repeated(
 ) -> None:
     """A second item for a run that has gone on is acknowledged, and no turn begins."""
 
-    async def never(self: object, *args: object) -> Turn:
+    async def never(self: object, *args: object) -> TurnResult:
         raise AssertionError(args)
 
     async def again(work: StartRun | ResumeRun) -> None:
@@ -332,14 +332,14 @@ class Meanwhile:
     def __init__(self, other: Callable[[Approval], Awaitable[None]]) -> None:
         self.other = other
 
-    async def start(self, run: Run, fence: object) -> Turn:
+    async def start(self, run: Run, fence: object) -> TurnResult:
         """Never called."""
         raise NotImplementedError
 
-    async def resume(self, run: Run, approvals: Sequence[Approval], fence: object) -> Turn:
+    async def resume(self, run: Run, approvals: Sequence[Approval], fence: object) -> TurnResult:
         """Let the other process act, and end the run."""
         await self.other(approvals[0])
-        return Turn(text="done")
+        return TurnResult(text="done")
 
     async def resumes_each(self, run: Run, approvals: object) -> bool:
         """Never called."""
@@ -454,10 +454,10 @@ async def test_arguments_without_a_digest_fail_the_run_and_not_the_worker(
 ) -> None:
     """A call that cannot be shown exactly is not asked about: the run's error says why."""
 
-    async def turn(self: object, run: Run, fence: object) -> Turn:
+    async def turn(self: object, run: Run, fence: object) -> TurnResult:
         origin = origin_of(run, "adk-1")
         call = ToolCall.model_construct(id="adk-0", name="pay", args={"amount": float("nan")})
-        return Turn(pauses=(Pause(origin=origin, call=call),))
+        return TurnResult(pauses=(Pause(origin=origin, call=call),))
 
     monkeypatch.setattr(AdkRuntime, "start", turn)
     run = await office.submit("finance", "Reimburse me NaN dollars")
@@ -472,9 +472,9 @@ async def test_an_answer_during_a_resume_does_not_wait_for_a_third_one(
     """The run resumes with it at once, while the third call still waits."""
     given: list[list[str]] = []
 
-    async def start(self: object, run: Run, fence: object) -> Turn:
+    async def start(self: object, run: Run, fence: object) -> TurnResult:
         origin = origin_of(run, "")
-        return Turn(
+        return TurnResult(
             pauses=tuple(
                 Pause(
                     origin=origin.model_copy(update={"confirmation": f"adk-{name}"}),
@@ -487,11 +487,13 @@ async def test_an_answer_during_a_resume_does_not_wait_for_a_third_one(
     async def resumes_each(self: object, run: Run, approvals: object) -> bool:
         return True
 
-    async def resume(self: object, run: Run, approvals: Sequence[Approval], fence: object) -> Turn:
+    async def resume(
+        self: object, run: Run, approvals: Sequence[Approval], fence: object
+    ) -> TurnResult:
         given.append([one.id for one in approvals])
         if len(given) == 1:
             await office.decider.reject(second.id, MARA, channel="cli")
-        return Turn(text="done")
+        return TurnResult(text="done")
 
     monkeypatch.setattr(AdkRuntime, "start", start)
     monkeypatch.setattr(AdkRuntime, "resumes_each", resumes_each)
@@ -517,7 +519,7 @@ class Counting:
         self.at_work = self.most = 0
         self.executor: Executor | None = None
 
-    async def start(self, run: Run, fence: object) -> Turn:
+    async def start(self, run: Run, fence: object) -> TurnResult:
         """Let other turns begin; tell a given executor to begin no more."""
         self.at_work += 1
         self.most = max(self.most, self.at_work)
@@ -525,9 +527,9 @@ class Counting:
             self.executor.stop_claiming()
         await asyncio.sleep(0.01)
         self.at_work -= 1
-        return Turn(text="done")
+        return TurnResult(text="done")
 
-    async def resume(self, run: Run, approvals: object, fence: object) -> Turn:
+    async def resume(self, run: Run, approvals: object, fence: object) -> TurnResult:
         """Never called."""
         raise NotImplementedError
 

@@ -15,7 +15,7 @@ from signoff.core.approvals.run import Run, RunState
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.port import Turn
+from signoff.worker.port import TurnResult
 from worker.office import MARA, Office
 
 WEEK = timedelta(days=7)
@@ -103,7 +103,7 @@ async def test_approval_that_expires_during_its_turn_is_requested_again(
     run, first = await approved(office)
     plain = AdkRuntime.resume
 
-    async def slow(self: AdkRuntime, *args: Any) -> Turn:
+    async def slow(self: AdkRuntime, *args: Any) -> TurnResult:
         office.clock.moment += WEEK
         return await plain(self, *args)
 

@@ -18,6 +18,7 @@ from signoff.core.base.errors import Frozen
 from signoff.core.base.freezes import Freeze
 from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.running_tools import TurnStopped
+from signoff.worker.starting import ApprovedCalls
 from worker.office import AGENTS, Office
 
 # ADK announces its experimental features by warning about them.
@@ -110,19 +111,19 @@ async def test_people_are_asked_about_a_tool_that_is_frozen(office: Office) -> N
 
 
 @contextmanager
-def frozen_at(
-    office: Office, monkeypatch: pytest.MonkeyPatch, method: str, **scope: str
+def frozen_before_start(
+    office: Office, monkeypatch: pytest.MonkeyPatch, **scope: str
 ) -> Iterator[None]:
-    """Freeze it just before the guard first takes a step."""
-    do = getattr(GuardPlugin, method)
+    """Freeze it just before the guard commits the start of a call."""
+    hand_on = ApprovedCalls.hand_on
 
-    async def step(self: GuardPlugin, *args: Any, **more: Any) -> Any:
+    async def step(self: ApprovedCalls, *args: Any, **more: Any) -> None:
         if not await Freezes(office.ledger).all():
             await freeze(office, **scope)
-        return await do(self, *args, **more)
+        await hand_on(self, *args, **more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(GuardPlugin, method, step)
+        patch.setattr(ApprovedCalls, "hand_on", step)
         yield
 
 
@@ -131,7 +132,7 @@ async def test_late_freeze_stops_the_tool_at_its_start(
 ) -> None:
     """The commit that records the start checks the freeze, so there is no gap."""
     run, approval = await approved(office)
-    with frozen_at(office, monkeypatch, "_hand_on", tool="reimburse"):
+    with frozen_before_start(office, monkeypatch, tool="reimburse"):
         run = await office.resume(run)
     assert (run.state, run.held, office.executed()) == (RunState.ANSWERED, "reimburse", [])
     assert (await office.ledger.approval(approval.id)).handoff is Handoff.RECORDED

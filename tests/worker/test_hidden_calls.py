@@ -13,7 +13,7 @@ from signoff.core.base.hiding import HIDDEN
 from signoff.core.policies.policy import Terms
 from signoff.worker import turn_results
 from signoff.worker.adk_api.stated import values_of
-from signoff.worker.port import Pause, Turn
+from signoff.worker.port import Pause, TurnResult
 
 IBAN = "DE89370400440532013000"
 ARGS: dict[str, JsonValue] = {"amount": 1, "iban": IBAN}
@@ -32,7 +32,7 @@ def test_unrouted_call_hides_what_any_policy_hides() -> None:
     )
     pause = Pause(origin=make_origin(), call=make_call("pay", **ARGS))
     change = turn_results.turn_ended(
-        run, Turn(pauses=(pause,)), [], (), {}, now=NOON, hide=("iban",)
+        run, TurnResult(pauses=(pause,)), [], (), {}, now=NOON, hide=("iban",)
     )
     (opened,) = (one for one in change.writes if '"iban"' in str(one))
     approval = Approval.model_validate_json(str(opened["data"]))

@@ -46,7 +46,7 @@ async def test_a_running_tool_ends_before_the_turn_does(
         paid.append(to)
         return "ok"
 
-    enter = GuardPlugin._enter
+    enter = GuardPlugin.enter
 
     async def refused(self: GuardPlugin, approval: str, fence: Fence, *call: Any) -> None:
         if call[1] == {"to": "B"} and not isinstance(raised, ValueError):
@@ -58,7 +58,7 @@ async def test_a_running_tool_ends_before_the_turn_does(
     agent = office.apps.runner("siblings").agent
     assert isinstance(agent, LlmAgent)
     monkeypatch.setattr(agent, "tools", [FunctionTool(pay, require_confirmation=True)])
-    monkeypatch.setattr(GuardPlugin, "_enter", refused)
+    monkeypatch.setattr(GuardPlugin, "enter", refused)
     run = await office.resume(run)
     assert paid == ["A"]
     first, second = await office.ledger.approvals(run.approvals)

@@ -51,11 +51,6 @@ class Announcer:
     def __call__(self, change: Change, work: AnnounceMilestone, approval: Approval) -> bool:
         """Add the messages about a milestone to the change that causes it.
 
-        Args:
-            change: The change.
-            work: The milestone.
-            approval: The approval after the change.
-
         Returns:
             False if this process cannot address them.
         """
@@ -76,14 +71,7 @@ class Announcer:
 def statuses(
     work: AnnounceMilestone, approval: Approval, directory: Directory, reach: Reach
 ) -> list[SendStatus]:
-    """Return the messages about a milestone to people who do not decide.
-
-    Args:
-        work: The milestone.
-        approval: The current approval.
-        directory: The people.
-        reach: Where they can be reached.
-    """
+    """Return the messages about a milestone to people who do not decide."""
     if is_over(approval, work.milestone, work.level_key):
         return []
     found = []

@@ -10,7 +10,7 @@ from typing import Final
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import from_us
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.lists.metrics import Waiting
+from signoff.core.approvals.lists.metrics import PendingMetrics
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import QUEUE
 
@@ -64,7 +64,7 @@ async def summaries(
     names: Collection[str],
     *,
     keep: Callable[[Approval], bool] | None = None,
-) -> tuple[list[Waiting], datetime]:
+) -> tuple[list[PendingMetrics], datetime]:
     """Summarise the pending approvals, and return the present (UTC).
 
     Without `keep`, the counts are exact, and so are the ages in queues and of people. Everything
@@ -86,7 +86,7 @@ async def summaries(
             for name in {ALL, *one.queues, *on}:
                 found[name].append(one)
     now = await ledger.now()
-    rows = [Waiting.of(name, found[name], now=now, approvers=approvers) for name in names]
+    rows = [PendingMetrics.of(name, found[name], now=now, approvers=approvers) for name in names]
     if keep is None:
         extents = await ledger.store.extents([index_of(one) for one in names])
         rows = [_exact(row, *extent) for row, extent in zip(rows, extents, strict=True)]
@@ -94,7 +94,7 @@ async def summaries(
     return list(shown), now
 
 
-def _exact(row: Waiting, count: int, oldest: float | None) -> Waiting:
+def _exact(row: PendingMetrics, count: int, oldest: float | None) -> PendingMetrics:
     # The index of all pending approvals is ordered by what is due, not by age.
     if row.name == ALL:
         return row.model_copy(update={"waiting": count})

@@ -76,12 +76,7 @@ class Key:
         return {**_KIND, "x": _text(self.public), **secret, **used}
 
     def sign(self, payload: str, kind: str) -> str:
-        """Sign a text, and return both as a JWS.
-
-        Args:
-            payload: The text.
-            kind: The type for the header (``typ``).
-        """
+        """Sign a text, and return both as a JWS with this type (``typ``) in its header."""
         header = json.dumps({"alg": ALGORITHM, "kid": self.kid, "typ": kind})
         signed = f"{_text(header.encode())}.{_text(payload.encode())}"
         return f"{signed}.{_text(SigningKey(self.seed).sign(signed.encode()).signature)}"

@@ -13,7 +13,7 @@ from signoff.broker.work import (
     CloseCard,
     CloseLevel,
     NotifyReceiver,
-    Remind,
+    RemindLevel,
     ReportFailure,
     ReportResult,
     ResumeRun,
@@ -127,7 +127,7 @@ def _add_effects(change: Change, was: Approval, after: Approval, *, route: bool)
         for asked in stay:
             rewrite(change, after, asked)
     if after.reminded > was.reminded:
-        change.send(Remind(approval=after.id, level_key=after.level_key, nth=after.reminded))
+        change.send(RemindLevel(approval=after.id, level_key=after.level_key, nth=after.reminded))
     if route:
         announce(change, after, milestone_of(was, after))
     return change

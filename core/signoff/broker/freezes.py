@@ -50,11 +50,7 @@ def read_freezes(record: tuple[int, str] | None) -> tuple[Freeze, ...]:
 
 
 class Freezes:
-    """Freezes and thaws.
-
-    Args:
-        ledger: The ledger.
-    """
+    """Freezes and thaws."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

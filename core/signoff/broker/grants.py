@@ -27,11 +27,7 @@ TellGiver = Callable[[Change, Approval, Grant], None]
 
 
 class Grants:
-    """Looks up grants, and decides calls by them.
-
-    Args:
-        ledger: The ledger.
-    """
+    """Looks up grants, and decides calls by them."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

@@ -112,10 +112,6 @@ class Receipts:
     def why_refused(self, approval: Approval, now: datetime) -> str:
         """Say why a decision is not proven, "" if it is proven or there is no decision.
 
-        Args:
-            approval: The approval in the ledger.
-            now: The present.
-
         Raises:
             KeyUnknown: The receipt was signed with a key that this process does not have.
         """

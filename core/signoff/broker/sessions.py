@@ -26,7 +26,7 @@ _VALUE: Final = "="
 _PAGE: Final = 200
 
 
-class Refused(StrEnum):
+class AppendRefusal(StrEnum):
     """Why an event was not appended to a session.
 
     Attributes:
@@ -39,7 +39,7 @@ class Refused(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SessionVersion:
     """A session as a caller has read it.
 
     Attributes:
@@ -53,7 +53,7 @@ class Seen:
     last: str = ""
 
 
-NOT_SEEN: Final = Seen()
+NOT_SEEN: Final = SessionVersion()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,7 @@ class SeenAt:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """The name of a session.
-
-    Attributes:
-        app: The app.
-        user: The user.
-        id: The id of the session, which is unique for each user and app.
-    """
+    """The name of a session; the id is unique for each user and app."""
 
     app: str
     user: str
@@ -167,9 +161,9 @@ class StoredSession:
     last: str
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> SessionVersion:
         """The session as its reader has seen it."""
-        return Seen(self.made, self.count, self.last)
+        return SessionVersion(self.made, self.count, self.last)
 
 
 class NewEvent(NamedTuple):
@@ -189,11 +183,7 @@ class NewEvent(NamedTuple):
 
 
 class SessionRecords:
-    """Reads and writes the sessions under the ledger's prefix.
-
-    Args:
-        store: The store of the ledger.
-    """
+    """Reads and writes the sessions under the ledger's prefix."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -269,8 +259,8 @@ class SessionRecords:
         await self._write([("HSETNX", key, name, text) for name, text in named.items()])
 
     async def append(
-        self, name: Name, seen: Seen | SeenAt, event: NewEvent
-    ) -> StoredSession | Refused:
+        self, name: Name, seen: SessionVersion | SeenAt, event: NewEvent
+    ) -> StoredSession | AppendRefusal:
         """Append an event, unless the session has changed since the caller read it.
 
         Returns:
@@ -297,13 +287,13 @@ class SessionRecords:
             *event.delta.arguments(),
         )
         if not after:
-            return Refused(found)
+            return AppendRefusal(found)
         made, count = after
         added = (event.text,)
         return StoredSession(name, made, count, count - 1, added, event.at, States(), event.id)
 
     async def read(
-        self, name: Name, seen: Seen = NOT_SEEN, *, most: int | None = None
+        self, name: Name, seen: SessionVersion = NOT_SEEN, *, most: int | None = None
     ) -> StoredSession | None:
         """Return a session in one round trip, None if it does not exist.
 
@@ -323,9 +313,7 @@ class SessionRecords:
     async def read_or_make(self, name: Name, *, at: float) -> StoredSession:
         """Return a session in one round trip; create it without state if it does not exist.
 
-        Args:
-            name: The session.
-            at: The time of a creation, in seconds since the epoch.
+        The time of a creation, `at`, is in seconds since the epoch.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.

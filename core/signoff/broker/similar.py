@@ -20,10 +20,6 @@ async def count_similar(ledger: Ledger, wanted: Sequence[tuple[str, Approval]]) 
 
     It takes one round trip for any number of requests, and reads none of them.
 
-    Args:
-        ledger: The ledger.
-        wanted: Ids of people, each with the approval that the person views.
-
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """

@@ -4,11 +4,10 @@ The id of an item is derived from its cause, so that the same cause adds the sam
 message that is delivered twice has the same id both times.
 """
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
@@ -22,17 +21,27 @@ from signoff.core.policies.levels import LevelKey
 
 
 class _Work(Value):
+    """Work of a stage.
+
+    Attributes:
+        stage_name: The stage, if all work of this kind has the same.
+        id_pattern: The pattern of its id, with fields in braces. There is one item for each id.
+    """
+
     model_config = BY_NAME_OR_ALIAS
 
-    @property
-    @abstractmethod
-    def stage(self) -> str:
-        """The stage that does it."""
+    stage_name: ClassVar[str]
+    id_pattern: ClassVar[str]
 
     @property
-    @abstractmethod
+    def stage(self) -> str:
+        """The stage that does it."""
+        return self.stage_name
+
+    @property
     def id(self) -> str:
         """The id, which is derived from the cause."""
+        return self.id_pattern.format_map(self.__dict__)
 
     @property
     def body(self) -> dict[str, Any]:
@@ -45,40 +54,24 @@ class _Work(Value):
 
 
 class _Routing(_Work):
-    """Work of the stage `route`.
+    """Work of the stage `route`."""
 
-    Attributes:
-        approval: The id of the approval.
-    """
-
+    stage_name: ClassVar[str] = stages.ROUTE
     approval: str
-
-    @property
-    def stage(self) -> str:
-        """The stage that does it."""
-        return stages.ROUTE
 
 
 class RouteApproval(_Routing):
     """Choose the approvers of an approval that was opened."""
 
     work: Literal["route_approval"] = "route_approval"
-
-    @property
-    def id(self) -> str:
-        """One for each approval."""
-        return f"route:{self.approval}"
+    id_pattern: ClassVar[str] = "route:{approval}"
 
 
 class ApproveEdit(_Routing):
     """Approve a call that its approver has proposed, or ask people if that is not possible."""
 
     work: Literal["approve_edit"] = "approve_edit"
-
-    @property
-    def id(self) -> str:
-        """One for each approval."""
-        return f"edit:{self.approval}"
+    id_pattern: ClassVar[str] = "edit:{approval}"
 
 
 class AskLevel(_Routing):
@@ -90,16 +83,12 @@ class AskLevel(_Routing):
     """
 
     work: Literal["ask_level"] = "ask_level"
+    id_pattern: ClassVar[str] = "level:{approval}:{level_key}:{votes}"
     level_key: LevelKey
     votes: int
 
-    @property
-    def id(self) -> str:
-        """One for each level and vote."""
-        return f"level:{self.approval}:{self.level_key}:{self.votes}"
 
-
-class Remind(_Routing):
+class RemindLevel(_Routing):
     """Remind the approvers of a level who have not answered.
 
     Attributes:
@@ -108,21 +97,13 @@ class Remind(_Routing):
     """
 
     work: Literal["remind"] = "remind"
+    id_pattern: ClassVar[str] = "remind:{approval}:{level_key}:{nth}"
     level_key: LevelKey
     nth: int
 
-    @property
-    def id(self) -> str:
-        """One for each reminder of a level."""
-        return f"remind:{self.approval}:{self.level_key}:{self.nth}"
-
 
 class AskOthers(_Routing):
-    """Ask by another channel, at the next level, or the default: too few people can answer.
-
-    Attributes:
-        level_key: The level.
-    """
+    """Ask by another channel, at the next level, or the default: too few people can answer."""
 
     work: Literal["ask_others"] = "ask_others"
     level_key: LevelKey
@@ -152,19 +133,11 @@ class AskElsewhere(_Routing):
 
 
 class StaffPhase(_Routing):
-    """Ask the default: the next phase of the policy has nobody to ask.
-
-    Attributes:
-        level_key: The level that has passed.
-    """
+    """Ask the default: the next phase of the policy has nobody to ask."""
 
     work: Literal["staff_stage"] = "staff_stage"
+    id_pattern: ClassVar[str] = "unmanned:{approval}:{level_key}"
     level_key: LevelKey
-
-    @property
-    def id(self) -> str:
-        """One for each level that has passed."""
-        return f"unmanned:{self.approval}:{self.level_key}"
 
 
 class RescuePoisoned(_Routing):
@@ -176,13 +149,9 @@ class RescuePoisoned(_Routing):
     """
 
     work: Literal["rescue_poisoned"] = "rescue_poisoned"
+    id_pattern: ClassVar[str] = "stuck:{approval}:{tries}"
     problem: str
     tries: int
-
-    @property
-    def id(self) -> str:
-        """One for each number of failures that is reported."""
-        return f"stuck:{self.approval}:{self.tries}"
 
 
 class TellMove(_Routing):
@@ -197,6 +166,7 @@ class TellMove(_Routing):
     """
 
     work: Literal["tell_move"] = "tell_move"
+    id_pattern: ClassVar[str] = "moved:{approval}:{move}:{version}"
     move: What
     by: str
     reason: str = ""
@@ -214,11 +184,6 @@ class TellMove(_Routing):
             more=event.more,
             version=version,
         )
-
-    @property
-    def id(self) -> str:
-        """One for each move."""
-        return f"moved:{self.approval}:{self.move}:{self.version}"
 
 
 class AnnounceMilestone(_Routing):
@@ -274,11 +239,7 @@ class _ByChannel(_Work):
 
 
 class AnyDelivery(_ByChannel):
-    """Work on the card of one approval, or on another message about it.
-
-    Attributes:
-        approval: The id of the approval.
-    """
+    """Work on the card of one approval, or on another message about it."""
 
     approval: str
 
@@ -364,35 +325,19 @@ class CloseLevel(AnyDelivery):
 
 
 class ReportFailure(AnyDelivery):
-    """Tell the person who decided that the decision did not reach the agent.
-
-    Attributes:
-        problem: The reason.
-    """
+    """Tell the person who decided that the decision did not reach the agent."""
 
     work: Literal["report_failure"] = "report_failure"
+    id_pattern: ClassVar[str] = "unheard:{approval}:{person}"
     problem: str
-
-    @property
-    def id(self) -> str:
-        """One for each person."""
-        return f"unheard:{self.approval}:{self.person}"
 
 
 class ReportResult(AnyDelivery):
-    """Tell the person who decided what the agent did afterwards.
-
-    Attributes:
-        remarks: The agent's last words.
-    """
+    """Tell the person who decided what the agent did afterwards."""
 
     work: Literal["report_result"] = "report_result"
+    id_pattern: ClassVar[str] = "end:{approval}:{person}"
     remarks: str = ""
-
-    @property
-    def id(self) -> str:
-        """One for each person."""
-        return f"end:{self.approval}:{self.person}"
 
 
 class SendStatus(AnyDelivery):
@@ -457,29 +402,17 @@ class SendReminder(_Message):
     """
 
     work: Literal["send_reminder"] = "send_reminder"
+    id_pattern: ClassVar[str] = "remind:{approval}:{person}:{level_key}:{nth}"
     level_key: LevelKey
     nth: str
     bundling: Bundling = Bundling.UNDECIDED
 
-    @property
-    def id(self) -> str:
-        """One for each person and reminder."""
-        return f"remind:{self.approval}:{self.person}:{self.level_key}:{self.nth}"
-
 
 class _CausedMessage(_Message):
-    """A message that is sent once for each cause.
+    """A message that is sent once for each cause."""
 
-    Attributes:
-        cause: What the message answers or reports.
-    """
-
+    id_pattern: ClassVar[str] = "notice:{cause}"
     cause: str
-
-    @property
-    def id(self) -> str:
-        """One for each cause."""
-        return f"notice:{self.cause}"
 
 
 class SendNotice(_CausedMessage):
@@ -520,11 +453,7 @@ class BundleKind(StrEnum):
 
 
 class _List(_ByChannel):
-    """Work on one message that lists several approvals.
-
-    Attributes:
-        bundle: The id of the bundle.
-    """
+    """Work on one message that lists several approvals."""
 
     bundle: str
 
@@ -568,12 +497,8 @@ class UpdateBundle(_List):
     """
 
     work: Literal["update_bundle"] = "update_bundle"
+    id_pattern: ClassVar[str] = "list:{cause}"
     cause: str
-
-    @property
-    def id(self) -> str:
-        """One for each cause."""
-        return f"list:{self.cause}"
 
 
 def card_id(approval: str, person: str, level_key: str) -> str:
@@ -585,24 +510,12 @@ def card_id(approval: str, person: str, level_key: str) -> str:
 
 
 class ReadMail(_Work):
-    """Read an incoming mail, and do what it says.
-
-    Attributes:
-        mail: The key of its record.
-    """
+    """Read an incoming mail, and do what it says."""
 
     work: Literal["read_mail"] = "read_mail"
+    stage_name: ClassVar[str] = stages.INTAKE
+    id_pattern: ClassVar[str] = "{mail}"
     mail: str
-
-    @property
-    def stage(self) -> str:
-        """The stage that does it."""
-        return stages.INTAKE
-
-    @property
-    def id(self) -> str:
-        """One for each mail."""
-        return self.mail
 
 
 class MailLink(_Work):
@@ -618,22 +531,14 @@ class MailLink(_Work):
     """
 
     work: Literal["mail_link"] = "mail_link"
+    stage_name: ClassVar[str] = stages.SIGN_IN
+    id_pattern: ClassVar[str] = "link:{request}"
     request: str
     address: str
     to: str
     bound: str
     browser: str
     asked: datetime
-
-    @property
-    def stage(self) -> str:
-        """The stage that does it."""
-        return stages.SIGN_IN
-
-    @property
-    def id(self) -> str:
-        """One for each request."""
-        return f"link:{self.request}"
 
 
 class SendPush(_Work):
@@ -648,21 +553,13 @@ class SendPush(_Work):
     """
 
     work: Literal["send_push"] = "send_push"
+    stage_name: ClassVar[str] = stages.PUSH
+    id_pattern: ClassVar[str] = "push:{cause}:{person}"
     person: str
     approvals: tuple[str, ...]
     cause: str
     again: bool = False
     left: tuple[str, ...] = ()
-
-    @property
-    def stage(self) -> str:
-        """The stage that does it."""
-        return stages.PUSH
-
-    @property
-    def id(self) -> str:
-        """One for each delivery and person."""
-        return f"push:{self.cause}:{self.person}"
 
 
 class PostWebhook(_Work):
@@ -675,6 +572,7 @@ class PostWebhook(_Work):
     """
 
     work: Literal["post_webhook"] = "post_webhook"
+    id_pattern: ClassVar[str] = "{entry}"
     hook: str
     entry: str
     message: dict[str, JsonValue]
@@ -684,79 +582,42 @@ class PostWebhook(_Work):
         """The stage that does it."""
         return stages.webhook(self.hook)
 
-    @property
-    def id(self) -> str:
-        """One for each entry."""
-        return self.entry
-
 
 class _OfProgram(_Work):
-    """Work on the request of a program.
+    """Work on the request of a program."""
 
-    Attributes:
-        approval: The id of the approval.
-    """
-
+    stage_name: ClassVar[str] = stages.AAP
     approval: str
-
-    @property
-    def stage(self) -> str:
-        """The stage that does it."""
-        return stages.AAP
 
 
 class NotifyReceiver(_OfProgram):
     """Tell the receiver of a program's instance that its request has been decided."""
 
     work: Literal["notify_receiver"] = "notify_receiver"
-
-    @property
-    def id(self) -> str:
-        """One for each approval."""
-        return f"notify:{self.approval}"
+    id_pattern: ClassVar[str] = "notify:{approval}"
 
 
 class DoubtCall(_OfProgram):
     """Put the call of a program in doubt, if its result is not reported in time."""
 
     work: Literal["doubt_call"] = "doubt_call"
-
-    @property
-    def id(self) -> str:
-        """One for each approval."""
-        return f"doubt:{self.approval}"
+    id_pattern: ClassVar[str] = "doubt:{approval}"
 
 
 class CancelRequests(_Work):
-    """Withdraw the pending requests of a deleted instance of a program.
-
-    Attributes:
-        instance: The id of the instance.
-    """
+    """Withdraw the pending requests of a deleted instance of a program."""
 
     work: Literal["cancel_requests"] = "cancel_requests"
+    stage_name: ClassVar[str] = stages.AAP
+    id_pattern: ClassVar[str] = "cancel:{instance}"
     instance: str
-
-    @property
-    def stage(self) -> str:
-        """The stage that does it."""
-        return stages.AAP
-
-    @property
-    def id(self) -> str:
-        """One for each instance."""
-        return f"cancel:{self.instance}"
 
 
 class StartRun(_Work):
-    """Start a run.
-
-    Attributes:
-        app: The app.
-        run: The id of the run.
-    """
+    """Start a run."""
 
     work: Literal["start_run"] = "start_run"
+    id_pattern: ClassVar[str] = "{run}"
     app: str
     run: str  # the script `claim_runs` reads this
 
@@ -764,11 +625,6 @@ class StartRun(_Work):
     def stage(self) -> str:
         """The stage that does it."""
         return stages.run(self.app)
-
-    @property
-    def id(self) -> str:
-        """One for each run."""
-        return self.run
 
 
 class ResumeRun(_Work):
@@ -781,6 +637,7 @@ class ResumeRun(_Work):
     """
 
     work: Literal["resume_run"] = "resume_run"
+    id_pattern: ClassVar[str] = "{run}:{pause}"
     app: str
     run: str  # the script `claim_runs` reads this
     pause: int
@@ -789,11 +646,6 @@ class ResumeRun(_Work):
     def stage(self) -> str:
         """The stage that does it."""
         return stages.resume(self.app)
-
-    @property
-    def id(self) -> str:
-        """One for each pause."""
-        return f"{self.run}:{self.pause}"
 
 
 Closing = CloseCard | CloseLevel | ReportFailure | ReportResult
@@ -810,7 +662,7 @@ RouteWork = (
     RouteApproval
     | ApproveEdit
     | AskLevel
-    | Remind
+    | RemindLevel
     | AskOthers
     | AskElsewhere
     | StaffPhase

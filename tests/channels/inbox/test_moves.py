@@ -17,7 +17,7 @@ from signoff.broker.ledger.change import Change
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
-from signoff.core.approvals.parts import Sort
+from signoff.core.approvals.parts import CommentKind
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Verdict
 from signoff.core.policies.policy import GrantRules
@@ -55,7 +55,7 @@ async def test_a_question_and_its_answer(
     for words in ("Which team?", "Sales", "Riley Voss"):
         assert words in page.text
     after = await office.ledger.approval(asked.id)
-    assert [one.sort for one in after.comments] == [Sort.QUESTION, Sort.ANSWER]
+    assert [one.sort for one in after.comments] == [CommentKind.QUESTION, CommentKind.ANSWER]
     assert (await office.events(asked))[-1].more["channel"] == "inbox"
 
 

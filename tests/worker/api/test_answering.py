@@ -27,8 +27,8 @@ from signoff.core.directory.people import Person
 from signoff.core.policies.levels import Seat
 from signoff.worker.adk.questions import CONFIRMATION
 from signoff.worker.adk_api import answering
-from signoff.worker.adk_api.answering import Answering, Turn
-from signoff.worker.adk_api.bodies import Answer, RunRequest
+from signoff.worker.adk_api.answering import AnsweredTurn, AnswerHandler
+from signoff.worker.adk_api.bodies import RunRequest, SentAnswer
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem
 from signoff.worker.adk_api.stated import Stated, stated_in, values_of
@@ -46,26 +46,26 @@ def about(run: Run) -> RunRequest:
     return RunRequest(app_name=run.app, user_id=run.user, session_id=run.session)
 
 
-def yes(call: str = "adk-0", payload: JsonValue = None) -> Answer:
+def yes(call: str = "adk-0", payload: JsonValue = None) -> SentAnswer:
     """Return an approval."""
-    return Answer(call, CONFIRMATION, {"confirmed": True, "payload": payload})
+    return SentAnswer(call, CONFIRMATION, {"confirmed": True, "payload": payload})
 
 
-def no(call: str = "adk-0", reason: str = "") -> Answer:
+def no(call: str = "adk-0", reason: str = "") -> SentAnswer:
     """Return a rejection."""
-    return Answer(call, CONFIRMATION, {"confirmed": False, "payload": {"reason": reason}})
+    return SentAnswer(call, CONFIRMATION, {"confirmed": False, "payload": {"reason": reason}})
 
 
 @pytest.fixture
-def taking(decider: Decider, ledger: Ledger) -> Answering:
+def taking(decider: Decider, ledger: Ledger) -> AnswerHandler:
     """Return the part of the API that takes answers."""
-    return Answering(decider, ledger)
+    return AnswerHandler(decider, ledger)
 
 
-async def test_a_yes_is_a_decision_through_the_api(taking: Answering, ledger: Ledger) -> None:
+async def test_a_yes_is_a_decision_through_the_api(taking: AnswerHandler, ledger: Ledger) -> None:
     """It decides the approval, and the resumed run is watched."""
     run, (was,) = await paused(ledger)
-    assert await taking.take(as_person(MARA), about(run), [yes()]) == Turn(
+    assert await taking.take(as_person(MARA), about(run), [yes()]) == AnsweredTurn(
         run.id, pause=1, answered=frozenset({was.id})
     )
     approval = await ledger.approval(was.id)
@@ -74,7 +74,7 @@ async def test_a_yes_is_a_decision_through_the_api(taking: Answering, ledger: Le
     assert (await ledger.run(run.id)).watched
 
 
-async def test_rejection_reason_is_stored(taking: Answering, ledger: Ledger) -> None:
+async def test_rejection_reason_is_stored(taking: AnswerHandler, ledger: Ledger) -> None:
     """The model will read it."""
     run, (was,) = await paused(ledger)
     await taking.take(as_person(CLEO), about(run), [no(reason="over budget")])
@@ -84,7 +84,7 @@ async def test_rejection_reason_is_stored(taking: Answering, ledger: Ledger) -> 
 
 
 async def test_changed_values_without_a_template_are_a_proposal(
-    taking: Answering, ledger: Ledger
+    taking: AnswerHandler, ledger: Ledger
 ) -> None:
     """An approval of 900 does not approve the displayed 2500, as with mail."""
     run, (was,) = await paused(ledger)
@@ -146,7 +146,7 @@ def _open(template: JsonValue) -> Approval:
 
 
 async def test_one_invalid_answer_leaves_its_siblings_open(
-    taking: Answering, ledger: Ledger
+    taking: AnswerHandler, ledger: Ledger
 ) -> None:
     """All answers are checked before the first commit."""
     run, before = await paused(ledger, siblings=2, template={"days": 0})
@@ -155,7 +155,7 @@ async def test_one_invalid_answer_leaves_its_siblings_open(
     assert await ledger.approvals([one.id for one in before]) == before
 
 
-async def test_siblings_that_wait_are_counted(taking: Answering, ledger: Ledger) -> None:
+async def test_siblings_that_wait_are_counted(taking: AnswerHandler, ledger: Ledger) -> None:
     """The turn begins after the last answer, and goes to the client that gave it."""
     run, _ = await paused(ledger, siblings=3)
     assert (await taking.take(as_person(MARA), about(run), [yes()])).waiting == 2
@@ -164,7 +164,7 @@ async def test_siblings_that_wait_are_counted(taking: Answering, ledger: Ledger)
 
 
 async def test_one_message_cannot_answer_calls_of_two_runs(
-    taking: Answering, ledger: Ledger
+    taking: AnswerHandler, ledger: Ledger
 ) -> None:
     """They would resume at different times, and the client would see one of them."""
     first, _ = await paused(ledger, session="s")
@@ -193,7 +193,7 @@ async def test_one_message_cannot_answer_calls_of_two_runs(
     ],
 )
 async def test_other_users_cannot_answer(
-    taking: Answering,
+    taking: AnswerHandler,
     ledger: Ledger,
     *,
     person: Person | None,
@@ -209,7 +209,7 @@ async def test_other_users_cannot_answer(
     assert await ledger.approvals([one.id for one in before]) == before
 
 
-async def test_people_who_share_a_card_can_answer(taking: Answering, ledger: Ledger) -> None:
+async def test_people_who_share_a_card_can_answer(taking: AnswerHandler, ledger: Ledger) -> None:
     """Mara and Cleo are asked by a common card in a Slack channel, and have no other cards."""
     run, (was,) = await paused(ledger)
     card = Asked(person="", channel="slack", address="#approvals", level_key=was.level_key)
@@ -220,7 +220,7 @@ async def test_people_who_share_a_card_can_answer(taking: Answering, ledger: Led
     assert (await ledger.approval(was.id)).state is State.APPROVED
 
 
-async def in_doubt(taking: Answering, ledger: Ledger) -> tuple[Run, Approval]:
+async def in_doubt(taking: AnswerHandler, ledger: Ledger) -> tuple[Run, Approval]:
     """Return a run whose approved call is in doubt, and the question whether it may run again."""
     run, (was,) = await paused(ledger)
     now = await ledger.now()
@@ -237,7 +237,7 @@ async def in_doubt(taking: Answering, ledger: Ledger) -> tuple[Run, Approval]:
 
 
 async def test_call_in_doubt_is_asked_about_under_the_same_id(
-    taking: Answering, ledger: Ledger
+    taking: AnswerHandler, ledger: Ledger
 ) -> None:
     """The question whether it may run again has its own approval."""
     run, question = await in_doubt(taking, ledger)
@@ -246,7 +246,7 @@ async def test_call_in_doubt_is_asked_about_under_the_same_id(
 
 
 async def test_a_repeated_yes_does_not_run_a_call_in_doubt_again(
-    taking: Answering, ledger: Ledger
+    taking: AnswerHandler, ledger: Ledger
 ) -> None:
     """A client that lost the stream sends its yes again, and has never seen the question."""
     run, question = await in_doubt(taking, ledger)
@@ -259,7 +259,7 @@ async def test_a_repeated_yes_does_not_run_a_call_in_doubt_again(
 
 
 async def test_a_yes_to_a_call_in_doubt_that_has_expired_does_not_count(
-    taking: Answering, ledger: Ledger
+    taking: AnswerHandler, ledger: Ledger
 ) -> None:
     """The question that replaces it is still about a call in doubt."""
     run, was = await in_doubt(taking, ledger)
@@ -278,7 +278,7 @@ async def test_a_yes_to_a_call_in_doubt_that_has_expired_does_not_count(
 
 @pytest.mark.parametrize("changes", [True, False])
 async def test_a_repeated_yes_does_not_approve_a_call_that_has_changed(
-    taking: Answering, ledger: Ledger, changes: bool
+    taking: AnswerHandler, ledger: Ledger, changes: bool
 ) -> None:
     """The client was shown the earlier arguments. If only the receipt is void, it saw this call."""
     run, (was,) = await paused(ledger)
@@ -303,7 +303,7 @@ async def test_a_repeated_yes_does_not_approve_a_call_that_has_changed(
 
 
 async def test_answer_before_routing_is_refused_with_a_retry(
-    taking: Answering, ledger: Ledger
+    taking: AnswerHandler, ledger: Ledger
 ) -> None:
     """The problem names the missing process, which applies the policies."""
     run, _ = await paused(ledger)
@@ -321,7 +321,7 @@ async def test_answer_before_routing_is_refused_with_a_retry(
 
 
 async def test_a_client_that_sees_a_call_early_waits_until_the_run_pauses(
-    taking: Answering, decider: Decider, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    taking: AnswerHandler, decider: Decider, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stream shows a call before the worker commits the approval that is answered."""
     run = await decider.submit("finance", "Reimburse me", user="riley", session="s")
@@ -338,12 +338,12 @@ async def test_a_client_that_sees_a_call_early_waits_until_the_run_pauses(
     await asyncio.wait({taken, begun}, return_when=asyncio.FIRST_COMPLETED)
     begun.cancel()
     _, (was,) = await paused(ledger, run=run)
-    assert await taken == Turn(run.id, pause=1, answered=frozenset({was.id}))
+    assert await taken == AnsweredTurn(run.id, pause=1, answered=frozenset({was.id}))
     assert (await ledger.approval(was.id)).state is State.APPROVED
 
 
 async def test_a_call_of_a_turn_that_does_not_pause_is_to_be_answered_later(
-    taking: Answering, decider: Decider
+    taking: AnswerHandler, decider: Decider
 ) -> None:
     """The call may be one of a parallel agent's, which pauses with the others."""
     run = await decider.submit("finance", "Reimburse me", user="riley", session="s")
@@ -353,7 +353,9 @@ async def test_a_call_of_a_turn_that_does_not_pause_is_to_be_answered_later(
     assert (refused.value.status, refused.value.headers) == (409, {"Retry-After": "2"})
 
 
-async def test_busy_session_is_hidden_from_other_users(taking: Answering, decider: Decider) -> None:
+async def test_busy_session_is_hidden_from_other_users(
+    taking: AnswerHandler, decider: Decider
+) -> None:
     """The answer is refused at once, as in a session that rests."""
     run = await decider.submit("finance", "Reimburse me", user="riley", session="s")
     with pytest.raises(Problem) as refused:
@@ -402,7 +404,7 @@ def test_input_answer_is_unwrapped_as_in_adk(
 ) -> None:
     """It is unwrapped as ADK does, except if text is requested."""
     approval = _input(schema)
-    assert stated_in(approval, Answer("adk-0", INPUT, response)) == verdict
+    assert stated_in(approval, SentAnswer("adk-0", INPUT, response)) == verdict
 
 
 @pytest.mark.parametrize(
@@ -423,7 +425,7 @@ def test_input_of_another_kind_is_refused(
 ) -> None:
     """If the schema asks for a yes or a no, it is not guessed."""
     with pytest.raises(PayloadError, match=words):
-        stated_in(_input(schema), Answer("adk-0", INPUT, response))
+        stated_in(_input(schema), SentAnswer("adk-0", INPUT, response))
 
 
 def test_rejection_with_the_shown_arguments_has_no_reason() -> None:
@@ -432,10 +434,10 @@ def test_rejection_with_the_shown_arguments_has_no_reason() -> None:
     call = ToolCall(id="c", name="leave", args={"reason": "tired"})
     approval, _ = Approval.open(origin, call, hint="", template=None, now=NOON)
     said: JsonValue = {"confirmed": False, "payload": {"reason": "tired"}}
-    assert stated_in(approval, Answer("adk-0", CONFIRMATION, said)) == Stated(yes=False)
+    assert stated_in(approval, SentAnswer("adk-0", CONFIRMATION, said)) == Stated(yes=False)
 
 
-async def test_a_call_is_answered_under_its_own_name(taking: Answering, ledger: Ledger) -> None:
+async def test_a_call_is_answered_under_its_own_name(taking: AnswerHandler, ledger: Ledger) -> None:
     """A confirmation does not answer a request for input with the same id."""
     run, (was,) = await paused(ledger)
     await ledger.commit(Change().put(was.model_copy(update={"kind": Kind.INPUT}), was=was))
@@ -445,7 +447,7 @@ async def test_a_call_is_answered_under_its_own_name(taking: Answering, ledger: 
 
 
 async def asked_twice(
-    taking: Answering, ledger: Ledger, later: Run | None = None
+    taking: AnswerHandler, ledger: Ledger, later: Run | None = None
 ) -> list[Approval]:
     """Approve the question of a node, and let the node ask again.
 
@@ -477,7 +479,7 @@ async def event_of(approval: Approval) -> str:
 
 
 async def test_a_repeated_yes_is_not_for_the_next_question(
-    taking: Answering, ledger: Ledger
+    taking: AnswerHandler, ledger: Ledger
 ) -> None:
     """A client that has lost the stream repeats its yes; the node has run and asks again."""
     _, second = await asked_twice(taking, ledger)
@@ -492,7 +494,7 @@ async def test_a_repeated_yes_is_not_for_the_next_question(
 
 @pytest.mark.parametrize(("event", "counts"), [("event-1", True), ("event-0", False)])
 async def test_a_yes_may_name_the_event_that_asks(
-    taking: Answering, ledger: Ledger, event: str, counts: bool
+    taking: AnswerHandler, ledger: Ledger, event: str, counts: bool
 ) -> None:
     """ADK's own page does: it tells the second question from the first."""
     taking = replace(taking, event_of=event_of)
@@ -509,7 +511,7 @@ async def test_a_yes_may_name_the_event_that_asks(
 
 
 async def test_a_yes_after_another_message_needs_no_event(
-    taking: Answering, decider: Decider, ledger: Ledger
+    taking: AnswerHandler, decider: Decider, ledger: Ledger
 ) -> None:
     """A node asks under the same id in each run, and the message is newer than the earlier yes."""
     run = await decider.submit("finance", "again", user="riley", session="s")
@@ -519,7 +521,7 @@ async def test_a_yes_after_another_message_needs_no_event(
 
 
 async def test_answer_goes_to_the_latest_question_under_an_id(
-    taking: Answering, ledger: Ledger
+    taking: AnswerHandler, ledger: Ledger
 ) -> None:
     """A node of a workflow asks under the same id each time it runs."""
     person = as_person(MARA)

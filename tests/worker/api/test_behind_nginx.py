@@ -17,7 +17,7 @@ from fastapi import FastAPI, Request
 from deciding import Decider
 from ports import free_port
 from services import nginx
-from signoff.worker.adk_api.callers import Gate
+from signoff.worker.adk_api.callers import TokenAuthenticator
 from signoff.worker.adk_api.problems import Problem
 
 SERVER = """server {{
@@ -29,7 +29,7 @@ SERVER = """server {{
 @contextlib.asynccontextmanager
 async def served(decider: Decider) -> AsyncIterator[int]:
     """Serve a page to clients without a token, and yield the port."""
-    app, gate = FastAPI(), Gate((), decider, local=True)
+    app, gate = FastAPI(), TokenAuthenticator((), decider, local=True)
 
     @app.get("/")
     async def page(request: Request) -> str:

@@ -19,7 +19,7 @@ from fastapi import Request
 from deciding import Decider, over
 from signoff.broker.api_tokens import create, revoke
 from signoff.core.access.api_tokens import Scope
-from signoff.worker.adk_api.callers import Gate
+from signoff.worker.adk_api.callers import TokenAuthenticator
 from signoff.worker.adk_api.problems import Problem
 from signoff.worker.adk_api.settings import ApiToken
 from worker.api.client import calls_of, site
@@ -89,7 +89,7 @@ async def test_local_programs_of_the_same_user_need_no_token(
     decider: Decider, client: str, headers: dict[str, str]
 ) -> None:
     """They may do everything, and answer as the configured person."""
-    gate = Gate((), decider, local=True, local_person="mara")
+    gate = TokenAuthenticator((), decider, local=True, local_person="mara")
     mapped = client.startswith("::ffff:")
     with connection("127.0.0.1" if mapped else client) as ports:
         caller = await gate.admit(request(client, ports=ports, **headers))
@@ -139,7 +139,7 @@ async def test_other_callers_need_a_token(
     decider: Decider, client: str | None, headers: dict[str, str | list[str]], why: str
 ) -> None:
     """Another machine, a proxy, another name for this one, a page in a browser."""
-    gate = Gate((), decider, local=True, local_person="mara")
+    gate = TokenAuthenticator((), decider, local=True, local_person="mara")
     with connection() as ports, pytest.raises(Problem) as refused:
         await gate.admit(request(client, ports=ports, version="1.1", **headers))
     assert (refused.value.status, refused.value.kind) == (403, "not-local")
@@ -152,7 +152,7 @@ async def test_proxy_without_headers_is_recognised_by_http_1_0(
 ) -> None:
     """With only `proxy_pass`, nginx sends `Host: 127.0.0.1:8080` with HTTP/1.0."""
     with connection() as ports, pytest.raises(Problem, match="forwarded") as refused:
-        await Gate((), decider, local=True).admit(request(ports=ports, version="1.0"))
+        await TokenAuthenticator((), decider, local=True).admit(request(ports=ports, version="1.0"))
     assert refused.value.kind == "not-local"
 
 
@@ -176,7 +176,7 @@ def neighbour(*, hung_up: bool) -> Iterator[tuple[int, int]]:
 async def test_a_program_of_another_user_needs_a_token(decider: Decider, hung_up: bool) -> None:
     """A neighbour or a proxy needs one, even if it hangs up before the check."""
     with neighbour(hung_up=hung_up) as ports, pytest.raises(Problem, match="another user"):
-        await Gate((), decider, local=True).admit(request(ports=ports))
+        await TokenAuthenticator((), decider, local=True).admit(request(ports=ports))
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,9 @@ async def test_configured_tokens_make_a_token_necessary_for_everybody(
     decider: Decider, authorization: str
 ) -> None:
     """This holds for local programs too, and the hash of a token is not a token."""
-    gate = Gate((ApiToken(sha256=HASH, users=("*",)),), decider, local=True, local_person="mara")
+    gate = TokenAuthenticator(
+        (ApiToken(sha256=HASH, users=("*",)),), decider, local=True, local_person="mara"
+    )
     with pytest.raises(Problem) as refused:
         await gate.admit(request(authorization=authorization))
     assert refused.value.status == 401
@@ -200,7 +202,7 @@ async def test_token_limits_its_users_apps_and_person(decider: Decider) -> None:
         ApiToken(sha256=other, users=("*",)),
         ApiToken(sha256=HASH, users=("riley",), apps=("finance",), person="mara"),
     )
-    gate = Gate(tokens, decider)
+    gate = TokenAuthenticator(tokens, decider)
     there = request("192.0.2.1", host="signoff.example", authorization="bearer secret")
     caller = await gate.admit(there)
     assert caller.may_use("finance", "riley")
@@ -221,7 +223,7 @@ async def kept(decider: Decider, *scopes: Scope, **parts: Any) -> str:
 
 async def test_the_tokens_of_the_rest_api_are_good_here_too(decider: Decider) -> None:
     """A system's token works for its users and apps, a person's as that person, with its scopes."""
-    gate = Gate((), decider, local=False)
+    gate = TokenAuthenticator((), decider, local=False)
     scopes = (Scope.RUNS_SUBMIT, Scope.RUNS_READ)
     header = await kept(decider, *scopes, users=("sam", "kim"), apps=("finance",))
     system = await gate.admit(request("192.0.2.1", authorization=header), Scope.RUNS_SUBMIT)
@@ -244,7 +246,9 @@ async def test_a_token_without_the_scope_of_a_request_is_refused(decider: Decide
     """The problem names the required scope."""
     header = await kept(decider, Scope.RUNS_READ, users=("sam",))
     with pytest.raises(Problem, match="runs:submit") as refused:
-        await Gate((), decider).admit(request(authorization=header), Scope.RUNS_SUBMIT)
+        await TokenAuthenticator((), decider).admit(
+            request(authorization=header), Scope.RUNS_SUBMIT
+        )
     assert (refused.value.status, refused.value.kind) == (403, "scope")
 
 
@@ -252,7 +256,7 @@ async def test_revoked_token_is_refused_for_a_local_program(
     decider: Decider,
 ) -> None:
     """A local program with an invalid token is refused."""
-    gate = Gate((), decider, local=True, local_person="mara")
+    gate = TokenAuthenticator((), decider, local=True, local_person="mara")
     header = await kept(decider, Scope.RUNS_READ, users=("sam",))
     assert (await gate.admit(request(authorization=header))).name != "local"
     await revoke(decider.ledger, header.split("_")[1], by="test")
@@ -263,7 +267,7 @@ async def test_revoked_token_is_refused_for_a_local_program(
 
 async def test_overused_token_is_refused_with_a_retry_time(decider: Decider) -> None:
     """Requests over its limit are refused before anything is done."""
-    gate = Gate((), decider, rate=2)
+    gate = TokenAuthenticator((), decider, rate=2)
     header = await kept(decider, Scope.RUNS_READ, users=("sam",))
     for _ in range(2):
         await gate.admit(request(authorization=header))
@@ -277,7 +281,7 @@ async def test_overused_token_is_refused_with_a_retry_time(decider: Decider) -> 
 async def test_local_programs_need_a_token_if_local_is_off(decider: Decider) -> None:
     """With `local = false` they need a token."""
     with pytest.raises(Problem) as refused:
-        await Gate((), decider, local=False).admit(request())
+        await TokenAuthenticator((), decider, local=False).admit(request())
     assert refused.value.status == 401
 
 

@@ -15,7 +15,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run
 from signoff.core.policies.policy import Resume
-from signoff.worker.adk_api.answering import Answering, Turn
+from signoff.worker.adk_api.answering import AnsweredTurn, AnswerHandler
 from signoff.worker.adk_api.problems import Problem
 from signoff.worker.adk_api.streaming import TurnResponses
 from worker.api.test_answering import about, as_person, yes
@@ -36,7 +36,7 @@ async def shown(ledger: Ledger, run: Run, name: str) -> None:
     await live.publish(ledger, await ledger.run(run.id), name, f'{{"id": "{name}"}}')
 
 
-async def collected(ledger: Ledger, turn: Turn) -> str:
+async def collected(ledger: Ledger, turn: AnsweredTurn) -> str:
     """Return the events that a client of `/run` gets."""
     request = cast("Request", None)  # not asked while there are events
     return bytes((await TurnResponses(ledger).collect(turn, request)).body).decode()
@@ -47,7 +47,7 @@ async def test_an_answer_to_a_run_that_resumes_already_is_followed_into_its_own_
     decider: Decider, ledger: Ledger, together: bool
 ) -> None:
     """The worker has begun with the first answer, and resumes again with the second."""
-    answering = Answering(decider, ledger)
+    answering = AnswerHandler(decider, ledger)
     run, (_, second) = await two_calls(ledger)
     answers = [yes("adk-0"), yes("adk-1")]
     if together:
@@ -70,7 +70,7 @@ async def test_a_turn_that_carries_no_answer_of_the_client_is_not_followed(
 ) -> None:
     """A later failure is not the failure of this client's turn."""
     run, (_, second) = await two_calls(ledger)
-    turn = await Answering(decider, ledger).take(as_person(MARA), about(run), [yes("adk-0")])
+    turn = await AnswerHandler(decider, ledger).take(as_person(MARA), about(run), [yes("adk-0")])
     await shown(ledger, run, "first")
     was = await ledger.run(run.id)
     await ledger.commit(Change().put(was.paused([second.id]), was=was))
@@ -80,6 +80,6 @@ async def test_a_turn_that_carries_no_answer_of_the_client_is_not_followed(
     failed, events = was.failed("It broke.", now=await ledger.now())
     await ledger.commit(Change().put(failed, was=was).note(events))
     assert await collected(ledger, turn) == '[{"id":"first"}]'
-    late = Turn(run.id, 2, answered=frozenset({second.id}))
+    late = AnsweredTurn(run.id, 2, answered=frozenset({second.id}))
     with pytest.raises(Problem, match="It broke"):
         await collected(ledger, late)

@@ -17,22 +17,24 @@ from signoff.core.approvals.parts import INPUT, Kind
 from signoff.core.approvals.run import RunState
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem
-from signoff.worker.adk_api.sessions import Sessions
+from signoff.worker.adk_api.sessions import CallerSessions
 
 APP, USER = "finance", "riley"
 CALLER = Caller("test", None, None, None, "")
 
 
 @pytest.fixture
-async def sessions(decider: Decider) -> Sessions:
+async def sessions(decider: Decider) -> CallerSessions:
     """The sessions API, with two sessions of Riley's and one of Kim's."""
     service = InMemorySessionService()
     for user, session in ((USER, "s"), (USER, "other"), ("kim", "s")):
         await service.create_session(app_name=APP, user_id=user, session_id=session)
-    return Sessions(service, decider)
+    return CallerSessions(service, decider)
 
 
-async def patch(sessions: Sessions, session: str, user: str = USER, **state: Any) -> dict[str, Any]:
+async def patch(
+    sessions: CallerSessions, session: str, user: str = USER, **state: Any
+) -> dict[str, Any]:
     """Set some state and return the resulting state."""
     changed = await sessions.update(CALLER, APP, user, session, {"stateDelta": state})
     return dict(changed.state)
@@ -41,7 +43,7 @@ async def patch(sessions: Sessions, session: str, user: str = USER, **state: Any
 @pytest.mark.parametrize("decided", [False, True], ids=["waiting", "decided"])
 @pytest.mark.parametrize("state", [{"iban": "DE-EVIL"}, {"user:iban": "DE-EVIL"}, {"app:x": 1}])
 async def test_state_is_not_changed_under_a_call_that_waits(
-    sessions: Sessions, decider: Decider, ledger: Ledger, state: dict[str, Any], decided: bool
+    sessions: CallerSessions, decider: Decider, ledger: Ledger, state: dict[str, Any], decided: bool
 ) -> None:
     """It is refused until the call has run, even after the decision, with a suggestion."""
     run, (approval,) = await paused(ledger, session="s")
@@ -59,7 +61,7 @@ async def test_state_is_not_changed_under_a_call_that_waits(
 
 
 async def test_state_of_the_user_is_not_changed_from_another_session(
-    sessions: Sessions, ledger: Ledger
+    sessions: CallerSessions, ledger: Ledger
 ) -> None:
     """The user's state is shared; another session's own state may change."""
     await paused(ledger, session="s")
@@ -72,7 +74,7 @@ async def test_state_of_the_user_is_not_changed_from_another_session(
 
 
 async def test_state_can_be_changed_when_the_pause_has_ended(
-    sessions: Sessions, ledger: Ledger
+    sessions: CallerSessions, ledger: Ledger
 ) -> None:
     """No displayed value waits for an approval any more."""
     run, _ = await paused(ledger, session="s")
@@ -84,7 +86,7 @@ async def test_state_can_be_changed_when_the_pause_has_ended(
 
 
 @pytest.mark.parametrize("key", ["signoff_run", "signoff_told", "signoff_refusal"])
-async def test_the_marks_of_signoff_are_its_own(sessions: Sessions, key: str) -> None:
+async def test_the_marks_of_signoff_are_its_own(sessions: CallerSessions, key: str) -> None:
     """Signoff finds its own messages by them; nobody else may set them."""
     with pytest.raises(Problem, match="Signoff's own"):
         await patch(sessions, "s", **{key: "run_1"})
@@ -93,7 +95,7 @@ async def test_the_marks_of_signoff_are_its_own(sessions: Sessions, key: str) ->
 
 
 async def test_the_event_of_a_question_is_found_by_its_number(
-    sessions: Sessions, ledger: Ledger
+    sessions: CallerSessions, ledger: Ledger
 ) -> None:
     """A node asks twice under one id, in two events."""
     found = await sessions.get(CALLER, APP, USER, "s")

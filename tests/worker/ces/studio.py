@@ -16,7 +16,7 @@ from signoff.testing.model import Reply, ScriptedModel, ToolCall, Turn
 from signoff.worker.ces.lowering import lower
 from signoff.worker.ces.plugin import CesCallbacks
 from signoff.worker.ces.rules import Rules
-from signoff.worker.ces.sandbox import Answer, Done, Held, Sandbox
+from signoff.worker.ces.sandbox import Answer, Done, Sandbox, SuspendedCall
 from signoff.worker.ces.toolset import CesToolset
 
 USER = "riley@example.com"
@@ -38,7 +38,9 @@ async def run_file(
 ) -> Done:
     """Run `main()` of a file in the sandbox; calls to the outside get these answers, by kind."""
 
-    async def host(kind: str, args: dict[str, Any], state: dict[str, Any]) -> Answer | Held:
+    async def host(
+        kind: str, args: dict[str, Any], state: dict[str, Any]
+    ) -> Answer | SuspendedCall:
         return answers.get(kind, {})
 
     async def settle() -> dict[str, Any]:

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from signoff.worker.ces.delta import pack, unpack
 from signoff.worker.ces.errors import SnapshotRefused
 from signoff.worker.ces.rules import Rules
-from signoff.worker.ces.sandbox import Held
+from signoff.worker.ces.sandbox import SuspendedCall
 from signoff.worker.ces.seal import seal, unseal
 
 RULES = Rules(key="k" * 32)
-HELD = Held("refund", {"order": "o1"}, ({"engine": "e", "state": "abc", "kept": {}},))
+HELD = SuspendedCall("refund", {"order": "o1"}, ({"engine": "e", "state": "abc", "kept": {}},))
 CALL = ("refund", {"order": "o1"})
 
 
@@ -81,7 +81,7 @@ def test_shared_part_of_snapshots_is_stored_once_and_restored() -> None:
     inner = {"engine": "e", "state": "in", "base": "b" * 5_000, "kept": {}}
     beside = {"held": {"frames": [dict(inner)]}}
     outer = {"engine": "e", "state": "out", "base": "b" * 5_000, "kept": {"results": beside}}
-    sealed = seal(RULES, Held("refund", {"order": "o1"}, (outer, inner)), at())
+    sealed = seal(RULES, SuspendedCall("refund", {"order": "o1"}, (outer, inner)), at())
     own, shared = sealed.split("\n")
     assert shared == "b" * 5_000
     assert len(own) < 1_000

@@ -15,7 +15,7 @@ from google.adk.tools.base_tool import BaseTool
 from signoff.worker.ces.errors import SnapshotRefused
 from signoff.worker.ces.host import CodeHost, require_pending
 from signoff.worker.ces.rules import Rules
-from signoff.worker.ces.sandbox import Done, Held
+from signoff.worker.ces.sandbox import Done, SuspendedCall
 from worker.ces.shop import KEY, answer, waiting
 from worker.office import Office
 
@@ -144,7 +144,7 @@ async def test_tool_that_unpacks_arguments_is_asked_about_with_the_original_call
     host = CodeHost(Rules(), context, {"taking": Taking()})
     args = {"who": "a", "to": ["b"]}
     held = await host("tool", {"name": "taking", "args": args}, dict(host.variables()))
-    assert isinstance(held, Held)
+    assert isinstance(held, SuspendedCall)
     assert held.args == {"who": "a", "to": ["b"]}
     assert host.pending == ["tool", {"name": "taking", "args": {"who": "a", "to": ["b"]}}]
 

@@ -47,11 +47,11 @@ from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.agent_folders import app_names
 from signoff.worker.dispatch import MixedRuntime
 from signoff.worker.executor import Executor
-from signoff.worker.frameworks.gate import Gate
+from signoff.worker.frameworks.guard import CallGuard
 from signoff.worker.frameworks.idempotency import idempotency_key, running
 from signoff.worker.frameworks.runtime import framework_runtime
 from signoff.worker.frameworks.sessions import KEY
-from signoff.worker.port import Turn
+from signoff.worker.port import TurnResult
 from signoff.worker.verification import CallInDoubt
 from worker.frameworks import script
 from worker.frameworks.script import paying, plan
@@ -394,7 +394,7 @@ async def test_approval_that_expires_during_its_turn_is_requested_again(
     await here.approve(run)
     plain = MixedRuntime.resume
 
-    async def slow(self: MixedRuntime, *args: Any) -> Turn:
+    async def slow(self: MixedRuntime, *args: Any) -> TurnResult:
         here.clock.moment += timedelta(days=8)
         return await plain(self, *args)
 
@@ -470,14 +470,14 @@ async def test_a_tool_that_raises_interrupts_no_other(
 ) -> None:
     """The frameworks cancel the other calls of a step, which were in doubt then."""
     raised = threading.Event()
-    finish = Gate._finish
+    finish = CallGuard._finish
 
-    async def finished(self: Gate, approval: str, result: JsonValue, *, why: str = "") -> None:
+    async def finished(self: CallGuard, approval: str, result: JsonValue, *, why: str = "") -> None:
         await finish(self, approval, result, why=why)
         if why or isinstance(result, str):  # OpenAI's SDK makes a text of an error
             raised.set()
 
-    monkeypatch.setattr(Gate, "_finish", finished)
+    monkeypatch.setattr(CallGuard, "_finish", finished)
     monkeypatch.setattr(script, "before_effect", [lambda: raised.wait(20)])
     run = await here.submit(other, plan(paying("anna", "nobody")))
     await here.approve(run)

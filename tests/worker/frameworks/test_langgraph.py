@@ -232,7 +232,7 @@ async def test_calls_of_agents_side_by_side_go_through_the_gate(here: Machine, t
 
 
 async def test_the_arguments_that_run_are_shown(here: Machine) -> None:
-    """A middleware that shows others cannot have another call approved, or one outside the gate."""
+    """A middleware that shows others cannot have another call approved, or run outside it."""
     run = await here.submit("vague_office", plan(paying("anna", "ben")))
     asked = await here.ask(run)
     assert [one.call.args["amount"] for one in asked] == [20, 20]

@@ -73,7 +73,7 @@ async def test_agent_as_a_tool_may_need_its_own_approval(here: Machine) -> None:
 
 
 async def test_changed_arguments_are_detected_wherever_the_sdk_keeps_them(here: Machine) -> None:
-    """The gate compares the tool's real arguments, wherever in the state they come from."""
+    """The guard compares the tool's real arguments, wherever in the state they come from."""
     run = await here.submit(APP, plan(paying("anna")))
     await here.approve(run)
     old = '"functions": [{"tool_call": {"arguments": "{\\"to\\": \\"anna\\"'

@@ -34,9 +34,9 @@ def meddled(original: Callable[..., Any], args_of: Callable[..., Any]) -> Callab
 async def test_pydantic_ai(here: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code of the agent that changes them while the start is committed changes nothing."""
     installed("pydantic_office")
-    gated = importlib.import_module("signoff.worker.frameworks.pydantic_ai")._Gated
-    entry = meddled(gated.call_tool, lambda own, name, args, *more: args)
-    monkeypatch.setattr(gated, "call_tool", entry)
+    guarded = importlib.import_module("signoff.worker.frameworks.pydantic_ai")._Guarded
+    entry = meddled(guarded.call_tool, lambda own, name, args, *more: args)
+    monkeypatch.setattr(guarded, "call_tool", entry)
     run = await here.done("pydantic_office", plan(paying("anna")))
     assert run.state is RunState.COMPLETED, run.problem
     assert here.paid() == {"anna": 1}

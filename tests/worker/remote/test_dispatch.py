@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run
 from signoff.worker.dispatch import MixedRuntime
-from signoff.worker.port import Fence, Turn
+from signoff.worker.port import Fence, TurnResult
 
 
 class Named:
@@ -17,13 +17,13 @@ class Named:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    async def start(self, run: Run, fence: Fence) -> Turn:
+    async def start(self, run: Run, fence: Fence) -> TurnResult:
         """Return its name for a start."""
-        return Turn(text=f"started by {self.name}")
+        return TurnResult(text=f"started by {self.name}")
 
-    async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
+    async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> TurnResult:
         """Return its name for a resume."""
-        return Turn(text=f"resumed by {self.name}")
+        return TurnResult(text=f"resumed by {self.name}")
 
     async def resumes_each(self, run: Run, approvals: Sequence[Approval]) -> bool:
         """Never called."""

@@ -15,7 +15,7 @@ from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import WHOLE_APP, RunState
 from signoff.core.policies.policy import Resume
-from signoff.worker.adk_remote.answering import Answering
+from signoff.worker.adk_remote.answering import PostedAnswers
 from signoff.worker.adk_remote.settings import RemoteApp
 from signoff.worker.refusals import REFUSAL
 from worker.office import MARA, HandClock
@@ -278,14 +278,14 @@ async def test_no_answer_is_posted_while_its_tool_is_frozen(
     freezes = Freezes(examples.ledger)
     run = await examples.submit("finance", CONFERENCE)
     await examples.approve(run)
-    note = Answering.note
+    note = PostedAnswers.note
 
-    async def frozen_first(self: Answering) -> None:
+    async def frozen_first(self: PostedAnswers) -> None:
         await freezes.freeze(tool="reimburse", by="ops", why="the bank called")
         await note(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Answering, "note", frozen_first)
+        patch.setattr(PostedAnswers, "note", frozen_first)
         run = await examples.work(run)
     assert (run.state, run.held) == (RunState.ANSWERED, "reimburse")
     run = await examples.work(run)

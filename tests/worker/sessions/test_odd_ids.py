@@ -6,21 +6,21 @@ import pytest
 
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem
-from signoff.worker.adk_api.sessions import Sessions
+from signoff.worker.adk_api.sessions import CallerSessions
 from worker.office import Office
 
 CALLER = Caller("test", None, None, None, "")
 
 
 @pytest.fixture
-def sessions(office: Office) -> Sessions:
+def sessions(office: Office) -> CallerSessions:
     """The sessions API over the store of the test."""
-    return Sessions(office.apps.sessions, office.decider)
+    return CallerSessions(office.apps.sessions, office.decider)
 
 
 @pytest.mark.parametrize(("user", "tail"), [("\0", ""), ("riley", "\0"), ("riley\0", "")])
 async def test_session_id_with_a_zero_byte_is_not_found(
-    sessions: Sessions, user: str, tail: str
+    sessions: CallerSessions, user: str, tail: str
 ) -> None:
     """PostgreSQL cannot look for one (%00 in a path); it gets 404 like any unknown session."""
     made = await sessions.create(CALLER, "finance", "riley", {})
@@ -34,7 +34,7 @@ async def test_session_id_with_a_zero_byte_is_not_found(
 
 @pytest.mark.parametrize("state", [{"a": "\0"}, {"\0": 1}, {"a": [{"b": "x\0"}]}])
 async def test_state_with_a_zero_byte_is_refused(
-    sessions: Sessions, state: dict[str, object]
+    sessions: CallerSessions, state: dict[str, object]
 ) -> None:
     """Every store refuses it, when a session is created and later."""
     with pytest.raises(Problem, match="U\\+0000") as caught:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run
-from signoff.worker.port import Fence, Runtime, Turn
+from signoff.worker.port import Fence, Runtime, TurnResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class MixedRuntime:
     usual: Runtime
     others: Mapping[str, Runtime]
 
-    async def start(self, run: Run, fence: Fence) -> Turn:
+    async def start(self, run: Run, fence: Fence) -> TurnResult:
         """Start a run; the runtime of its app documents the errors."""
         return await self.others.get(run.app, self.usual).start(run, fence)
 
@@ -30,6 +30,6 @@ class MixedRuntime:
         """Return whether these approvals of a pause may be answered separately."""
         return await self.others.get(run.app, self.usual).resumes_each(run, approvals)
 
-    async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
+    async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> TurnResult:
         """Resume a run; the runtime of its app documents the errors."""
         return await self.others.get(run.app, self.usual).resume(run, approvals, fence)

@@ -17,7 +17,7 @@ import structlog
 from signoff.broker import live
 from signoff.broker.freezes import read_freezes
 from signoff.broker.ledger.change import Change, Item
-from signoff.broker.ledger.lease import Hold, held
+from signoff.broker.ledger.lease import ItemLease, held
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.runs import PUT_OFF, ClaimedRun, claim_runs, read_again
 from signoff.broker.monitoring import metrics, tracing
@@ -45,7 +45,7 @@ from signoff.core.base.freezes import Freeze
 from signoff.core.base.hiding import Hidden
 from signoff.core.payloads.digest import digest
 from signoff.worker import turn_results
-from signoff.worker.port import TRANSIENT, Pause, Runtime, Turn
+from signoff.worker.port import TRANSIENT, Pause, Runtime, TurnResult
 from signoff.worker.verification import verified
 
 log = structlog.get_logger(__name__)
@@ -206,7 +206,7 @@ class Executor:
             await self.ledger.commit(Change().ack(item))
 
     async def _advance(  # noqa: PLR0911 -- one for each reason not to begin a turn
-        self, claimed: ClaimedRun, run: Run, approvals: Sequence[Approval], hold: Hold
+        self, claimed: ClaimedRun, run: Run, approvals: Sequence[Approval], hold: ItemLease
     ) -> bool:
         """Advance a run to its next pause or its end; return whether it continues at once."""
         item, work, now = claimed.item, claimed.work, claimed.now
@@ -260,7 +260,7 @@ class Executor:
         receipts = self.ledger.receipts
         return receipts.why_refused(approval, now) if receipts is not None else ""
 
-    async def _ask_anew(self, run: Run, hold: Hold) -> bool:
+    async def _ask_anew(self, run: Run, hold: ItemLease) -> bool:
         """Ask again about expired or unproven approvals; return whether the run waits."""
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
@@ -285,7 +285,7 @@ class Executor:
 
         return await self._settle(run, hold, build)
 
-    async def _freeze(self, run: Run, hold: Hold, freeze: Freeze, tool: str) -> bool:
+    async def _freeze(self, run: Run, hold: ItemLease, freeze: Freeze, tool: str) -> bool:
         """Put a run back whose tool is frozen; after the thaw it continues where it was."""
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
@@ -296,7 +296,7 @@ class Executor:
         await self._settle(run, hold, build)
         return False
 
-    async def _wait_for_the_rest(self, run: Run, hold: Hold) -> bool:
+    async def _wait_for_the_rest(self, run: Run, hold: ItemLease) -> bool:
         """Put a partly answered run back into its pause, unless all its answers are there now."""
         whole = False
 
@@ -311,7 +311,7 @@ class Executor:
         return whole
 
     async def _turn_ended(
-        self, run: Run, hold: Hold, turn: Turn, handed: set[str], records: Records | None
+        self, run: Run, hold: ItemLease, turn: TurnResult, handed: set[str], records: Records | None
     ) -> bool:
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
             known = [one for one in approvals if one.id not in turn.changed]
@@ -340,7 +340,7 @@ class Executor:
     async def _proposer(self, pause: Pause) -> Approval | None:
         return await self.ledger.proposer(pause.origin, digest(pause.call.name, pause.call.args))
 
-    async def _failed(self, run: Run, hold: Hold, error: Exception) -> bool:
+    async def _failed(self, run: Run, hold: ItemLease, error: Exception) -> bool:
         problem = _in_words(error)
         tracing.failed(error)
         cause = _cause(error)
@@ -372,7 +372,7 @@ class Executor:
                 return await self._in_doubt(run, hold)
         return False
 
-    async def _ask_about_change(self, run: Run, hold: Hold, found: CallChanged) -> bool:
+    async def _ask_about_change(self, run: Run, hold: ItemLease, found: CallChanged) -> bool:
         """Ask again about a call that would run differently than approved."""
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
@@ -386,7 +386,7 @@ class Executor:
         await self._settle(run, hold, build)
         return False
 
-    async def _in_doubt(self, run: Run, hold: Hold) -> bool:
+    async def _in_doubt(self, run: Run, hold: ItemLease) -> bool:
         """Mark calls in doubt that were started and not seen to finish, and apply their policies.
 
         Returns:
@@ -407,7 +407,7 @@ class Executor:
         return await self._settle(run, hold, build) and continues
 
     async def _settle(
-        self, run: Run, hold: Hold, build: Build, records: Records | None = None
+        self, run: Run, hold: ItemLease, build: Build, records: Records | None = None
     ) -> bool:
         """Build a change from the current approvals and commit it; retry if they have changed.
 
@@ -447,7 +447,7 @@ class Executor:
 
         return await self.ledger.decide_again(attempt)
 
-    async def _try_later(self, hold: Hold, error: Exception) -> bool:
+    async def _try_later(self, hold: ItemLease, error: Exception) -> bool:
         cause = _cause(error)
         if isinstance(cause, LedgerError):
             raise cause
@@ -466,9 +466,9 @@ def _phase(work: StartRun | ResumeRun) -> str:
 
 
 @contextlib.contextmanager
-def _measured(run: Run, phase: str) -> Iterator[list[Turn]]:
+def _measured(run: Run, phase: str) -> Iterator[list[TurnResult]]:
     """Measure a turn; the body adds it to the list when it has ended."""
-    began, turns = time.monotonic(), list[Turn]()
+    began, turns = time.monotonic(), list[TurnResult]()
     metrics.record(metrics.TURNS)
     try:
         yield turns

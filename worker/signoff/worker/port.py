@@ -50,7 +50,7 @@ class Pause(Value):
     declared: str = ""
 
 
-class Turn(Value):
+class TurnResult(Value):
     """How a turn of an agent ended: with calls that wait, or with its last message.
 
     Attributes:
@@ -76,10 +76,10 @@ class Turn(Value):
 class Runtime(Protocol):
     """Runs agents for the executor."""
 
-    async def start(self, run: Run, fence: Fence) -> Turn:
+    async def start(self, run: Run, fence: Fence) -> TurnResult:
         """Send the user's message, and run to the next pause or to the end."""
 
-    async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
+    async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> TurnResult:
         """Answer these approvals of a pause, and run to the next pause or to the end."""
 
     async def resumes_each(self, run: Run, approvals: Sequence[Approval]) -> bool:

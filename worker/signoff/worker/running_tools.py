@@ -55,9 +55,6 @@ class TurnStopped(BaseException):
 
     It is not an `Exception`: for an exception ADK writes an event, after which it considers the
     agent done, and other frameworks may tell the model.
-
-    Args:
-        error: Why the turn ends.
     """
 
     def __init__(self, error: Exception) -> None:

@@ -20,7 +20,7 @@ from signoff.core.base.errors import CallChanged, KeyUnknown
 from signoff.core.base.freezes import Freeze, covering
 from signoff.core.base.hiding import Hidden
 from signoff.core.policies.policy import InDoubt
-from signoff.worker.port import Pause, Turn
+from signoff.worker.port import Pause, TurnResult
 from signoff.worker.verification import HAPPENED
 
 VALID_FOR = timedelta(days=7)
@@ -51,7 +51,7 @@ def kept_result(result: object) -> str:
 
 def turn_ended(
     run: Run,
-    turn: Turn,
+    turn: TurnResult,
     approvals: Sequence[Approval],
     handed: Container[str],
     proposers: Mapping[int, Approval],
@@ -109,7 +109,7 @@ def turn_ended(
 def _put_run(
     change: Change,
     run: Run,
-    turn: Turn,
+    turn: TurnResult,
     others: Sequence[Approval],
     opened: Sequence[str],
     *,
@@ -140,14 +140,14 @@ def _put_run(
     return change.put(run_after, was=run).note(ended)
 
 
-def _bounded(turn: Turn, approvals: Sequence[Approval]) -> Turn:
+def _bounded(turn: TurnResult, approvals: Sequence[Approval]) -> TurnResult:
     """Return the turn; without pauses, so that the run fails, if a node has changed too often."""
     often = any(one.origin.expired >= MAX_QUESTIONS for one in approvals if one.id in turn.changed)
     return turn.model_copy(update={"pauses": ()}) if often else turn
 
 
 def _void(
-    change: Change, approval: Approval, turn: Turn, *, now: datetime
+    change: Change, approval: Approval, turn: TurnResult, *, now: datetime
 ) -> tuple[Approval, *tuple[Approval, ...]]:
     """Void the approval of a node that would run differently; open a new one if it asks again.
 
@@ -209,7 +209,7 @@ def _open(
     return approval
 
 
-def _remark(turn: Turn) -> str:
+def _remark(turn: TurnResult) -> str:
     if not turn.left_open:
         return turn.note
     names = ", ".join(f"{name}()" for name in dict.fromkeys(turn.left_open))
@@ -484,7 +484,7 @@ def _tell(change: Change, approval: Approval, problem: str) -> Approval:
     return approval.model_copy(update={"reported": True})
 
 
-def _tell_end(change: Change, approval: Approval, turn: Turn) -> Approval:
+def _tell_end(change: Change, approval: Approval, turn: TurnResult) -> Approval:
     """Notify the deciders and the requester of the result, if there is one.
 
     Returns:

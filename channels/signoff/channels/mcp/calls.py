@@ -22,7 +22,7 @@ import structlog
 from signoff.broker.decisions import Decisions, Extras, Outcome, Taken
 from signoff.broker.effects import tell_failure, tell_result
 from signoff.broker.ledger.change import Change
-from signoff.broker.ledger.lease import Kept, kept
+from signoff.broker.ledger.lease import KeyLease, kept
 from signoff.broker.work import RouteApproval
 from signoff.channels.aap.opening import opening, require_proven, require_startable
 from signoff.channels.aap.requests import Hides
@@ -491,7 +491,7 @@ class _Held:
     key: str
     record: Record
     approvals: Sequence[Approval]
-    hold: Kept
+    hold: KeyLease
 
 
 async def _rounds(send: Send, more: Mapping[str, str]) -> Answer:

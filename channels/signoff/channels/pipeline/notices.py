@@ -11,7 +11,7 @@ from signoff.channels.pipeline.reply_tokens import Holder, Role, issue_token
 from signoff.channels.words.messages import Words, called, quoted, say
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
-from signoff.core.approvals.parts import Sort
+from signoff.core.approvals.parts import CommentKind
 from signoff.core.directory.people import Directory, Person
 from signoff.core.grants.grant import Grant
 from signoff.core.routing.targets import EMAIL, SLACK
@@ -176,7 +176,7 @@ def _channels_of_requester(approval: Approval, requester: Person) -> tuple[str, 
 
 def _asker(approval: Approval) -> str:
     """Return the id of the person who asked the requester last, "" if nobody did."""
-    asked = (one.by for one in reversed(approval.comments) if one.sort is Sort.QUESTION)
+    asked = (one.by for one in reversed(approval.comments) if one.sort is CommentKind.QUESTION)
     return next(asked, "")
 
 

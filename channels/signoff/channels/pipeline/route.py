@@ -24,7 +24,7 @@ from signoff.broker.work import (
     AskElsewhere,
     AskLevel,
     AskOthers,
-    Remind,
+    RemindLevel,
     RescuePoisoned,
     RouteApproval,
     StaffPhase,
@@ -262,7 +262,7 @@ class Router:
                 return self._first(change, approval, now)
             case ApproveEdit():
                 return send_cards(change, approval, now=now)
-            case AskLevel() | Remind() | AskOthers() | AskElsewhere() as work if (
+            case AskLevel() | RemindLevel() | AskOthers() | AskElsewhere() as work if (
                 work.level_key != approval.level_key or approval.terms is None
             ):
                 return change
@@ -272,7 +272,7 @@ class Router:
                     return self._replace_unreachable(change, approval, now)
                 after, events = self._cards(change, approval, now)
                 return change.put(after, was=approval).note(events) if events else change
-            case Remind(nth=nth):
+            case RemindLevel(nth=nth):
                 return remind(change, approval, self._decisions.directory, nth=str(nth), now=now)
             case AskOthers():
                 return self._replace_unreachable(change, approval, now)
@@ -591,7 +591,7 @@ class Router:
             why = f"it could not be routed in {item.attempts} attempts: {problem}"
             change.note([approval.note(What.UNROUTABLE, now=now, by="router", why=why)])
             work = work_of(item)
-            here = isinstance(work, AskLevel | Remind) and work.level_key == approval.level_key
+            here = isinstance(work, AskLevel | RemindLevel) and work.level_key == approval.level_key
             if here and approval.state is State.PENDING and not deliveries.is_reachable(approval):
                 # This level gets no cards: the next one is asked, or the default.
                 route_again(change, approval)

@@ -67,7 +67,8 @@ class Wanted(Paging):
     run: str = Field("", max_length=128, description="Only those of this run.")
     waiting_for: str = Field("", max_length=64, description="Only those that wait for this person.")
     sort: Sort = Field(
-        Sort.NEWEST, description="The order; `due` is only for pending ones, by their next timer."
+        Sort.NEWEST,
+        description="The order; `due` is only for pending ones, by their next timer.",
     )
 
     @property

@@ -9,7 +9,7 @@ from signoff.client import models
 from signoff.core.access.api_tokens import Access
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event
-from signoff.core.approvals.lists.metrics import Figures, Waiting
+from signoff.core.approvals.lists.metrics import Figures, PendingMetrics
 from signoff.core.approvals.masking import masked
 from signoff.core.approvals.run import Run
 from signoff.core.approvals.voting import Vote
@@ -91,7 +91,7 @@ def entry(one: Event, *, details: bool) -> models.Entry:
     return models.Entry(what=one.what.value, at=one.at, by=one.by, why=one.why, more=more)
 
 
-def queue(one: Waiting) -> models.Queue:
+def queue(one: PendingMetrics) -> models.Queue:
     """Return the summary of a queue."""
     return models.Queue.model_validate(one.model_dump())
 

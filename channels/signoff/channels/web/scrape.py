@@ -14,7 +14,7 @@ from starlette.routing import Router
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.monitoring import handover, metrics
 from signoff.broker.monitoring.exposition import Metrics, is_allowed
-from signoff.broker.monitoring.gauges import Known, measure
+from signoff.broker.monitoring.gauges import KnownNames, measure
 from signoff.channels.web.problems import Problem
 from signoff.core.base.errors import LedgerUnavailable
 
@@ -25,7 +25,7 @@ _PATIENCE: Final = 5.0
 
 
 def make_metrics_router(
-    ledger: Ledger, found: Metrics, known: Callable[[], Known], *, token: str = ""
+    ledger: Ledger, found: Metrics, known: Callable[[], KnownNames], *, token: str = ""
 ) -> Router:
     """Return the route.
 
@@ -56,7 +56,7 @@ def make_metrics_router(
     return router
 
 
-async def _samples(ledger: Ledger, known: Known) -> Iterable[metrics.Sample]:
+async def _samples(ledger: Ledger, known: KnownNames) -> Iterable[metrics.Sample]:
     up, found = 1, list[metrics.Sample]()
     try:
         async with asyncio.timeout(_PATIENCE):

@@ -16,7 +16,7 @@ from signoff.core.base.counts import counted
 if TYPE_CHECKING:
     from signoff.broker.archive.archiver import Archived
     from signoff.broker.archive.files import ArchiveFiles
-    from signoff.broker.archive.reading import Item, Verified
+    from signoff.broker.archive.reading import ArchivedItem, Verified
     from signoff.broker.decisions import Decisions
     from signoff.core.approvals.approval import Approval
     from signoff.core.approvals.events import Event
@@ -97,10 +97,10 @@ def list_(
     """List archived runs and approvals, the last archived first."""
     from collections import deque  # noqa: PLC0415
 
-    async def work(decisions: Decisions) -> list[Item]:
+    async def work(decisions: Decisions) -> list[ArchivedItem]:
         from signoff.broker.archive.reading import items  # noqa: PLC0415
 
-        last: deque[Item] = deque(maxlen=limit)
+        last: deque[ArchivedItem] = deque(maxlen=limit)
         async for one in items(decisions.ledger, files_of(ctx)):
             last.append(one)
         return list(reversed(last))
@@ -218,7 +218,7 @@ def _masked(found: Run | Approval | Grant) -> Run | Approval | Grant:
     return masked(found) if isinstance(found, Approval) else found
 
 
-def _summary(item: Item) -> dict[str, Any]:
+def _summary(item: ArchivedItem) -> dict[str, Any]:
     from signoff.core.approvals.approval import Approval  # noqa: PLC0415
     from signoff.core.approvals.run import Run  # noqa: PLC0415
 

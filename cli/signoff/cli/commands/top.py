@@ -105,12 +105,12 @@ class _Window:
 
 
 async def _look(ledger: Ledger, settings: Settings, window: _Window) -> Gauges:
-    from signoff.broker.monitoring.gauges import Known, measure  # noqa: PLC0415 -- redis
+    from signoff.broker.monitoring.gauges import KnownNames, measure  # noqa: PLC0415 -- redis
     from signoff.cli.composition.kinds import KINDS  # noqa: PLC0415
 
     await window.look(ledger)
     queues = [one.name for one in settings.queues]
-    return await measure(ledger, Known(queues=queues, kinds=KINDS))
+    return await measure(ledger, KnownNames(queues=queues, kinds=KINDS))
 
 
 def _as_json(gauges: Gauges, rates: dict[str, float]) -> dict[str, Any]:

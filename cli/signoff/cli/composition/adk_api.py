@@ -74,11 +74,13 @@ def _remote_sessions(
     remote: Mapping[str, RemoteApp], stack: AsyncExitStack
 ) -> Mapping[str, BaseSessionService]:
     """Return the session services of the agents behind API servers, by app."""
-    from signoff.worker.adk_remote.server import Server  # noqa: PLC0415
+    from signoff.worker.adk_remote.server import RemoteServer  # noqa: PLC0415
     from signoff.worker.adk_remote.sessions import RemoteSessionService  # noqa: PLC0415
 
     if not remote:
         return {}
     client = httpx.AsyncClient()
     stack.push_async_callback(client.aclose)
-    return {name: RemoteSessionService(Server(name, one, client)) for name, one in remote.items()}
+    return {
+        name: RemoteSessionService(RemoteServer(name, one, client)) for name, one in remote.items()
+    }

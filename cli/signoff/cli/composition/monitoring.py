@@ -15,7 +15,7 @@ from signoff.core.base.errors import LedgerUnavailable
 
 if TYPE_CHECKING:
     from signoff.broker.monitoring.exposition import Metrics
-    from signoff.broker.monitoring.gauges import Known
+    from signoff.broker.monitoring.gauges import KnownNames
     from signoff.cli.config.settings import Settings
 
 
@@ -23,12 +23,12 @@ COMMAND: Final = "cli"
 """The kind of process for commands, in traces."""
 
 
-def known(settings: Settings) -> Known:
+def known(settings: Settings) -> KnownNames:
     """Return the names in the settings for which the gauges report a value."""
-    from signoff.broker.monitoring.gauges import Known  # noqa: PLC0415 -- the timers
+    from signoff.broker.monitoring.gauges import KnownNames  # noqa: PLC0415 -- the timers
 
     policies = [one.name for one in settings.policies]
-    return Known(
+    return KnownNames(
         queues=[one.name for one in settings.queues],
         policies=["", *policies, "default"],
         kinds=KINDS,

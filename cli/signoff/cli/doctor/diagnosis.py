@@ -16,7 +16,7 @@ from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import DEAD
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store, to_ms
-from signoff.broker.monitoring.gauges import Known, Stage, measure
+from signoff.broker.monitoring.gauges import KnownNames, Stage, measure
 from signoff.broker.server.health import redis_doubts, redis_problems
 from signoff.broker.timers.lag import Lag, lag
 from signoff.broker.timers.poison import poisoned
@@ -155,7 +155,7 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
         said = await states(ledger)
         for finding in [*_rules(settings, said), *_keys(settings, said)]:
             yield finding
-        yield backlog((await measure(ledger, Known())).stages)
+        yield backlog((await measure(ledger, KnownNames())).stages)
         yield _timers(await lag(ledger))
         for finding in [*await _archive(ledger, settings), *await unfinished_work(ledger)]:
             yield finding

@@ -2,7 +2,7 @@
 
 from pydantic import Field, ValidationError
 
-from signoff.broker.archive.files import Part
+from signoff.broker.archive.files import PartialFile
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.base.errors import RecordUnreadable
@@ -31,7 +31,7 @@ class Anchor(Value):
         link: The link of that entry.
         count: How many entries are in the archive.
         pruning: Whether contents of the last file may still be in the ledger.
-        kept: Runs in the last file that stayed in the ledger; see `Head.kept`.
+        kept: Runs in the last file that stayed in the ledger; see `FileHeader.kept`.
         swaps: Replacements that are written, but may not have their final names yet.
         version: The number of commits that wrote the anchor.
     """
@@ -48,9 +48,9 @@ class Anchor(Value):
     version: int = Field(0, exclude=True)
 
     @property
-    def last(self) -> Part:
+    def last(self) -> PartialFile:
         """The temporary name and the checksum of the last file."""
-        return Part(self.part, self.sha256)
+        return PartialFile(self.part, self.sha256)
 
     def put(self, change: Change, after: "Anchor") -> Change:
         """Add the replacement of this anchor by another one to a change."""

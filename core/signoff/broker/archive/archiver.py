@@ -26,10 +26,16 @@ from signoff.broker.archive.candidates import (
     value_of,
     waiting_work,
 )
-from signoff.broker.archive.files import ArchiveFiles, Entry, Head, Part, Record
+from signoff.broker.archive.files import (
+    ArchivedEntry,
+    ArchivedRecord,
+    ArchiveFiles,
+    FileHeader,
+    PartialFile,
+)
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change, entries
-from signoff.broker.ledger.lease import Kept, kept
+from signoff.broker.ledger.lease import KeyLease, kept
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import to_us
 from signoff.broker.sessions import SessionRecords
@@ -182,10 +188,10 @@ class Archiver:
             place = page[-1]
         return found[:_RUNS]
 
-    async def _archive(self, anchor: Anchor, batch: _Batch, hold: Kept) -> Anchor:
+    async def _archive(self, anchor: Anchor, batch: _Batch, hold: KeyLease) -> Anchor:
         now = await self._ledger.now()
         sequence = anchor.sequence + 1
-        head = Head(
+        head = FileHeader(
             sequence=sequence,
             after=anchor.entry,
             link=anchor.link,
@@ -223,7 +229,7 @@ class Archiver:
 
 
 @asynccontextmanager
-async def archive_lease(ledger: Ledger) -> AsyncIterator[Kept | None]:
+async def archive_lease(ledger: Ledger) -> AsyncIterator[KeyLease | None]:
     """Hold the lease of the archive while the body runs; None if another process holds it."""
     token, loop = secrets.token_hex(8), asyncio.get_running_loop()
     at = loop.time()
@@ -234,7 +240,7 @@ async def archive_lease(ledger: Ledger) -> AsyncIterator[Kept | None]:
         yield hold
 
 
-async def recover(ledger: Ledger, files: ArchiveFiles, hold: Kept) -> Anchor:
+async def recover(ledger: Ledger, files: ArchiveFiles, hold: KeyLease) -> Anchor:
     """Finish interrupted work: give files their final names, and remove their contents from Redis.
 
     Raises:
@@ -242,7 +248,7 @@ async def recover(ledger: Ledger, files: ArchiveFiles, hold: Kept) -> Anchor:
     """
     anchor = await read_anchor(ledger)
     for swap in anchor.swaps:
-        files.place(swap.sequence, Part(swap.part, swap.sha256), replaces=True)
+        files.place(swap.sequence, PartialFile(swap.part, swap.sha256), replaces=True)
     if anchor.sequence:
         files.place(anchor.sequence, anchor.last)
     for name, sequence in files.unplaced().items():
@@ -261,15 +267,15 @@ async def recover(ledger: Ledger, files: ArchiveFiles, hold: Kept) -> Anchor:
 async def _prune(ledger: Ledger, files: ArchiveFiles, anchor: Anchor) -> tuple[str, ...]:
     """Remove the contents of the last file from the ledger; return the runs that have changed."""
     left: list[str] = []
-    runs: list[list[Record]] = []
+    runs: list[list[ArchivedRecord]] = []
     rows: list[tuple[str, str]] = []
     for line in files.read(anchor.sequence):
         match line:
-            case Record(kind="run"):
+            case ArchivedRecord(kind="run"):
                 runs.append([line])
-            case Record():
+            case ArchivedRecord():
                 runs[-1].append(line)
-            case Entry():
+            case ArchivedEntry():
                 rows.append((line.id, str(_fields(line.text).get("run", ""))))
             case _:
                 pass
@@ -299,7 +305,7 @@ async def _prune_rest(ledger: Ledger, rows: Sequence[tuple[str, str]]) -> None:
             await client.xdel(f"{store.prefix}audit", *over[start : start + _RUNS])
 
 
-def _removal(records: Sequence[Record]) -> dict[str, object]:
+def _removal(records: Sequence[ArchivedRecord]) -> dict[str, object]:
     drop = {entry[:2] for one in records for entry in entries(value_of(one))}
     return {
         "run": records[0].id,

@@ -37,7 +37,7 @@ _LEFT_OUT: Final = ("lease:", "alive:", "done:", "probe:", "search:", _MARK)
 _ADDS: Final = {"hash": ("HSET", 2), "zset": ("ZADD", 2), "set": ("SADD", 1), "list": ("RPUSH", 1)}
 
 
-class Key(NamedTuple):
+class SavedKey(NamedTuple):
     """One key.
 
     Attributes:
@@ -131,9 +131,7 @@ async def backup(store: Store, file: Path) -> int:
 async def restore(ledger: Ledger, file: Path) -> Restored:
     """Write a backup into an empty Redis, compare the result with the file, and verify the audit.
 
-    Args:
-        ledger: A ledger on a store from `patient_store`.
-        file: The backup.
+    The ledger must be on a store from `patient_store`.
 
     Raises:
         BackupRefused: The file is damaged or Redis is not empty, and nothing was changed; or the
@@ -180,7 +178,7 @@ async def restore(ledger: Ledger, file: Path) -> Restored:
     return Restored(len(lasting), at, count, running)
 
 
-def check(file: Path) -> tuple[int, list[Key]]:
+def check(file: Path) -> tuple[int, list[SavedKey]]:
     """Check that a backup is complete; return when it was made, and its keys.
 
     Raises:
@@ -205,12 +203,12 @@ def check(file: Path) -> tuple[int, list[Key]]:
     if head.get("backup") != _FORMAT:
         raise BackupRefused(f"{file} is not a backup, or another version of Signoff wrote it.")
     try:
-        return int(head["at"]), [Key(**one) for one in keys]
+        return int(head["at"]), [SavedKey(**one) for one in keys]
     except (KeyError, TypeError, ValueError) as error:
         raise BackupRefused(f"{file} is not a backup of Signoff: {error}") from error
 
 
-async def _read(store: Store) -> tuple[int, list[Key]]:
+async def _read(store: Store) -> tuple[int, list[SavedKey]]:
     # Most of the ledger is its audit, which only grows. So the audit is read beforehand, in pages,
     # unless a process is archiving at the moment.
     anchor = await read_anchor(Ledger(store))
@@ -224,12 +222,10 @@ async def _read(store: Store) -> tuple[int, list[Key]]:
     return at, keys
 
 
-async def _dump(store: Store, before: Sequence[list[Any]]) -> tuple[int, list[Key]]:
+async def _dump(store: Store, before: Sequence[list[Any]]) -> tuple[int, list[SavedKey]]:
     """Return when the ledger was read, and all its keys at that moment.
 
-    Args:
-        store: The store.
-        before: The first entries of the audit, which are not read again.
+    The entries in `before`, the first of the audit, are not read again.
     """
     at, *rows = await store.script("dump", store.pattern(), before[-1][0] if before else "0-0")
     found = []
@@ -238,7 +234,7 @@ async def _dump(store: Store, before: Sequence[list[Any]]) -> tuple[int, list[Ke
         if not name.startswith(_LEFT_OUT):
             expires = None if ttl < 0 else at + ttl
             whole = [value[0], [*before, *value[1]]] if name == "audit" else _ordered(kind, value)
-            found.append(Key(name, kind, expires, whole))
+            found.append(SavedKey(name, kind, expires, whole))
     return at, sorted(found)
 
 
@@ -252,7 +248,7 @@ def _ordered(kind: str, value: Any) -> Any:  # noqa: ANN401 -- as Redis replies
     return value
 
 
-def _lines(at: int, keys: Iterable[Key]) -> Iterator[bytes]:
+def _lines(at: int, keys: Iterable[SavedKey]) -> Iterator[bytes]:
     whole = hashlib.sha256()
     rows = ({"backup": _FORMAT, "at": at}, *(one._asdict() for one in keys))
     for row in rows:
@@ -262,7 +258,7 @@ def _lines(at: int, keys: Iterable[Key]) -> Iterator[bytes]:
     yield json.dumps({"sha256": whole.hexdigest()}).encode() + b"\n"
 
 
-async def _write(store: Store, keys: Iterable[Key]) -> None:
+async def _write(store: Store, keys: Iterable[SavedKey]) -> None:
     async with store.translated_client() as client, client.pipeline(transaction=False) as pipe:
         for key in keys:
             name = store.prefix + key.name
@@ -273,7 +269,7 @@ async def _write(store: Store, keys: Iterable[Key]) -> None:
         await pipe.execute()
 
 
-def _commands(name: str, key: Key) -> Iterator[tuple[str | int, ...]]:
+def _commands(name: str, key: SavedKey) -> Iterator[tuple[str | int, ...]]:
     if key.kind == "string":
         yield "SET", name, key.value
         return

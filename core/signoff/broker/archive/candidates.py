@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from signoff.broker.archive.files import Record
+from signoff.broker.archive.files import ArchivedRecord
 from signoff.broker.ledger import audit
-from signoff.broker.ledger.change import Record as Value
+from signoff.broker.ledger.change import Record
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.records import read_approval, read_event, read_grant, read_run
 from signoff.core.approvals.approval import Approval, Handoff, State
@@ -19,7 +19,7 @@ from signoff.core.approvals.run import Run, RunState
 from signoff.core.grants.grant import Grant, grant_id
 
 _DOUBTFUL: Final = {Handoff.STARTED, Handoff.IN_DOUBT}
-_READERS: Final[Mapping[str, Callable[[int, str], Value]]] = {
+_READERS: Final[Mapping[str, Callable[[int, str], Record]]] = {
     "run": read_run,
     "approval": read_approval,
     "grant": read_grant,
@@ -42,8 +42,8 @@ class RunBundle:
 
     run: str
     trail: str
-    records: tuple[Record, ...]
-    values: tuple[Value, ...]
+    records: tuple[ArchivedRecord, ...]
+    values: tuple[Record, ...]
     events: tuple[Event, ...]
 
     @property
@@ -52,12 +52,7 @@ class RunBundle:
         return [one for one in self.values if isinstance(one, Approval)]
 
     def why_kept(self, now: datetime, names: Collection[str]) -> str:
-        """Say why the run has to stay in the ledger, "" if it can be archived.
-
-        Args:
-            now: The present.
-            names: The names in the work of the outboxes; see `names_in`.
-        """
+        """Say why the run has to stay in the ledger, "" if it can be archived."""
         settled = any(event.what is What.SETTLED for event in self.events)
         asked_again = {one.supersedes for one in self.approvals}
         for one in self.values:
@@ -67,7 +62,7 @@ class RunBundle:
         return ""
 
 
-def value_of(record: Record) -> Value:
+def value_of(record: ArchivedRecord) -> Record:
     """Return the value of a record.
 
     Raises:
@@ -124,7 +119,7 @@ async def run_bundles(ledger: Ledger, runs: Sequence[str]) -> list[RunBundle]:
     return [one for one in made if one is not None]
 
 
-def _why_kept(one: Value, now: datetime) -> str:
+def _why_kept(one: Record, now: datetime) -> str:
     match one:
         case Run() if not one.ended:
             return f"run {one.id} has not ended"
@@ -145,7 +140,7 @@ def _is_startable(approval: Approval, now: datetime) -> bool:
     return not approval.has_expired(now, program.valid_for)
 
 
-def _why_doubted(one: Value, asked_again: Collection[str]) -> str:
+def _why_doubted(one: Record, asked_again: Collection[str]) -> str:
     match one:
         case Run(state=RunState.IN_DOUBT):
             return f"run {one.id} is in doubt"
@@ -185,11 +180,13 @@ def _bundle(
 ) -> RunBundle | None:
     """Return the bundle of a run, None if a record is missing or cannot be read."""
     keys = [f"run:{run}", *(key for one in approvals for key in _keys(one) if key in stored)]
-    records, values = list[Record](), list[Value]()
+    records, values = list[ArchivedRecord](), list[Record]()
     try:
         for key in keys:
             version, mark, data = stored[key].split(" ", 2)
-            records.append(Record(key, int(version), mark, trail if not records else "", data))
+            records.append(
+                ArchivedRecord(key, int(version), mark, trail if not records else "", data)
+            )
             values.append(value_of(records[-1]))
     except (KeyError, ValueError):
         return None

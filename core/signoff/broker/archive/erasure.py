@@ -28,7 +28,7 @@ from signoff.broker.archive.candidates import (
     value_of,
     waiting_work,
 )
-from signoff.broker.archive.files import ArchiveFiles, Entry, Head, Record
+from signoff.broker.archive.files import ArchivedEntry, ArchivedRecord, ArchiveFiles, FileHeader
 from signoff.broker.archive.redaction import Redaction
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import DEAD, Change
@@ -201,7 +201,7 @@ def _owned(files: ArchiveFiles, anchor: Anchor, redaction: Redaction) -> set[str
         line.id
         for sequence in range(1, anchor.sequence + 1)
         for line in files.read(sequence)
-        if isinstance(line, Record) and redaction.owns(json.loads(line.data))
+        if isinstance(line, ArchivedRecord) and redaction.owns(json.loads(line.data))
     }
 
 
@@ -213,12 +213,14 @@ def _rewrite(
     for sequence in range(1, anchor.sequence + 1):
         head, changed, lines = None, 0, list[str]()
         for line in files.read(sequence):
-            if isinstance(line, Head):
+            if isinstance(line, FileHeader):
                 head = line
                 continue
             clean = _redacted(line, redaction, theirs)
             changed += clean != line
-            lines.append(clean.to_line() if isinstance(clean, Record) else audit.to_line(*clean))
+            lines.append(
+                clean.to_line() if isinstance(clean, ArchivedRecord) else audit.to_line(*clean)
+            )
         if changed and head is not None:
             files.checksum(sequence)
             part = files.write(head, lines, suffix=_SUFFIX)
@@ -228,9 +230,9 @@ def _rewrite(
 
 
 def _redacted(
-    line: Entry | Record, redaction: Redaction, theirs: Collection[str]
-) -> Entry | Record:
-    if isinstance(line, Record):
+    line: ArchivedEntry | ArchivedRecord, redaction: Redaction, theirs: Collection[str]
+) -> ArchivedEntry | ArchivedRecord:
+    if isinstance(line, ArchivedRecord):
         if not redaction.is_in(line.data):
             return line
         clean = line._replace(data=redaction.record(line.data), mark="")

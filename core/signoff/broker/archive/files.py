@@ -29,7 +29,7 @@ _RECORD: Final = '{"record": '
 _END: Final = re.compile(r'\{"sha256": "([0-9a-f]{64})"\}\n')
 
 
-class Head(Value):
+class FileHeader(Value):
     """The first line of a file.
 
     Attributes:
@@ -52,7 +52,7 @@ class Head(Value):
     kept: tuple[str, ...] = ()
 
 
-class Entry(NamedTuple):
+class ArchivedEntry(NamedTuple):
     """An entry of the audit; `hashed` is set if personal data was erased from its text."""
 
     id: str
@@ -61,7 +61,7 @@ class Entry(NamedTuple):
     hashed: str = ""
 
 
-class Record(NamedTuple):
+class ArchivedRecord(NamedTuple):
     """A record from the ledger.
 
     Attributes:
@@ -96,7 +96,7 @@ class Record(NamedTuple):
         return f'{{"record": {json.dumps(self.key)}, {more}, "data": {self.data}}}\n'
 
 
-class Part(NamedTuple):
+class PartialFile(NamedTuple):
     """A file that is written but does not have its final name yet."""
 
     name: str
@@ -117,7 +117,7 @@ class ArchiveFiles:
         """Return the path of a file, which need not exist."""
         return self.folder / f"{sequence:06}.jsonl"
 
-    def write(self, head: Head, lines: Iterable[str], *, suffix: str = "part") -> Part:
+    def write(self, head: FileHeader, lines: Iterable[str], *, suffix: str = "part") -> PartialFile:
         """Write a file under a temporary name, and sync it to the disk.
 
         Args:
@@ -146,9 +146,9 @@ class ArchiveFiles:
                 part.unlink()  # to free the space if the disk is full
             raise
         self._sync()
-        return Part(part.name, whole.hexdigest())
+        return PartialFile(part.name, whole.hexdigest())
 
-    def place(self, sequence: int, part: Part, *, replaces: bool = False) -> None:
+    def place(self, sequence: int, part: PartialFile, *, replaces: bool = False) -> None:
         """Give a written file its final name, unless it has it already.
 
         Args:
@@ -207,7 +207,7 @@ class ArchiveFiles:
             )
         return form[1]
 
-    def read(self, sequence: int) -> Iterator[Head | Entry | Record]:
+    def read(self, sequence: int) -> Iterator[FileHeader | ArchivedEntry | ArchivedRecord]:
         """Yield the contents of a file, without verifying its checksum; see `checksum`.
 
         Raises:
@@ -241,17 +241,19 @@ class ArchiveFiles:
             os.close(number)
 
 
-def _read(line: str, where: str) -> Head | Entry | Record:
+def _read(line: str, where: str) -> FileHeader | ArchivedEntry | ArchivedRecord:
     try:
         if line.startswith(_ENTRY):
-            return Entry(*from_line(line))
+            return ArchivedEntry(*from_line(line))
         if line.startswith(_RECORD):
             row: dict[str, Any] = json.loads(line)
             # The original text, because writing the JSON again could change it.
             data = line[line.index('"data": ') + 8 : line.rindex("}")]
-            return Record(row["record"], row["version"], row["mark"], row.get("trail", ""), data)
+            return ArchivedRecord(
+                row["record"], row["version"], row["mark"], row.get("trail", ""), data
+            )
         if line.startswith(_HEAD):
-            return Head.model_validate_json(line)
+            return FileHeader.model_validate_json(line)
     except (ValueError, KeyError, ValidationError) as error:
         raise ArchiveBroken(f"{where} cannot be read: {error}") from error
     raise ArchiveBroken(f"{where} is of an unknown kind; was it written by a newer version?")

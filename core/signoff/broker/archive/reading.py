@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from signoff.broker.archive.anchor import Anchor, read_anchor
 from signoff.broker.archive.candidates import value_of
-from signoff.broker.archive.files import ArchiveFiles, Entry, Head, Record
+from signoff.broker.archive.files import ArchivedEntry, ArchivedRecord, ArchiveFiles, FileHeader
 from signoff.broker.ledger import audit
-from signoff.broker.ledger.change import Record as Value
+from signoff.broker.ledger.change import Record
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.records import read_event
 from signoff.core.approvals.approval import Approval
@@ -44,10 +44,7 @@ class Verified(NamedTuple):
 async def verify(ledger: Ledger, files: ArchiveFiles, *, expect_head: str = "") -> Verified:
     """Verify the chain of the audit through the archive and the ledger, and every file.
 
-    Args:
-        ledger: The ledger.
-        files: The archive.
-        expect_head: An earlier head, which must be a link of the chain; "" for none.
+    The head in `expect_head`, if any, must be a link of the chain.
 
     Raises:
         AuditBroken: An entry does not match its link, or the expected head is not in the chain.
@@ -115,7 +112,7 @@ class _Walk:
         self.chain = audit.Chain()
         self.seen = not expect_head
 
-    def file(self, sequence: int) -> Iterator[Entry]:
+    def file(self, sequence: int) -> Iterator[ArchivedEntry]:
         """Verify one file, and yield its entries.
 
         Raises:
@@ -124,7 +121,7 @@ class _Walk:
         self._sums[sequence] = self._files.checksum(sequence)
         for line in self._files.read(sequence):
             match line:
-                case Head() if (line.sequence, line.link, line.count) != (
+                case FileHeader() if (line.sequence, line.link, line.count) != (
                     sequence,
                     self.chain.link,
                     self.chain.count,
@@ -132,7 +129,7 @@ class _Walk:
                     raise ArchiveBroken(
                         f"{self._files.path(sequence)} does not continue the previous file."
                     )
-                case Entry():
+                case ArchivedEntry():
                     self.seen = self.chain.follow(*line) == self._expect or self.seen
                     self.note(line.id, line.text)
                     yield line
@@ -180,7 +177,7 @@ class _Walk:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ArchivedItem:
     """A run, an approval or a grant in the archive.
 
     Attributes:
@@ -190,31 +187,31 @@ class Item:
     """
 
     sequence: int
-    record: Record
-    value: Value
+    record: ArchivedRecord
+    value: Record
 
 
-async def items(ledger: Ledger, files: ArchiveFiles) -> AsyncIterator[Item]:
+async def items(ledger: Ledger, files: ArchiveFiles) -> AsyncIterator[ArchivedItem]:
     """Yield all runs, approvals and grants in the archive, the first archived first.
 
     Raises:
         ArchiveBroken: A file is missing or cannot be read.
     """
     anchor = await read_anchor(ledger)
-    page: list[Item] = []
+    page: list[ArchivedItem] = []
     for sequence in range(1, anchor.sequence + 1):
         for line in files.read(sequence):
-            if isinstance(line, Head):
+            if isinstance(line, FileHeader):
                 for item in _counting(page, line.kept):
                     yield item
                 page.clear()
-            elif isinstance(line, Record):
-                page.append(Item(sequence, line, value_of(line)))
+            elif isinstance(line, ArchivedRecord):
+                page.append(ArchivedItem(sequence, line, value_of(line)))
     for item in _counting(page, anchor.kept):
         yield item
 
 
-def _counting(page: Iterable[Item], kept: Collection[str]) -> Iterator[Item]:
+def _counting(page: Iterable[ArchivedItem], kept: Collection[str]) -> Iterator[ArchivedItem]:
     """Yield the items of a file, without those of runs that stayed in the ledger."""
     counts = True
     for item in page:
@@ -233,7 +230,7 @@ async def find(
         NotArchived: The archive does not have it.
         ArchiveBroken: A file is missing or cannot be read.
     """
-    found: Value | None = None
+    found: Record | None = None
     async for item in items(ledger, files):
         if item.record.id == subject:
             found = item.value
@@ -242,7 +239,7 @@ async def find(
     events = []
     for sequence in range(1, (await read_anchor(ledger)).sequence + 1):
         for line in files.read(sequence):
-            if isinstance(line, Entry) and subject in line.text:
+            if isinstance(line, ArchivedEntry) and subject in line.text:
                 event = read_event(line.text)
                 if event is not None and subject in {event.approval, event.run}:
                     events.append(event)
@@ -263,7 +260,7 @@ async def lines(
     anchor = await read_anchor(ledger)
     for sequence in range(1, anchor.sequence + 1):
         for line in files.read(sequence):
-            if not isinstance(line, Entry) or subject not in line.text:
+            if not isinstance(line, ArchivedEntry) or subject not in line.text:
                 continue
             if after and audit.order(line.id) <= audit.order(after):
                 continue

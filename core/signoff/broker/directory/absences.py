@@ -34,12 +34,7 @@ log = structlog.get_logger(__name__)
 
 
 class People:
-    """The directory of the settings, with the absences, groups and freezes in the ledger.
-
-    Args:
-        ledger: The ledger.
-        directory: The people of the settings.
-    """
+    """The directory of the settings, with the absences, groups and freezes in the ledger."""
 
     def __init__(self, ledger: Ledger, directory: Directory) -> None:
         self._ledger = ledger

@@ -46,11 +46,13 @@ def make_celery(broker_url: str, *, name: str = "signoff", prefix: str = "{signo
     transport = None
     if broker_url.startswith(("redis://", "rediss://")):
         broker_url, tls = _of_single(broker_url)
-        transport = "signoff.broker.doorbells.waiting:Transport"
+        transport = "signoff.broker.doorbells.waiting:BlockingTransport"
     if broker_url.startswith(SCHEME):
         broker_url, where = Sentinels.read(broker_url).for_celery()
         # Registered by scheme, because kombu uses that when it tries another Sentinel.
-        TRANSPORT_ALIASES["sentinel"] = "signoff.broker.doorbells.sentinels:Transport"
+        TRANSPORT_ALIASES["sentinel"] = (
+            "signoff.broker.doorbells.sentinels:BlockingSentinelTransport"
+        )
     elif is_cluster(broker_url):
         nodes = Nodes(Cluster.read(broker_url), prefix)
         host, port = nodes.cluster.hosts[0]

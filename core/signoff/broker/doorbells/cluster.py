@@ -10,7 +10,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from signoff.broker.doorbells.waiting import Transport, WaitingChannel
+from signoff.broker.doorbells.waiting import BlockingChannel, BlockingTransport
 from signoff.broker.server.cluster import Nodes, sent_elsewhere
 from signoff.broker.server.hosts import Address
 from signoff.broker.server.redis_py import ELSEWHERE
@@ -76,9 +76,9 @@ class _TLSConnection(_Connection, redis.SSLConnection):
     """The same with TLS."""
 
 
-class _Channel(WaitingChannel):
+class _Channel(BlockingChannel):
     nodes: Nodes
-    from_transport_options = (*WaitingChannel.from_transport_options, "nodes")
+    from_transport_options = (*BlockingChannel.from_transport_options, "nodes")
 
     def _connparams(self, asynchronous: bool = False) -> dict[str, Any]:
         cluster = self.nodes.cluster
@@ -87,7 +87,7 @@ class _Channel(WaitingChannel):
         return {**super()._connparams(asynchronous), **cluster.options, **about}  # type: ignore[misc]
 
 
-class ClusterTransport(Transport):
+class ClusterTransport(BlockingTransport):
     """kombu's transport for a single server, with connections to the owner of the slot."""
 
     Channel = _Channel

@@ -138,11 +138,7 @@ class BellConsumer(Consumer):
 
 
 def is_bell(message: Message, heard: set[str]) -> bool:
-    """Say whether a message is a doorbell from `CeleryBell`.
-
-    Args:
-        message: The message.
-        heard: The queues that this process consumes.
+    """Say whether a message is a doorbell from `CeleryBell` for one of the queues in `heard`.
 
     Raises:
         Exception: The message cannot be read, so it is not a doorbell.

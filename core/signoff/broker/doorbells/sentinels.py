@@ -8,7 +8,7 @@ from kombu.transport.redis import SentinelChannel, SentinelTransport
 from redis.exceptions import RedisError
 from redis.sentinel import SentinelManagedConnection
 
-from signoff.broker.doorbells.waiting import Waiting, WaitingChannel
+from signoff.broker.doorbells.waiting import BlockingChannel, BlockingMixin
 from signoff.broker.server.address import named_primary
 
 
@@ -35,11 +35,11 @@ class _Connection(SentinelManagedConnection):
         return super()._connect()  # type: ignore[no-untyped-call]
 
 
-class _Channel(WaitingChannel, SentinelChannel):
+class _Channel(BlockingChannel, SentinelChannel):
     connection_class = _Connection
 
 
-class Transport(Waiting, SentinelTransport):
+class BlockingSentinelTransport(BlockingMixin, SentinelTransport):
     """kombu's transport for Sentinels, with connections to the current primary."""
 
     Channel = _Channel

@@ -55,7 +55,7 @@ class _QoS(virtual.QoS):
         self._delivered.clear()
 
 
-class WaitingChannel(redis.Channel):
+class BlockingChannel(redis.Channel):
     """Ends its BRPOP when it is closed, and when it starts to consume another queue.
 
     A ring at that moment may be lost; the reconciler repeats it.
@@ -86,8 +86,8 @@ class WaitingChannel(redis.Channel):
             self._in_poll = None
 
 
-class Waiting:
-    """A mixin for transports with a `WaitingChannel`."""
+class BlockingMixin:
+    """A mixin for transports with a `BlockingChannel`."""
 
     brpop_timeout = _WAIT
 
@@ -101,7 +101,7 @@ class Waiting:
         self.cycle._restore_messages_tref.cancel()  # type: ignore[attr-defined] # noqa: SLF001
 
 
-class Transport(Waiting, redis.Transport):
+class BlockingTransport(BlockingMixin, redis.Transport):
     """kombu's transport for a single Redis server, which blocks until a bell rings."""
 
-    Channel: Any = WaitingChannel
+    Channel: Any = BlockingChannel

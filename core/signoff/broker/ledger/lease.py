@@ -28,7 +28,7 @@ def session_key(app: str, user: str, session: str) -> str:
 
 
 @dataclass(slots=True)
-class Kept:
+class KeyLease:
     """A lease key that is held under a token.
 
     Attributes:
@@ -64,7 +64,7 @@ class Kept:
 
 
 @dataclass(slots=True)
-class Hold(Kept):
+class ItemLease(KeyLease):
     """A lease key and an item that are held under one token.
 
     Attributes:
@@ -92,12 +92,12 @@ class Hold(Kept):
             self.ending = False
 
 
-HoldT = TypeVar("HoldT", bound=Kept)
+HoldT = TypeVar("HoldT", bound=KeyLease)
 
 
 def held(
     ledger: Ledger, item: Item, key: str, *, lease: float, alive_at: float
-) -> AbstractAsyncContextManager[Hold]:
+) -> AbstractAsyncContextManager[ItemLease]:
     """Prolong the leases of an item and a lease key that were taken under one token.
 
     A heartbeat prolongs both after each third of the lease. If one of them is lost, the body is
@@ -114,14 +114,14 @@ def held(
         LeaseLost: One of the two was lost while the body ran, however the body reacted to its
             cancellation.
     """
-    return _holding(Hold(ledger, key, item.token, item), lease=lease, alive_at=alive_at)
+    return _holding(ItemLease(ledger, key, item.token, item), lease=lease, alive_at=alive_at)
 
 
 def kept(
     ledger: Ledger, key: str, token: str, *, lease: float, alive_at: float
-) -> AbstractAsyncContextManager[Kept]:
+) -> AbstractAsyncContextManager[KeyLease]:
     """Prolong a lease key that was taken under a token; otherwise the same as `held`."""
-    return _holding(Kept(ledger, key, token), lease=lease, alive_at=alive_at)
+    return _holding(KeyLease(ledger, key, token), lease=lease, alive_at=alive_at)
 
 
 @asynccontextmanager
@@ -160,7 +160,7 @@ async def _holding(hold: HoldT, *, lease: float, alive_at: float) -> AsyncIterat
 
 
 async def _beat(
-    hold: Kept, *, lease: float, alive_at: float, body: asyncio.Task[Any]
+    hold: KeyLease, *, lease: float, alive_at: float, body: asyncio.Task[Any]
 ) -> LedgerError:
     """Prolong until a lease is lost or must be assumed lost; then cancel the body."""
     loop, item = asyncio.get_running_loop(), hold.leased
@@ -198,7 +198,7 @@ def _loss(beating: Iterable[asyncio.Task[LedgerError]]) -> LedgerError | None:
     return next((beat.result() for beat in ended), None)
 
 
-async def _release(hold: Kept) -> None:
+async def _release(hold: KeyLease) -> None:
     # The body is done: a key that cannot be released now will expire.
     with contextlib.suppress(LedgerError):
         await hold.ledger.release_lease(hold.key, hold.token)

@@ -55,7 +55,16 @@ if TYPE_CHECKING:
     # Only processes that sign or verify need its JOSE library.
     from signoff.broker.receipts import Receipts
 
-__all__ = ["Bell", "Claim", "Current", "Ledger", "Look", "SilentBell", "read_approval", "read_run"]
+__all__ = [
+    "Bell",
+    "Current",
+    "LeasedBatch",
+    "Ledger",
+    "Look",
+    "SilentBell",
+    "read_approval",
+    "read_run",
+]
 
 T = TypeVar("T")
 
@@ -86,7 +95,7 @@ class SilentBell:
         """Do nothing."""
 
 
-class Claim(NamedTuple):
+class LeasedBatch(NamedTuple):
     """The result of a claim: the leased items, and how many more wait."""
 
     items: tuple[Item, ...]
@@ -416,7 +425,7 @@ class Ledger:
 
     async def claim(
         self, stage: str, *, limit: int = 100, lease: float = 60, opening: bool = True
-    ) -> Claim:
+    ) -> LeasedBatch:
         """Lease waiting work of a stage.
 
         Args:
@@ -441,7 +450,7 @@ class Ledger:
             Item(stage, flat[i], json.loads(flat[i + 2]), int(flat[i + 1]), token)
             for i in range(0, len(flat), 3)
         )
-        return Claim(items, int(waiting))
+        return LeasedBatch(items, int(waiting))
 
     async def extend(
         self, item: Item | None, *, token: str, lease: float, keys: Iterable[str]

@@ -64,7 +64,7 @@ class Place(NamedTuple):
         return cls(int(form[1]), form[2])
 
 
-class Part(NamedTuple, Generic[One]):
+class Page(NamedTuple, Generic[One]):
     """A page of a list.
 
     Attributes:
@@ -95,7 +95,7 @@ async def part(
     before: Place | None,
     limit: int,
     most: int = SCANNED,
-) -> Part[One]:
+) -> Page[One]:
     """Return a page of the records that match.
 
     Args:
@@ -115,10 +115,10 @@ async def part(
             if one is not None and keep(one):
                 found.append(one)
                 if len(found) == limit:
-                    return Part(found, place, looked)
+                    return Page(found, place, looked)
         if len(rows) < batch:
-            return Part(found, None, looked)
-    return Part(found, place, looked)
+            return Page(found, None, looked)
+    return Page(found, place, looked)
 
 
 def ordered(index: str, sort: Sort) -> tuple[str, bool]:

@@ -42,7 +42,7 @@ class Pipeline(Protocol):
     async def execute(self, raise_on_error: bool = True) -> list[Any]: ...
 
 
-class Commands(Protocol):
+class RedisClient(Protocol):
     """The client."""
 
     async def config_get(self, pattern: str) -> dict[str, str]: ...

@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any, Final, Protocol, Self, cast
 
 from signoff.broker.ledger.pipeline import Command, Wire
-from signoff.broker.ledger.redis_types import Commands
+from signoff.broker.ledger.redis_types import RedisClient
 from signoff.broker.server.address import connect_anew, fails_over, open_pool
 from signoff.broker.server.cluster import ClusterPool
 from signoff.broker.server.redis_py import redis
@@ -204,7 +204,7 @@ class Store:
         replica: bool = False,
     ) -> None:
         self.client = client
-        self._commands = cast("Commands", client)
+        self._commands = cast("RedisClient", client)
         self._wire = Wire(
             client.connection_pool,
             mark=f"{prefix}replicated" if replica else "",
@@ -477,7 +477,7 @@ class Store:
         return isinstance(self.client.connection_pool, ClusterPool)
 
     @asynccontextmanager
-    async def translated_client(self) -> AsyncIterator[Commands]:
+    async def translated_client(self) -> AsyncIterator[RedisClient]:
         """Yield the client, with its errors translated."""
         with translated():
             yield self._commands

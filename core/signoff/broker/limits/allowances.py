@@ -33,11 +33,7 @@ def allowance_key(policy: str) -> str:
 
 
 class Allowances:
-    """Decides calls that a policy allows or denies without asking anybody.
-
-    Args:
-        ledger: The ledger.
-    """
+    """Decides calls that a policy allows or denies without asking anybody."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

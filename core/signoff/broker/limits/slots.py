@@ -41,11 +41,7 @@ class SlotRequest(NamedTuple):
 
 
 class Slots:
-    """Gives out slots by the ledger's clock.
-
-    Args:
-        store: The store of the ledger.
-    """
+    """Gives out slots by the ledger's clock."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -27,11 +27,7 @@ class Rule(NamedTuple):
 
 
 class Throttle:
-    """Counts attempts in fixed windows of time.
-
-    Args:
-        store: The store of the ledger.
-    """
+    """Counts attempts in fixed windows of time."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -81,7 +81,7 @@ class Gauges:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownNames:
     """The names in the settings, which are listed even if their number is 0.
 
     Attributes:
@@ -95,7 +95,7 @@ class Known:
     kinds: Sequence[str] = ()
 
 
-async def measure(ledger: Ledger, known: Known) -> Gauges:
+async def measure(ledger: Ledger, known: KnownNames) -> Gauges:
     """Measure the ledger, which takes a few milliseconds for 5,000 pending approvals.
 
     Args:

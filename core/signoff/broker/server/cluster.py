@@ -113,10 +113,6 @@ def celery_prefix(prefix: str) -> str:
 class Nodes:
     """The nodes to ask for the owner of the slot, including those that earlier replies named.
 
-    Args:
-        cluster: The parsed URL.
-        prefix: The prefix of the keys.
-
     Attributes:
         cluster: The parsed URL.
         slot: The slot of the keys.

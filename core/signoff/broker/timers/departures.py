@@ -33,9 +33,6 @@ class Departures:
 
     Any number of processes may do this. While the settings change, they know different people; only
     the processes with the latest settings decide who has left.
-
-    Args:
-        roster: The people and the rotations.
     """
 
     def __init__(self, roster: Roster) -> None:

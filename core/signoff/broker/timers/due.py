@@ -16,7 +16,7 @@ from signoff.core.routing.escalation import advance, is_due
 log = structlog.get_logger(__name__)
 
 
-class Due:
+class DueChanges:
     """Makes the changes that are due.
 
     Args:

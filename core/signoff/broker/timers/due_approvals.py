@@ -19,7 +19,7 @@ from signoff.broker import stages
 from signoff.broker.directory.roster import Roster
 from signoff.broker.effects import Cards
 from signoff.broker.ledger.change import Change
-from signoff.broker.timers.due import Due
+from signoff.broker.timers.due import DueChanges
 from signoff.broker.timers.poison import note_failures
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
@@ -51,7 +51,7 @@ class DueApprovals:
 
     Args:
         roster: The people and the rotations.
-        cards: Makes cards, in a process with channels; see `Due`.
+        cards: Makes cards, in a process with channels; see `DueChanges`.
         batch: How many approvals to claim at a time.
         lease: How many seconds a claim lasts.
         hears: See `HEARS`; None if silence always approves.
@@ -70,7 +70,7 @@ class DueApprovals:
         self._since = self._seen = time.monotonic()
         self._unread: dict[str, set[str]] = {}
         self._roster = roster
-        self._due = Due(roster, cards)
+        self._due = DueChanges(roster, cards)
         self._ledger = roster.ledger
         self._batch = batch
         self._lease = lease

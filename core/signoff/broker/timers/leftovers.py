@@ -27,11 +27,7 @@ EXPIRING: Final = {
 
 
 class Leftovers:
-    """Removes what expired records leave behind.
-
-    Args:
-        ledger: The ledger.
-    """
+    """Removes what expired records leave behind."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

@@ -44,7 +44,7 @@ class Reconciler:
 
     Args:
         roster: The people and the rotations.
-        cards: Makes cards, in a process with channels; see `Due`.
+        cards: Makes cards, in a process with channels; see `DueChanges`.
         cycle: Seconds between checks while this process works.
         lease: Seconds after which other processes take over the claims of a process that died.
         hears: See `DueApprovals`.

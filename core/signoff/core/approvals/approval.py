@@ -23,7 +23,7 @@ from signoff.core.approvals.answers import (
 )
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.hidden import call_without_hidden, values_without_hidden
-from signoff.core.approvals.lifecycle import HANDOFFS, TRANSITIONS, Handoff, Move, State
+from signoff.core.approvals.lifecycle import HANDOFFS, TRANSITIONS, Handoff, State, Transition
 from signoff.core.approvals.parts import (
     FIRST,
     LONGEST_REQUEST,
@@ -32,6 +32,7 @@ from signoff.core.approvals.parts import (
     Assurance,
     Claim,
     Comment,
+    CommentKind,
     Decision,
     Extension,
     Glass,
@@ -40,7 +41,6 @@ from signoff.core.approvals.parts import (
     Origin,
     Program,
     Shown,
-    Sort,
     ToolCall,
     approval_id,
     mark_of,
@@ -87,12 +87,12 @@ __all__ = [
     "Decision",
     "Handoff",
     "Kind",
-    "Move",
     "Moved",
     "Origin",
     "Shown",
     "State",
     "ToolCall",
+    "Transition",
     "approval_id",
 ]
 
@@ -334,9 +334,9 @@ class Approval(Value):
     @property
     def open_question(self) -> Comment | None:
         """The latest question to the requester, if they have not answered since."""
-        asked = (one for one in reversed(self.comments) if one.sort is not Sort.COMMENT)
+        asked = (one for one in reversed(self.comments) if one.sort is not CommentKind.COMMENT)
         latest = next(asked, None)
-        return latest if latest is not None and latest.sort is Sort.QUESTION else None
+        return latest if latest is not None and latest.sort is CommentKind.QUESTION else None
 
     @property
     def in_two_steps(self) -> bool:
@@ -892,7 +892,7 @@ class Approval(Value):
         if events and after.ballot.reached and not after.passed:
             *others, last = after.votes
             decision = last.decision.model_copy(update={"at": now})
-            ended, ends = self._end(Move.APPROVE, decision, votes=tuple(others))
+            ended, ends = self._end(Transition.APPROVE, decision, votes=tuple(others))
             return ended, (*events, *ends)
         return after, tuple(events)
 
@@ -1097,7 +1097,7 @@ class Approval(Value):
         decision = Decision(
             by=person.id, at=now, channel=channel, reason=reason, payload=meaning.payload
         )
-        after, ended = self._end(Move.APPROVE, decision)
+        after, ended = self._end(Transition.APPROVE, decision)
         return after.model_copy(update=update), (event, *ended)
 
     def take_grant(self, terms: Terms, *, by: str, grant: str, reason: str, now: datetime) -> Moved:
@@ -1109,7 +1109,7 @@ class Approval(Value):
             IllegalMove: It is not pending any more, or somebody is asked already.
         """
         decision = Decision(by=by, at=now, channel="grant", reason=reason, grant=grant)
-        return self._end_unasked(Move.APPROVE, decision, terms)
+        return self._end_unasked(Transition.APPROVE, decision, terms)
 
     # Ending without a person's answer.
 
@@ -1137,9 +1137,9 @@ class Approval(Value):
             return self.model_copy(update={"deadline": None, "reminders": ()}), (event,)
         late = Decision(at=now, channel="deadline", reason=unheard or "nobody answered in time")
         if self.has_closed(now) or unheard or not self._silence_approves():
-            return self._end(Move.TIME_OUT, late)
+            return self._end(Transition.TIME_OUT, late)
         why = "nobody answered in time; by its policy that approves what is under the ceiling"
-        return self._end(Move.APPROVE, late.model_copy(update={"reason": why}))
+        return self._end(Transition.APPROVE, late.model_copy(update={"reason": why}))
 
     def refuse(self, *, reason: str, now: datetime, terms: Terms | None = None) -> Moved:
         """Reject it by the settings, without asking anybody.
@@ -1153,7 +1153,7 @@ class Approval(Value):
             IllegalMove: It is not pending any more, or somebody is asked already.
         """
         decision = Decision(at=now, channel="settings", reason=reason)
-        return self._end_unasked(Move.REJECT, decision, terms)
+        return self._end_unasked(Transition.REJECT, decision, terms)
 
     @property
     def why_not_allowed(self) -> str:
@@ -1173,7 +1173,7 @@ class Approval(Value):
             raise IllegalMove(f"Approval {self.id} cannot be allowed: {why_not}.")
         why = f"the policy {terms.policy} allows it"
         decision = Decision(at=now, channel="settings", reason=why)
-        return self._end_unasked(Move.APPROVE, decision, terms)
+        return self._end_unasked(Transition.APPROVE, decision, terms)
 
     def withdraw(self, *, by: str, reason: str, now: datetime) -> Moved:
         """Withdraw the request, for its requester or an operator, or because the run has ended.
@@ -1182,7 +1182,7 @@ class Approval(Value):
             IllegalMove: It has ended.
         """
         said = Decision(by=by, at=now, channel="withdrawn", reason=clean_text(reason))
-        return self._end(Move.WITHDRAW, said)
+        return self._end(Transition.WITHDRAW, said)
 
     # The handoff to the agent.
 
@@ -1509,9 +1509,9 @@ class Approval(Value):
         )
         ballot = after.ballot
         if verdict is Verdict.REJECT and ballot.lost:
-            return self._end(Move.REJECT, said, votes=others)
+            return self._end(Transition.REJECT, said, votes=others)
         if verdict is Verdict.APPROVE and ballot.reached and not after.goes_on:
-            return self._end(Move.APPROVE, said, votes=others)
+            return self._end(Transition.APPROVE, said, votes=others)
         more = self._details(said)
         more |= {"verdict": verdict.value, "yes": len(ballot.yes), "of": ballot.need}
         return after, (self.note(What.VOTED, now=said.at, by=said.by, why=said.reason, more=more),)
@@ -1525,7 +1525,7 @@ class Approval(Value):
         against = any(one.verdict is Verdict.REJECT for one in self.votes)
         return plain and not terms.second_step and not against
 
-    def _end_unasked(self, move: Move, decision: Decision, terms: Terms | None) -> Moved:
+    def _end_unasked(self, move: Transition, decision: Decision, terms: Terms | None) -> Moved:
         """End it by a grant or by the settings, before anybody is asked."""
         if self.terms is not None:
             raise IllegalMove(f"Approval {self.id} is asked already.")
@@ -1535,7 +1535,7 @@ class Approval(Value):
         return approval.model_copy(update={"terms": terms}), (event,)
 
     def _end(
-        self, move: Move, decision: Decision, *, votes: tuple[Vote, ...] | None = None
+        self, move: Transition, decision: Decision, *, votes: tuple[Vote, ...] | None = None
     ) -> Moved:
         """End it.
 

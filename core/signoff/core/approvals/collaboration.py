@@ -17,9 +17,9 @@ from signoff.core.approvals.parts import (
     Assurance,
     Claim,
     Comment,
+    CommentKind,
     Extension,
     Handover,
-    Sort,
 )
 from signoff.core.base.durations import Span, format_duration
 from signoff.core.base.errors import MoveRefused, SecondFactorNeeded, TooLate
@@ -31,7 +31,7 @@ from signoff.core.directory.people import Directory, Person, Role
 from signoff.core.directory.queues import QUEUE
 from signoff.core.policies.conditions import covers
 from signoff.core.policies.levels import Seat
-from signoff.core.policies.policy import Clock
+from signoff.core.policies.policy import OnQuestion
 
 CLAIM: Final = timedelta(minutes=30)
 """How long a claim holds unless the person or their queue says otherwise."""
@@ -46,9 +46,9 @@ MOST_COMMENTS: Final = 50
 _MOST_HANDOVERS: Final = 20
 
 _EVENTS: Final = {
-    Sort.COMMENT: What.COMMENTED,
-    Sort.QUESTION: What.ASKED_BACK,
-    Sort.ANSWER: What.ANSWERED_BACK,
+    CommentKind.COMMENT: What.COMMENTED,
+    CommentKind.QUESTION: What.ASKED_BACK,
+    CommentKind.ANSWER: What.ANSWERED_BACK,
 }
 
 
@@ -204,7 +204,7 @@ def comment(
         MoveRefused: The person may not comment, the text is empty, or there is no room for more.
     """
     may_comment(approval, who, directory)
-    return _with_comment(approval, who.id, text, Sort.COMMENT, now=now)
+    return _with_comment(approval, who.id, text, CommentKind.COMMENT, now=now)
 
 
 def can_ask_back(approval: Approval, directory: Directory) -> bool:
@@ -231,7 +231,9 @@ def ask_back(
             f"The requester {approval.origin.user!r} is not in [[people]], so nobody can be asked. "
             "Ask them yourself, or reject with a reason."
         )
-    return _with_comment(_paused(approval, directory, now), person.id, text, Sort.QUESTION, now=now)
+    return _with_comment(
+        _paused(approval, directory, now), person.id, text, CommentKind.QUESTION, now=now
+    )
 
 
 def may_answer_back(
@@ -264,7 +266,7 @@ def answer_back(
         MoveRefused: The person is not the requester, or there is no room for more.
     """
     may_answer_back(approval, person, directory, now=now)
-    sort = Sort.COMMENT if approval.open_question is None else Sort.ANSWER
+    sort = CommentKind.COMMENT if approval.open_question is None else CommentKind.ANSWER
     return _with_comment(_resumed(approval, directory, now), person.id, text, sort, now=now)
 
 
@@ -281,7 +283,7 @@ def _paused(approval: Approval, directory: Directory, now: datetime) -> Approval
     The clock of a program's request never stops, because the program does not wait longer.
     """
     terms, deadline = approval.terms, approval.deadline
-    stops = terms is not None and terms.clock is Clock.PAUSE and approval.paused is None
+    stops = terms is not None and terms.clock is OnQuestion.PAUSE and approval.paused is None
     if not stops or deadline is None or approval.window is not None:
         return approval
     due = (deadline, *approval.reminders[approval.reminded :])
@@ -330,7 +332,9 @@ def _within(approval: Approval) -> Span:
     return ladder[approval.level].within if approval.level < len(ladder) else Span(timedelta())
 
 
-def _with_comment(approval: Approval, by: str, text: str, sort: Sort, *, now: datetime) -> Moved:
+def _with_comment(
+    approval: Approval, by: str, text: str, sort: CommentKind, *, now: datetime
+) -> Moved:
     said = cleaned(text)
     if not said:
         raise MoveRefused("There are no words in it.")

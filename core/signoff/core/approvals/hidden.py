@@ -33,10 +33,7 @@ def decision_without_hidden(
 ) -> Decision:
     """Return a decision without hidden values in its payload, proposal or reason.
 
-    Args:
-        one: The decision.
-        hide: Names and paths.
-        secrets: See `signoff.core.base.hiding.secrets_in`.
+    See `signoff.core.base.hiding.secrets_in` for `secrets`.
     """
     return one.model_copy(
         update={

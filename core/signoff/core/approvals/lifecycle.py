@@ -21,7 +21,7 @@ class State(StrEnum):
     """No move leads here. The name is kept, because the REST API and settings know it."""
 
 
-class Move(StrEnum):
+class Transition(StrEnum):
     """The moves that end an approval."""
 
     APPROVE = "approve"
@@ -30,11 +30,11 @@ class Move(StrEnum):
     WITHDRAW = "withdraw"
 
 
-TRANSITIONS: Mapping[tuple[State, Move], State] = {
-    (State.PENDING, Move.APPROVE): State.APPROVED,
-    (State.PENDING, Move.REJECT): State.REJECTED,
-    (State.PENDING, Move.TIME_OUT): State.TIMED_OUT,
-    (State.PENDING, Move.WITHDRAW): State.WITHDRAWN,
+TRANSITIONS: Mapping[tuple[State, Transition], State] = {
+    (State.PENDING, Transition.APPROVE): State.APPROVED,
+    (State.PENDING, Transition.REJECT): State.REJECTED,
+    (State.PENDING, Transition.TIME_OUT): State.TIMED_OUT,
+    (State.PENDING, Transition.WITHDRAW): State.WITHDRAWN,
 }
 
 

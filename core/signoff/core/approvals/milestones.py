@@ -92,13 +92,7 @@ def milestone_of(was: Approval, after: Approval) -> Milestone | None:
 
 
 def is_over(approval: Approval, milestone: Milestone, level_key: str) -> bool:
-    """Say whether a milestone is outdated, because the approval has gone on.
-
-    Args:
-        approval: The present approval.
-        milestone: The milestone.
-        level_key: The level of the milestone; see `Approval.level_key`.
-    """
+    """Say whether a milestone is outdated, because the approval has gone on."""
     gone = approval.state is not State.PENDING or approval.level_key != level_key
     return milestone in _PASSING and gone
 

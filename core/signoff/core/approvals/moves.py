@@ -191,11 +191,7 @@ class Reject(Move):
 
 @dataclass(frozen=True, slots=True)
 class BreakGlass(Move):
-    """Run a frozen or unanswered call alone; see `Approval.break_glass`.
-
-    Attributes:
-        reason: Why.
-    """
+    """Run a frozen or unanswered call alone; see `Approval.break_glass`."""
 
     name: ClassVar[str] = "break_glass"
     announced: ClassVar[bool] = True
@@ -261,7 +257,7 @@ class Withdraw(Move):
 
 
 @dataclass(frozen=True, slots=True)
-class Cancel(Withdraw):
+class WithdrawObsolete(Withdraw):
     """Withdraw a request that needs no answer any more: its session was deleted or went on."""
 
     automatic: ClassVar[bool] = True
@@ -368,12 +364,7 @@ class Comment(Move):
 
 @dataclass(frozen=True, slots=True)
 class Extend(Move):
-    """Move the deadline; see `collaboration.extend`.
-
-    Attributes:
-        by: The time to add.
-        reason: The reason.
-    """
+    """Move the deadline; see `collaboration.extend`."""
 
     name: ClassVar[str] = "extend"
     announced: ClassVar[bool] = True

@@ -276,7 +276,7 @@ class Claim(Value):
         return self.since or self.at
 
 
-class Sort(StrEnum):
+class CommentKind(StrEnum):
     """The kind of a comment."""
 
     COMMENT = "comment"
@@ -299,7 +299,7 @@ class Comment(Value):
     by: str
     at: datetime
     text: str
-    sort: Sort = Sort.COMMENT
+    sort: CommentKind = CommentKind.COMMENT
 
 
 class Extension(Value):

@@ -169,11 +169,7 @@ def note_of(approval: Approval) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Consume(Move):
-    """Start the call of a program; see `consume`.
-
-    Attributes:
-        key: The idempotency key.
-    """
+    """Start the call of a program; see `consume`."""
 
     name: ClassVar[str] = "consume"
     in_time: ClassVar[bool] = False

@@ -61,11 +61,6 @@ def expire(approval: Approval, *, now: datetime, valid_for: timedelta) -> AskedA
 def void(approval: Approval, *, why: str, now: datetime) -> AskedAgain:
     """Void a decision that is not proven, and ask about the call again.
 
-    Args:
-        approval: The approval.
-        why: What is wrong with its receipt.
-        now: The present.
-
     Raises:
         IllegalMove: The call was started.
     """

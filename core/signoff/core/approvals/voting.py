@@ -205,12 +205,6 @@ def require_same_values(
 ) -> None:
     """Refuse an approval whose values differ from those of earlier approvals.
 
-    Args:
-        said: The new approval.
-        votes: The earlier votes.
-        directory: The people.
-        hide: The fields whose values are hidden.
-
     Raises:
         PayloadError: The values differ; the message names both, except for hidden ones.
     """

@@ -418,12 +418,7 @@ class LeaseLost(LedgerError):
 
 
 class Frozen(LedgerError):
-    """A tool was not started because `signoff freeze` has stopped it.
-
-    Args:
-        freeze: What stops it.
-        tool: The tool.
-    """
+    """A tool was not started because `signoff freeze` has stopped it."""
 
     def __init__(self, freeze: Freeze, tool: str = "") -> None:
         super().__init__(

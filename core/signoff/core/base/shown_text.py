@@ -72,10 +72,7 @@ def shown_value(value: JsonValue, in_use: frozenset[str] = frozenset()) -> str:
     """Return an argument as `shown` text; a text that reads like another value is in quotes.
 
     Many languages count every text as true, so ``force: "false"`` does not mean ``force: false``.
-
-    Args:
-        value: The argument.
-        in_use: The scripts of the texts around it; see `scripts_in_use`.
+    See `scripts_in_use` for `in_use`.
     """
     quoted = isinstance(value, str) and len(value) <= _LONGEST_WORD and _LITERAL.fullmatch(value)
     return shown(json_text(value) if quoted else value, in_use)
@@ -85,11 +82,7 @@ def shown_name(name: str, in_use: frozenset[str] = frozenset()) -> str:
     """Return the name of an argument on one line.
 
     In an empty name, and in one with blanks that a line does not show, the blanks are escapes, in
-    quotes. Otherwise two names could look the same.
-
-    Args:
-        name: The name.
-        in_use: The scripts of the texts around it; see `scripts_in_use`.
+    quotes. Otherwise two names could look the same. See `scripts_in_use` for `in_use`.
     """
     text = shown(name, in_use)
     if text and unbroken(text) == text:
@@ -131,9 +124,7 @@ def visible(text: str) -> str:
 def warnings_about(texts: Iterable[str], in_use: frozenset[str]) -> tuple[str, ...]:
     """Return sentences about the characters that `shown` writes as escapes; the first few of them.
 
-    Args:
-        texts: The original texts.
-        in_use: The scripts of the texts; see `scripts_in_use`.
+    See `scripts_in_use` for `in_use`.
     """
     found: dict[str, None] = {}
     for text in (one for one in texts if not _is_ordinary(one)):

@@ -10,7 +10,7 @@ from signoff.core.approvals import collaboration
 from signoff.core.approvals.answers import form_of
 from signoff.core.approvals.approval import Approval, Kind, State
 from signoff.core.approvals.masking import masked
-from signoff.core.approvals.parts import Sort
+from signoff.core.approvals.parts import CommentKind
 from signoff.core.base.counts import counted
 from signoff.core.base.durations import format_duration, roughly
 from signoff.core.base.freezes import Freeze
@@ -325,7 +325,7 @@ def comments_on(approval: Approval, directory: Directory) -> tuple[Remark, ...]:
             who=_name(comment.by, directory),
             at=comment.at,
             text=shown(comment.text),
-            asks=comment.sort is Sort.QUESTION,
+            asks=comment.sort is CommentKind.QUESTION,
         )
         for comment in masked(approval).comments
     )

@@ -363,11 +363,8 @@ class Directory:
     def changed(self, people: Iterable[Person], *, proven: Iterable[Person] = ()) -> Self:
         """Return a directory in which these people replace those with the same ids.
 
-        Their identities must be the same, because the indexes of identities are shared.
-
-        Args:
-            people: The changed people.
-            proven: The same people, as the directory of `proven` has them.
+        Their identities must be the same, because the indexes of identities are shared. Those in
+        `proven` are as the directory of `proven` has them.
         """
         made = copy.copy(self)
         known = {one.id: one for one in people if one.id in self._by_id}

@@ -12,13 +12,13 @@ from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.errors import GrantRefused
 from signoff.core.base.hiding import is_hidden
 from signoff.core.base.numbers import json_text, number_text
-from signoff.core.grants.grant import Scope
+from signoff.core.grants.grant import GrantScope
 from signoff.core.policies.policy import GrantRules
 
 _NONE: Final = "Write a number, such as 250."
 
 
-class Seen(NamedTuple):
+class EarlierApprovals(NamedTuple):
     """The earlier approvals of a person that a grant would have covered.
 
     Attributes:
@@ -31,7 +31,7 @@ class Seen(NamedTuple):
     most: Mapping[str, str]
 
 
-def seen(approval: Approval, rules: GrantRules, earlier: Iterable[Approval]) -> Seen:
+def seen(approval: Approval, rules: GrantRules, earlier: Iterable[Approval]) -> EarlierApprovals:
     """Return the earlier approvals that a grant would have covered, with their largest values.
 
     Args:
@@ -39,9 +39,11 @@ def seen(approval: Approval, rules: GrantRules, earlier: Iterable[Approval]) -> 
         rules: The policy's rules for grants.
         earlier: The earlier decisions of the person who gives the grant.
     """
-    scope = Scope.of(approval, rules)
+    scope = GrantScope.of(approval, rules)
     alike = [one for one in earlier if one.state is State.APPROVED and not scope.why_not(one)]
-    return Seen(len(alike), {name: _largest(name, alike) for name in bounded(approval, rules)})
+    return EarlierApprovals(
+        len(alike), {name: _largest(name, alike) for name in bounded(approval, rules)}
+    )
 
 
 def bounded(approval: Approval, rules: GrantRules) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ _JSON_TYPES: Final[Mapping[type, str]] = {
 }
 
 
-class Scope(Value):
+class GrantScope(Value):
     """The calls that a grant covers: calls like the one for which it was given.
 
     Texts are equal if they have the same characters, and numbers if they have the same value. A
@@ -137,7 +137,7 @@ class Grant(Value):
     """
 
     id: str
-    scope: Scope
+    scope: GrantScope
     by: str
     channel: str
     at: datetime
@@ -192,7 +192,7 @@ class Grant(Value):
         if not 1 <= count <= rules.most:
             most = "1 call" if rules.most == 1 else f"1 to {rules.most} calls"
             raise GrantRefused(f"A grant is for {most} here, not for {count}.")
-        scope = Scope.of(approval, rules, limit=limit)
+        scope = GrantScope.of(approval, rules, limit=limit)
         _check_limit(scope, limit, approval)
         grant = cls(
             id=grant_id(approval.id),
@@ -316,7 +316,7 @@ class Grant(Value):
         # The current policy applies too, because it may be narrower than when the grant was given.
         if not set(self.scope.vary) <= set(rules.vary):
             return "the policy lets fewer arguments vary by now"
-        return self.scope.why_not(approval) or Scope.of(approval, rules).why_not(approval)
+        return self.scope.why_not(approval) or GrantScope.of(approval, rules).why_not(approval)
 
     def _giver_cannot(
         self, approval: Approval, terms: Terms, asked: Collection[str], directory: Directory
@@ -400,7 +400,7 @@ def _check_decision(approval: Approval, by: str) -> None:
         )
 
 
-def _check_limit(scope: Scope, limit: str, approval: Approval) -> None:
+def _check_limit(scope: GrantScope, limit: str, approval: Approval) -> None:
     try:
         if limit.strip():
             conditions.check(limit)

@@ -18,7 +18,7 @@ _QUOTED: Final = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'")
 _LONGEST: Final = 60
 
 
-class Match(StrEnum):
+class MatchResult(StrEnum):
     """The result of checking a call against a policy's condition."""
 
     MATCHES = "matches"
@@ -41,7 +41,7 @@ class Considered(Value):
 
     policy: str
     when: str
-    verdict: Match
+    verdict: MatchResult
     why: str = ""
 
 
@@ -83,28 +83,29 @@ def consider(
         now: The present (UTC).
 
     Returns:
-        The results of the policies that were checked; only the last can differ from `Match.NO`.
+        The results of the policies that were checked. Only the last can differ from
+        `MatchResult.NO`.
     """
     found: list[Considered] = []
     for policy in policies:
         one = _one(policy, facts_at(facts, now, policy.time_zone))
         found.append(one)
-        if one.verdict is not Match.NO:
+        if one.verdict is not MatchResult.NO:
             break
     return tuple(found)
 
 
-def weigh(policy: Conditional, facts: Mapping[str, JsonValue]) -> tuple[Match, str]:
+def weigh(policy: Conditional, facts: Mapping[str, JsonValue]) -> tuple[MatchResult, str]:
     """Check a call against one policy; return the result, and the problem if it is an error.
 
     The router and explanations both use this function.
     """
     if not policy.when:
-        return Match.MATCHES, ""
+        return MatchResult.MATCHES, ""
     try:
-        return (Match.MATCHES if conditions.holds(policy.when, facts) else Match.NO), ""
+        return (MatchResult.MATCHES if conditions.holds(policy.when, facts) else MatchResult.NO), ""
     except ConditionError as error:
-        return Match.ERROR, str(error)
+        return MatchResult.ERROR, str(error)
 
 
 def _one(policy: Conditional, facts: Mapping[str, JsonValue]) -> Considered:

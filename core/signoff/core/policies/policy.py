@@ -66,7 +66,7 @@ class OnOutOfOffice(StrEnum):
     """The person counts as not reached; if nobody else is left, the default is asked at once."""
 
 
-class Clock(StrEnum):
+class OnQuestion(StrEnum):
     """What happens to the deadline after a question to the requester."""
 
     RUN = "run"
@@ -153,7 +153,7 @@ class GrantRules(Value):
     limit: str = ""
 
 
-class Rules(Asking):
+class PolicySettings(Asking):
     """The settings that policies, the default and the snapshot of an approval share.
 
     Attributes:
@@ -200,7 +200,7 @@ class Rules(Asking):
     on_timeout: OnTimeout = OnTimeout.REJECT
     repeat: int = Field(default=0, ge=0, le=10)
     on_out_of_office: OnOutOfOffice = OnOutOfOffice.WAIT
-    clock: Clock = Clock.RUN
+    clock: OnQuestion = OnQuestion.RUN
     in_doubt: InDoubt = InDoubt.ASK
     edits: Edits = Edits.ASK
     resume: Resume = Resume.TOGETHER
@@ -219,7 +219,7 @@ class Rules(Asking):
     notify_by: tuple[str, ...] = ()
 
 
-class Routing(Rules):
+class Routing(PolicySettings):
     """The settings that policies and the default share.
 
     Attributes:
@@ -327,7 +327,7 @@ class Routing(Rules):
         )
         if (known := self._snapshots.get((under, second_step))) is not None:
             return known
-        rules = {name: getattr(self, name) for name in Rules.model_fields}
+        rules = {name: getattr(self, name) for name in PolicySettings.model_fields}
         made = Terms(
             policy=policy,
             version=self.version,
@@ -342,7 +342,7 @@ class Routing(Rules):
         return self._snapshots.setdefault((under, second_step), made)
 
 
-class Terms(Rules):
+class Terms(PolicySettings):
     """The rules of one approval: a snapshot of its policy, which applies until the approval ends.
 
     Attributes:

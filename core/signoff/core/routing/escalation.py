@@ -16,7 +16,7 @@ from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import Rotations
 from signoff.core.policies.levels import Start
 from signoff.core.policies.policy import Fallback
-from signoff.core.routing.selection import NO_ROTATIONS, Choice, Search, choose_default
+from signoff.core.routing.selection import NO_ROTATIONS, ApproverSearch, Choice, choose_default
 
 
 def is_due(approval: Approval, now: datetime) -> bool:
@@ -36,14 +36,8 @@ def advance(
     """Make the due changes of an approval.
 
     After a level has ended, the next level with anybody to ask starts now. The policy says what
-    follows the last level. Missed reminders are not repeated: only one of them is sent.
-
-    Args:
-        approval: The approval.
-        directory: The people.
-        now: The present (UTC).
-        rotations: When the members of queues were last asked.
-        unheard: See `Approval.time_out`.
+    follows the last level. Missed reminders are not repeated: only one of them is sent. See
+    `Approval.time_out` for `unheard`.
 
     Returns:
         The unchanged approval and no events if nothing is due.
@@ -172,5 +166,5 @@ def _first(
     """Return the start of the first of these levels with anybody to ask."""
     if approval.terms is None:
         return None
-    search = Search(directory, approval.facts, now, approval.barred, rotations, notes)
+    search = ApproverSearch(directory, approval.facts, now, approval.barred, rotations, notes)
     return search.first(approval.terms, levels, approval.asked_here)

@@ -54,7 +54,7 @@ def held_until(
     return min(moments) if len(moments) == len(found) else None
 
 
-class Hold(NamedTuple):
+class WaitReason(NamedTuple):
     """The reason why a card waits.
 
     Attributes:
@@ -72,7 +72,9 @@ class Hold(NamedTuple):
         return waits_for(self.person, self.until, self.now)
 
 
-def card_held(approval: Approval, asked: Asked, directory: Directory, now: datetime) -> Hold | None:
+def card_held(
+    approval: Approval, asked: Asked, directory: Directory, now: datetime
+) -> WaitReason | None:
     """Return why an undelivered card waits, None if it does not wait or is delivered."""
     if approval.state is not State.PENDING or asked.receipt or asked.problem:
         return None
@@ -83,11 +85,11 @@ def card_held(approval: Approval, asked: Asked, directory: Directory, now: datet
     if until is None:
         return None
     first = min(people, key=lambda one: quiet_until(one, now) or until)
-    return Hold(first, until, now)
+    return WaitReason(first, until, now)
 
 
 def card_waits_for(approval: Approval, asked: Asked, directory: Directory, now: datetime) -> str:
-    """Say what a card waits for, "" if it does not wait; see `Hold`."""
+    """Say what a card waits for, "" if it does not wait; see `WaitReason`."""
     held = card_held(approval, asked, directory, now)
     return str(held) if held is not None else ""
 

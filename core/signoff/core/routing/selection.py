@@ -16,7 +16,7 @@ from signoff.core.directory.queues import QUEUE, Rotations
 from signoff.core.directory.working_time import after
 from signoff.core.policies.allowance import RateText
 from signoff.core.policies.levels import Asking, Earlier, Group, Level, Seat, Start
-from signoff.core.policies.matching import Match, consider, facts_at, weigh
+from signoff.core.policies.matching import MatchResult, consider, facts_at, weigh
 from signoff.core.policies.policy import Effect, Facts, Fallback, Hold, Policy, Terms
 from signoff.core.routing.chains import climb
 from signoff.core.routing.resolve import find, informed
@@ -84,7 +84,7 @@ def choose(
     if why := directory.why_refused(str(facts.get("user", ""))):
         terms = fallback.terms(facts_at(facts, now, fallback.time_zone))
         return Choice(terms=terms, start=None, people=(), notes=(why,), refused=why)
-    search = Search(directory, facts, now, barred, rotations)
+    search = ApproverSearch(directory, facts, now, barred, rotations)
     policy, strictest = _matching(policies, facts, now, search.notes)
     if strictest is not None:
         strictest = strictest.hiding(fallback.hide)
@@ -118,7 +118,7 @@ def choose(
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class ApproverSearch:
     """The search for the people to ask about one call.
 
     Attributes:
@@ -297,11 +297,11 @@ def holds_siblings(
         now: The present (UTC).
     """
     found = consider(policies, facts, now)
-    last = policies[len(found) - 1] if found and found[-1].verdict is not Match.NO else None
+    last = policies[len(found) - 1] if found and found[-1].verdict is not MatchResult.NO else None
     if last is None:
         return fallback.hold is Hold.SIBLINGS
     # If a policy cannot be evaluated, the default is asked, and is not weaker than the policy.
-    rules = (last, fallback) if found[-1].verdict is Match.ERROR else (last,)
+    rules = (last, fallback) if found[-1].verdict is MatchResult.ERROR else (last,)
     return any(one.hold is Hold.SIBLINGS for one in rules)
 
 
@@ -318,10 +318,10 @@ def _matching(
         if (seen := by_zone.get(policy.time_zone)) is None:
             seen = by_zone[policy.time_zone] = facts_at(facts, now, policy.time_zone)
         verdict, problem = weigh(policy, seen)
-        if verdict is Match.ERROR:
+        if verdict is MatchResult.ERROR:
             notes.append(f"policy {policy.name}: {problem}; the default is asked")
             return None, policy.terms(seen)
-        if verdict is Match.MATCHES:
+        if verdict is MatchResult.MATCHES:
             return policy, policy.terms(seen)
     return None, None
 

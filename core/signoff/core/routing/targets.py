@@ -45,13 +45,7 @@ class Reach(NamedTuple):
 def targets_of(
     people: Sequence[Person], rules: Asking, enabled: Collection[str]
 ) -> tuple[Asked, ...]:
-    """Return a delivery for each person and channel, or one for all of them in a Slack channel.
-
-    Args:
-        people: The approvers.
-        rules: The rules of their level.
-        enabled: The configured channels.
-    """
+    """Return a delivery for each person and channel, or one for all of them in a Slack channel."""
     if not people:
         return ()
     if rules.slack_channel and SLACK in enabled:

@@ -56,7 +56,7 @@ class SimulatedAnswer(Value):
     says: Says = Says.APPROVE
 
 
-class Delivery(Value):
+class CardForecast(Value):
     """One card: for a person, or a common card for all approvers.
 
     Attributes:
@@ -100,7 +100,7 @@ class Step(Value):
     round: int = 0
     name: str = ""
     seats: tuple[Seat, ...] = ()
-    asked: tuple[Delivery, ...] = ()
+    asked: tuple[CardForecast, ...] = ()
     need: int = 1
     reminded: tuple[str, ...] = ()
     until: datetime | None = None
@@ -130,7 +130,7 @@ class LevelForecast(Value):
     until: datetime | None
     need: int
     seats: tuple[Seat, ...]
-    asked: tuple[Delivery, ...]
+    asked: tuple[CardForecast, ...]
 
     @property
     def people(self) -> tuple[str, ...]:

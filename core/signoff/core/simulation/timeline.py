@@ -38,7 +38,7 @@ from signoff.core.routing.selection import (
 )
 from signoff.core.simulation.forecast import (
     ASKING,
-    Delivery,
+    CardForecast,
     End,
     Says,
     SimulatedAnswer,
@@ -460,10 +460,10 @@ def _steps(
         )
 
 
-def _card(asked: Asked, approval: Approval, directory: Directory, at: datetime) -> Delivery:
+def _card(asked: Asked, approval: Approval, directory: Directory, at: datetime) -> CardForecast:
     """Return a card, and until when it waits for working hours."""
     held = card_held(approval, asked, directory, at)
-    return Delivery(
+    return CardForecast(
         person=asked.person,
         channel=asked.channel,
         address=asked.address,

@@ -16,7 +16,7 @@ from signoff.core.approvals.input.rules import (
 )
 from signoff.core.approvals.lifecycle import State
 from signoff.core.approvals.parts import INPUT, Kind
-from signoff.worker.adk.questions import CONFIRMATION, Request, is_node, matching
+from signoff.worker.adk.questions import CONFIRMATION, SessionRequest, is_node, matching
 from signoff.worker.refusals import input_value
 
 
@@ -39,7 +39,7 @@ def answer_part(approval: Approval) -> types.Part:
 
 def request_part(
     approval: Approval,
-    request: Request,
+    request: SessionRequest,
     rules: Sequence[LongRunning],
     inputs: Sequence[InputRule] = (),
 ) -> types.Part:

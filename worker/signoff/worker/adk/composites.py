@@ -182,10 +182,6 @@ def cut_off(root: BaseNode, events: Sequence[Event]) -> list[str]:
     """Return the agents of a workflow whose last step is a tool call that has no result.
 
     In a resumable app ADK considers such a node done and continues after it.
-
-    Args:
-        root: The root agent.
-        events: The events of the invocation.
     """
     if isinstance(root, BaseAgent):
         return []
@@ -206,10 +202,6 @@ def only_begun(root: BaseNode, events: Sequence[Event]) -> list[str]:
     """Return the agents of a workflow of which only a callback has run, which wrote the state.
 
     ADK considers such a node done, and never calls its model.
-
-    Args:
-        root: The root agent.
-        events: The events of the invocation.
     """
     if isinstance(root, BaseAgent):
         return []
@@ -226,10 +218,6 @@ def has_raised(root: BaseNode, events: Sequence[Event]) -> bool:
 
     ADK stores the error as an event of the agent. A resumable app considers that its last word: if
     the turn is retried, for example because Redis was away, the agent would do nothing more.
-
-    Args:
-        root: The root agent.
-        events: The events of the invocation.
     """
     if not isinstance(root, LlmAgent) or len(events) < 2:
         return False
@@ -248,12 +236,7 @@ def llm_agents(root: BaseNode) -> Iterator[LlmAgent]:
 
 
 def unheard_because(root: BaseNode, agent: str) -> str:
-    """Return why an agent never receives the answer to its question; "" if it does.
-
-    Args:
-        root: The root agent.
-        agent: The name of the agent that asks.
-    """
+    """Return why an agent never receives the answer to its question; "" if it does."""
     path = _path(root, agent)
     outer = next((one for one in path if not isinstance(one, LlmAgent)), None)
     if outer is not None and not isinstance(root, BaseAgent):

@@ -31,7 +31,7 @@ from signoff.worker.adk.history import (
     is_of_old_code,
     own_call,
 )
-from signoff.worker.adk.questions import CONFIRMATION, Request, is_request, requests
+from signoff.worker.adk.questions import CONFIRMATION, SessionRequest, is_request, requests
 from signoff.worker.suspended import claimed
 
 _CHANGED: Final = "The history of the session was changed since it was asked about."
@@ -108,7 +108,7 @@ def new_question(events: Sequence[Event], approval: Approval) -> tuple[list[Even
     return [*settled, _asking(beside, question, call, ask)], changed
 
 
-def _request(events: Sequence[Event], approval: Approval) -> Request | None:
+def _request(events: Sequence[Event], approval: Approval) -> SessionRequest | None:
     """Return the latest request with the id of an approval's request, in the same invocation."""
     origin = approval.origin
     same = [one for one in requests(events) if one.id == origin.confirmation]

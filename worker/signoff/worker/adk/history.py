@@ -23,7 +23,7 @@ from signoff.core.base.errors import CallGone, DigestMismatch
 from signoff.core.payloads.digest import digest
 from signoff.worker.adk.questions import (
     CONFIRMATION,
-    Request,
+    SessionRequest,
     asked_since,
     is_request,
     request_of,
@@ -89,7 +89,7 @@ class Invocation:
     waiting: tuple[Confirmation, ...]
     text: str
     stuck_on: tuple[str, ...] = ()
-    requests: tuple[Request, ...] = ()
+    requests: tuple[SessionRequest, ...] = ()
     left_open: tuple[str, ...] = ()
     said: Mapping[str, str] = field(default_factory=dict)
 
@@ -132,7 +132,7 @@ def read_invocation(
     )
 
 
-def calls_of(confirming: Iterable[Confirmation], asked_for: Iterable[Request]) -> set[str]:
+def calls_of(confirming: Iterable[Confirmation], asked_for: Iterable[SessionRequest]) -> set[str]:
     """Return the ids of the calls that wait."""
     return {one.call_id for one in confirming} | {one.call_id for one in asked_for}
 

@@ -41,7 +41,7 @@ LOST: Final[dict[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SessionRequest:
     """One request, as ADK has written it to the session.
 
     Attributes:
@@ -93,9 +93,9 @@ class Request:
         return self.answers[-1][1] if self.answers else None
 
 
-def requests(events: Sequence[Event]) -> list[Request]:
+def requests(events: Sequence[Event]) -> list[SessionRequest]:
     """Return all requests for input and all long-running calls of a session, in their order."""
-    found: list[Request] = []
+    found: list[SessionRequest] = []
     count: Counter[str] = Counter()
     for place, event in enumerate(events):
         long_running = event.long_running_tool_ids or set()
@@ -112,7 +112,7 @@ def requests(events: Sequence[Event]) -> list[Request]:
 
 def waiting(
     events: Sequence[Event], invocations: Collection[str], app: str, rules: Sequence[LongRunning]
-) -> tuple[list[Request], list[str]]:
+) -> tuple[list[SessionRequest], list[str]]:
     """Return the requests that invocations wait for, and the long-running calls they leave open.
 
     Args:
@@ -121,7 +121,7 @@ def waiting(
         app: The name of the app, for the rules.
         rules: The long-running tools that wait for an approval.
     """
-    asked: list[Request] = []
+    asked: list[SessionRequest] = []
     left: list[str] = []
     for one in requests(events):
         if one.invocation not in invocations or one.answer is not None or not one.whole:
@@ -141,7 +141,7 @@ def waiting(
     return list(latest.values()), left
 
 
-def _was_let_run(events: Sequence[Event], call: Request) -> bool:
+def _was_let_run(events: Sequence[Event], call: SessionRequest) -> bool:
     """Return whether a long-running call needed no confirmation, or has run after it got one."""
     asked = {
         one.id
@@ -160,12 +160,12 @@ def _was_let_run(events: Sequence[Event], call: Request) -> bool:
     return not asked or (asked <= confirmed and call.result is not None)
 
 
-def matching(rules: Sequence[LongRunning], app: str, request: Request) -> LongRunning | None:
+def matching(rules: Sequence[LongRunning], app: str, request: SessionRequest) -> LongRunning | None:
     """Return the rule by which a long-running call waits for an approval."""
     return rule_for(rules, app=app, tool=request.tool, args=request.args, result=request.result)
 
 
-def request_of(events: Sequence[Event], approval: Approval) -> Request | None:
+def request_of(events: Sequence[Event], approval: Approval) -> SessionRequest | None:
     """Return the request that an approval is for; None if it is no longer in the session."""
     same = [one for one in requests(events) if one.id == approval.origin.confirmation]
     return same[approval.origin.nth] if len(same) > approval.origin.nth else None
@@ -216,7 +216,7 @@ def _is_forged(event: Event, call: types.FunctionCall) -> bool:
     return (call.id or "").startswith(NODE) and call.id != own
 
 
-def _read(event: Event, call: types.FunctionCall, place: int, nth: int) -> Request:
+def _read(event: Event, call: types.FunctionCall, place: int, nth: int) -> SessionRequest:
     args = call.args or {}
     kind, tool, asked = Kind.LONG_RUNNING, call.name or "", dict(args)
     hint, payload = "", None
@@ -232,7 +232,7 @@ def _read(event: Event, call: types.FunctionCall, place: int, nth: int) -> Reque
             kind, tool = Kind.CONFIRMATION, str(node["tool_name"])
             asked = dict(node.get("args") or {})
             hint, payload = str(args.get("message") or ""), node.get("confirmation_payload")
-    return Request(
+    return SessionRequest(
         kind=kind,
         id=call.id or "",
         name=call.name or "",
@@ -248,7 +248,9 @@ def _read(event: Event, call: types.FunctionCall, place: int, nth: int) -> Reque
     )
 
 
-def _with_rest(events: Sequence[Event], one: Request, all_of_them: Sequence[Request]) -> Request:
+def _with_rest(
+    events: Sequence[Event], one: SessionRequest, all_of_them: Sequence[SessionRequest]
+) -> SessionRequest:
     """Add the result of a request: the first result of its tool, and the answer of the user."""
     end = next(
         (other.place for other in all_of_them if other.id == one.id and other.place > one.place),
@@ -277,7 +279,7 @@ def _is_asked(event: Event, call_id: str) -> bool:
     return call_id in (event.actions.requested_tool_confirmations or {})
 
 
-def _of_rule(one: Request, rule: LongRunning) -> Request:
+def _of_rule(one: SessionRequest, rule: LongRunning) -> SessionRequest:
     words = "" if not one.result else json.dumps(one.result, ensure_ascii=False, default=str)
     hint = f"What it has returned so far: {words[:_LONGEST_HINT]}" if words else ""
     return replace(one, hint=hint, payload=rule.payload)

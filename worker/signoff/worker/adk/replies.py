@@ -19,7 +19,7 @@ from signoff.worker.adk.questions import is_request, request_of
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ReplyPart:
     """The answer to one request.
 
     Attributes:
@@ -42,7 +42,7 @@ def reply(
     approval: Approval,
     rules: Sequence[LongRunning],
     inputs: Sequence[InputRule] = (),
-) -> Reply:
+) -> ReplyPart:
     """Return the reply for an approval.
 
     Args:
@@ -61,7 +61,7 @@ def reply(
         if asking is None:
             raise _gone(approval)
         given = approval.origin.confirmation in answered_ids(events)
-        return Reply(approval, answer_part(approval), given, asking)
+        return ReplyPart(approval, answer_part(approval), given, asking)
     request = request_of(events, approval)
     if request is None:
         raise _gone(approval)
@@ -74,10 +74,10 @@ def reply(
             f"Session {approval.origin.session} went on without us: somebody else has answered the "
             f"question of approval {approval.id}, and otherwise. Nothing was said or run."
         )
-    return Reply(approval, part, given, events[request.place], of_node=not request.by_model)
+    return ReplyPart(approval, part, given, events[request.place], of_node=not request.by_model)
 
 
-def grouped(replies: Iterable[Reply]) -> list[list[Reply]]:
+def grouped(replies: Iterable[ReplyPart]) -> list[list[ReplyPart]]:
     """Return replies grouped by the agents that have asked, in the order of their questions.
 
     ADK assigns a message to the branch of the call that its first part answers, and an agent sees
@@ -85,8 +85,8 @@ def grouped(replies: Iterable[Reply]) -> list[list[Reply]]:
     two agents, the second would never get its answer. Nodes of a workflow get their replies
     together, after the others.
     """
-    groups: dict[tuple[str, str | None], list[Reply]] = {}
-    nodes: list[Reply] = []
+    groups: dict[tuple[str, str | None], list[ReplyPart]] = {}
+    nodes: list[ReplyPart] = []
     for one in replies:
         if one.of_node:
             nodes.append(one)
@@ -95,7 +95,7 @@ def grouped(replies: Iterable[Reply]) -> list[list[Reply]]:
     return [*groups.values(), *([nodes] if nodes else [])]
 
 
-def message_of(group: Sequence[Reply]) -> tuple[list[Event], types.Content]:
+def message_of(group: Sequence[ReplyPart]) -> tuple[list[Event], types.Content]:
     """Return the replies to store before a message, and the message itself, for one agent.
 
     ADK does not show the model anything in the same message as a confirmation
@@ -107,14 +107,14 @@ def message_of(group: Sequence[Reply]) -> tuple[list[Event], types.Content]:
     return ahead, types.Content(role="user", parts=[one.part for one in together])
 
 
-def filed(group: Sequence[Reply]) -> list[Event]:
+def filed(group: Sequence[ReplyPart]) -> list[Event]:
     """Return answers to one agent as events, in the branch where the agent will find them."""
     results = [one for one in group if is_request(one.approval)]
     confirming = [one for one in group if one not in results]
     return [*(_filed([one]) for one in results), *([_filed(confirming)] if confirming else [])]
 
 
-def _filed(replies: Sequence[Reply]) -> Event:
+def _filed(replies: Sequence[ReplyPart]) -> Event:
     asking = replies[0].asking
     return Event(
         author="user",

@@ -40,6 +40,8 @@ from signoff.worker.adk.composites import (
 )
 from signoff.worker.adk.edited import is_edited, new_question
 from signoff.worker.adk.foreign_answers import MARK, require_ours
+from signoff.worker.adk.guard.actions import kept_actions, kept_changes
+from signoff.worker.adk.guard.actual import as_they_are, noted_results
 from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.history import (
     Invocation,
@@ -58,11 +60,11 @@ from signoff.worker.adk.repair import (
     missing_events,
     unanswered_long_running,
 )
-from signoff.worker.adk.replies import Reply, filed, grouped, message_of, reply
+from signoff.worker.adk.replies import ReplyPart, filed, grouped, message_of, reply
 from signoff.worker.adk.sessions.ledger import latest, lease_held, opened
 from signoff.worker.adk.showing import EventSink, latest_turn, show_nobody
 from signoff.worker.adk.turns import answer_not_taken, turn_lost, turn_of
-from signoff.worker.port import Fence, Turn
+from signoff.worker.port import Fence, TurnResult
 from signoff.worker.refusals import REFUSAL, refusals
 
 log = structlog.get_logger(__name__)
@@ -90,7 +92,7 @@ class AdkRuntime:
     inputs: Sequence[InputRule] = ()
     show: EventSink = show_nobody
 
-    async def start(self, run: Run, fence: Fence) -> Turn:
+    async def start(self, run: Run, fence: Fence) -> TurnResult:
         """Send the user's message and drain the turn; a retry continues where the turn was.
 
         The invocation id is derived from the run, so that ADK finds the message of that invocation
@@ -106,7 +108,7 @@ class AdkRuntime:
         with lease_held():
             return await self._start(run, fence)
 
-    async def _start(self, run: Run, fence: Fence) -> Turn:
+    async def _start(self, run: Run, fence: Fence) -> TurnResult:
         runner = self.apps.runner(run.app)
         session = await opened(self.apps.sessions, run.app, run.user, run.session)
         if left := orphans(session.events):
@@ -133,7 +135,7 @@ class AdkRuntime:
         self._require_whole(runner, run, await self._require_session(run), turn)
         return turn
 
-    async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
+    async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> TurnResult:
         """Answer a whole pause and drain the turn; a retry does not answer twice.
 
         Raises:
@@ -151,7 +153,7 @@ class AdkRuntime:
         with lease_held():
             return await self._resume(run, approvals, fence)
 
-    async def _resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
+    async def _resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> TurnResult:
         runner = self.apps.runner(run.app)
         session = await self._session(run)
         if session is None:
@@ -215,7 +217,7 @@ class AdkRuntime:
         raise changed
 
     async def _answer(
-        self, runner: Runner, run: Run, session: Session, replies: Sequence[Reply]
+        self, runner: Runner, run: Run, session: Session, replies: Sequence[ReplyPart]
     ) -> None:
         """Give ADK the answers: one message for each agent that has asked.
 
@@ -235,7 +237,7 @@ class AdkRuntime:
             session = await self._say(runner, run, session, group)
 
     async def _say(
-        self, runner: Runner, run: Run, session: Session, group: Sequence[Reply]
+        self, runner: Runner, run: Run, session: Session, group: Sequence[ReplyPart]
     ) -> Session:
         """Give ADK the answers to one agent, or let it continue if there are none."""
         if not group:
@@ -258,9 +260,9 @@ class AdkRuntime:
         """
         calls = [one for one in approvals if not is_request(one)]
         if lost := unconsumed(session.events, calls):
-            raise answer_not_taken(run, [await self.guard.approval(one.id) for one in lost])
+            raise answer_not_taken(run, await self.guard.ledger.approvals([one.id for one in lost]))
         for one in approvals:
-            fresh = await self.guard.approval(one.id)
+            fresh = await self.guard.ledger.approval(one.id)
             if fresh.lets_run and fresh.handoff is Handoff.RECORDED:
                 # Another plugin has answered in the tool's place, before the guard was asked, or a
                 # node that was in doubt has run.
@@ -277,15 +279,15 @@ class AdkRuntime:
         """
         calls = [one for one in approvals if not is_request(one)]
         for one in unconsumed(session.events, calls):
-            fresh = await self.guard.approval(one.id)
+            fresh = await self.guard.ledger.approval(one.id)
             if fresh.handoff is not Handoff.FINISHED or _changes_results(runner, one.origin.agent):
                 continue
-            actions = await self.guard.actions(one.id)
+            actions = await kept_actions(self.guard.ledger, one.id)
             if event := cancelled_result(session.events, fresh, actions):
                 log.info("adk.result_restored", approval=one.id, tool=one.call.name)
                 await self._append(session, [event])
 
-    def _require_whole(self, runner: Runner, run: Run, session: Session, turn: Turn) -> None:
+    def _require_whole(self, runner: Runner, run: Run, session: Session, turn: TurnResult) -> None:
         """Require that no agent of an ended turn was interrupted in its work.
 
         Raises:
@@ -294,7 +296,9 @@ class AdkRuntime:
         if not turn.pauses and (left := cut_off(runner.agent, _events_of(run, session))):
             raise turn_lost(run, [], f"ADK takes {', '.join(left)} for done")
 
-    def _with_note(self, runner: Runner, run: Run, session: Session, turn: Turn) -> Turn:
+    def _with_note(
+        self, runner: Runner, run: Run, session: Session, turn: TurnResult
+    ) -> TurnResult:
         """Record what ADK leaves undone after the answers, if the turn is over.
 
         Raises:
@@ -376,7 +380,7 @@ class AdkRuntime:
         found = missing_events(session.events, run.invocation)
         for event in found:
             for one in event.get_function_responses():
-                changes = await self.guard.changes(session, one.id or "")
+                changes = await kept_changes(self.guard.ledger, session, one.id or "")
                 event.actions.state_delta.update(changes.state_delta)
                 event.actions.artifact_delta.update(changes.artifact_delta)
         return found
@@ -386,7 +390,7 @@ class AdkRuntime:
     ) -> dict[str, JsonValue]:
         """Return the results of a turn's long-running calls, unless callbacks may change them."""
         calls = unanswered_long_running(turn)
-        results = await self.guard.results(session, calls)
+        results = await noted_results(self.guard.ledger, session, calls)
         return {
             call_id: None if _changes_results(runner, calls[call_id]) else result
             for call_id, result in results.items()
@@ -432,7 +436,7 @@ class AdkRuntime:
 
     async def _read(self, session: Session, run: Run) -> Invocation:
         found = read_invocation(session.events, run.invocation, run.app, self.long_running)
-        return await self.guard.as_they_are(session, found)
+        return await as_they_are(self.guard.ledger, session, found)
 
     async def _session(self, run: Run) -> Session | None:
         return await latest(self.apps.sessions, run.app, run.user, run.session)
@@ -443,7 +447,7 @@ class AdkRuntime:
         run: Run,
         message: types.Content | None,
         state: dict[str, str] | None = None,
-    ) -> Turn:
+    ) -> TurnResult:
         stream = runner.run_async(
             user_id=run.user,
             session_id=run.session,
@@ -475,11 +479,11 @@ def _events_of(run: Run, session: Session) -> list[Event]:
     return [event for event in session.events if event.invocation_id == run.invocation]
 
 
-def _open(session: Session, replies: Sequence[Reply]) -> list[Approval]:
+def _open(session: Session, replies: Sequence[ReplyPart]) -> list[Approval]:
     return unconsumed(session.events, [one.approval for one in replies])
 
 
-def _all_have_spoken(session: Session, replies: Sequence[Reply]) -> bool:
+def _all_have_spoken(session: Session, replies: Sequence[ReplyPart]) -> bool:
     asking = [one.asking for one in replies]
     return all(has_spoken(session.events, one.author or "", one.branch) for one in asking)
 
@@ -493,7 +497,9 @@ def _wants_first_event(runner: Runner) -> bool:
     return _is_resumable(runner) and not _on_node_path(runner)
 
 
-def _resumes_without_message(runner: Runner, session: Session, replies: Sequence[Reply]) -> bool:
+def _resumes_without_message(
+    runner: Runner, session: Session, replies: Sequence[ReplyPart]
+) -> bool:
     """Return whether a resume without a message continues from the answer in the session.
 
     ADK looks for the answer in the last user event: if the user has sent a message since, the

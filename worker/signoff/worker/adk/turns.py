@@ -10,8 +10,8 @@ from signoff.core.approvals.parts import Origin, ToolCall
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import AnswerNotTaken, PauseNotRoutable, TurnLost
 from signoff.worker.adk.history import CREDENTIAL, Confirmation, Invocation
-from signoff.worker.adk.questions import Request
-from signoff.worker.port import Pause, Turn
+from signoff.worker.adk.questions import SessionRequest
+from signoff.worker.port import Pause, TurnResult
 
 _REMEDIES = {
     CREDENTIAL: "give the tool a credential of its own (a service account, an API key), or sign in "
@@ -19,7 +19,7 @@ _REMEDIES = {
 }
 
 
-def turn_of(run: Run, invocation: Invocation) -> Turn:
+def turn_of(run: Run, invocation: Invocation) -> TurnResult:
     """Return how a turn ended.
 
     Raises:
@@ -33,7 +33,7 @@ def turn_of(run: Run, invocation: Invocation) -> Turn:
             "Nothing will happen in this session until somebody answers it there"
             f"{f': {remedies}' if remedies else ''}."
         )
-    return Turn(
+    return TurnResult(
         pauses=(
             *(_pause(run, one, invocation) for one in invocation.waiting),
             *(_pause(run, one, invocation) for one in invocation.requests),
@@ -43,7 +43,7 @@ def turn_of(run: Run, invocation: Invocation) -> Turn:
     )
 
 
-def _pause(run: Run, asked: Confirmation | Request, invocation: Invocation) -> Pause:
+def _pause(run: Run, asked: Confirmation | SessionRequest, invocation: Invocation) -> Pause:
     return Pause(
         origin=Origin(
             run=run.id,

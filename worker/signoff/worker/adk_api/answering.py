@@ -31,7 +31,7 @@ from signoff.core.base.errors import (
 )
 from signoff.core.cards.card import topic
 from signoff.core.directory.people import Person
-from signoff.worker.adk_api.bodies import Answer, RunRequest
+from signoff.worker.adk_api.bodies import RunRequest, SentAnswer
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem, misformed, problem_of, session_busy
 from signoff.worker.adk_api.stated import Stated, stated_in
@@ -55,7 +55,7 @@ async def _no_event(approval: Approval) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class AnsweredTurn:
     """The turn that a request starts, or that starts once all calls of the pause are answered.
 
     Attributes:
@@ -72,7 +72,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Answering:
+class AnswerHandler:
     """Takes answers.
 
     Attributes:
@@ -92,9 +92,9 @@ class Answering:
         self,
         caller: Caller,
         request: RunRequest,
-        answers: Sequence[Answer],
+        answers: Sequence[SentAnswer],
         watched: Watch = Watch.EVENTS,
-    ) -> Turn:
+    ) -> AnsweredTurn:
         """Commit the answers of one message, as the caller's person.
 
         All answers are checked before the first is committed, so that nothing is committed if one
@@ -144,7 +144,7 @@ class Answering:
         run = await self.decisions.ledger.run(found[0].origin.run)
         still = run.pause == pause and run.state is RunState.PAUSED
         answered = frozenset(one.id for one in found)
-        return Turn(run.id, pause, len(run.waiting) if still else 0, answered)
+        return AnsweredTurn(run.id, pause, len(run.waiting) if still else 0, answered)
 
     async def _require_seen(self, approval: Approval, event: str, actor: Actor) -> None:
         """Refuse a yes that may be the answer to an earlier question under the same id.
@@ -217,7 +217,7 @@ class Answering:
         error = NotShownInFull(words)
         return await self.decisions.refuse(approval.id, error, actor, wanted=moves.Approve.name)
 
-    async def _find(self, caller: Caller, request: RunRequest, answer: Answer) -> Approval:
+    async def _find(self, caller: Caller, request: RunRequest, answer: SentAnswer) -> Approval:
         """Return the approval of a call.
 
         Raises:

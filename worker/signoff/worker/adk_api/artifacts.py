@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem, not_served
-from signoff.worker.adk_api.sessions import Sessions
+from signoff.worker.adk_api.sessions import CallerSessions
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class Artifacts:
     """
 
     admit: Callable[[Request, str], Awaitable[Caller]]
-    sessions: Sessions
+    sessions: CallerSessions
     service: BaseArtifactService
 
     async def names(self, request: Request, app: str, user: str, session: str) -> Response:

@@ -36,7 +36,7 @@ class RunRequest(Body):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SentAnswer:
     """One function response, as it was sent.
 
     Attributes:
@@ -51,11 +51,7 @@ class Answer:
 
 
 async def read_object(request: Request, *, optional: bool = False) -> dict[str, Any]:
-    """Return the JSON object in the body of a request.
-
-    Args:
-        request: The request.
-        optional: Whether no body means an empty object.
+    """Return the JSON object in the body of a request; {} for no body if it is optional.
 
     Raises:
         Problem: 413 for a body over `LARGEST`, 415 for another media type, 400 for invalid JSON.
@@ -152,7 +148,7 @@ def _finite(text: str) -> float:
     return number
 
 
-def read_request(body: dict[str, Any]) -> tuple[RunRequest, str | list[Answer]]:
+def read_request(body: dict[str, Any]) -> tuple[RunRequest, str | list[SentAnswer]]:
     """Return a request to run an agent, and its message: a text, or answers.
 
     Raises:
@@ -210,14 +206,14 @@ def _content(message: dict[str, Any] | None) -> types.Content:
     return content
 
 
-def _answers(responses: list[types.FunctionResponse]) -> list[Answer]:
+def _answers(responses: list[types.FunctionResponse]) -> list[SentAnswer]:
     answers = [_answer(one) for one in responses]
     if len({one.call for one in answers}) < len(answers):
         raise misformed("One message answers a call twice.")
     return answers
 
 
-def _answer(response: types.FunctionResponse) -> Answer:
+def _answer(response: types.FunctionResponse) -> SentAnswer:
     if not response.name:
         raise unknown_name(
             "function_response.name is missing; it is that of the call that waits, such as "
@@ -228,7 +224,7 @@ def _answer(response: types.FunctionResponse) -> Answer:
             "function_response has exactly id, name and response; id is that of the call that "
             f"waits, such as {CONFIRMATION}."
         )
-    return Answer(response.id, response.name, response.response)
+    return SentAnswer(response.id, response.name, response.response)
 
 
 def wrong_field(key: str, read: object, example: str, wanted: str) -> Problem:

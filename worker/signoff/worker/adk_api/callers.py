@@ -69,7 +69,7 @@ class Caller:
         return self.apps is None or app in self.apps
 
 
-class Gate:
+class TokenAuthenticator:
     """Authenticates callers, or raises a `Problem`.
 
     A token is one that `signoff tokens create` made, or one of the settings. Only programs on this
@@ -101,11 +101,7 @@ class Gate:
         self._throttle = Throttle(decisions.ledger.store)
 
     async def admit(self, request: Request, scope: Scope | None = None) -> Caller:
-        """Return the caller of a request.
-
-        Args:
-            request: The request.
-            scope: The required scope; None if every token may make the request.
+        """Return the caller of a request, whose token must have the scope, if there is one.
 
         Raises:
             Problem: 401 without a known token; 403 from another machine, or with a token that lacks

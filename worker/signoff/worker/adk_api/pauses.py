@@ -16,7 +16,7 @@ from signoff.broker.effects import open_approval
 from signoff.broker.ledger.change import Change
 from signoff.core.approvals.approval import Approval, State, approval_id
 from signoff.core.approvals.collaboration import Operator
-from signoff.core.approvals.moves import Actor, Cancel
+from signoff.core.approvals.moves import Actor, WithdrawObsolete
 from signoff.core.approvals.parts import Origin, ToolCall
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import ApprovalNotFound
@@ -42,7 +42,7 @@ _ELSEWHERE: Final = "it was answered where the agent runs, and not through Signo
 _NO_WORDS: Final = "(The turn began without words.)"
 
 
-class Waiting(Body):
+class AdkCall(Body):
     """A waiting call: the ``adk_request_confirmation`` call that ADK has made."""
 
     agent: str = ""
@@ -59,7 +59,7 @@ class Published(Body):
     app_url: str | None = None
     message: str = ""
     answered: list[str] = Field(default_factory=list, max_length=_MOST)
-    pauses: list[Waiting] = Field(max_length=_MOST)
+    pauses: list[AdkCall] = Field(max_length=_MOST)
 
     @property
     def where(self) -> tuple[str, str, str]:
@@ -74,7 +74,7 @@ class Published(Body):
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedPause:
     """The approvals of a pause.
 
     Attributes:
@@ -100,7 +100,7 @@ class Pauses:
     remote: Mapping[str, RemoteApp]
     hides: Callable[[], Hidden] = tuple
 
-    async def open(self, caller: Caller, body: dict[str, Any]) -> Opened:
+    async def open(self, caller: Caller, body: dict[str, Any]) -> OpenedPause:
         """Open an approval for each call that has none; publishing again changes nothing.
 
         Approvals that were answered without Signoff are withdrawn first.
@@ -120,7 +120,7 @@ class Pauses:
         asked = _confirmations(published)
         await self._take_back(published)
 
-        async def attempt() -> Opened:
+        async def attempt() -> OpenedPause:
             return await self._open(published, asked)
 
         return await self.decisions.ledger.decide_again(attempt)
@@ -128,7 +128,7 @@ class Pauses:
     async def _take_back(self, published: Published) -> None:
         """Withdraw the approvals that were answered where the agent runs."""
         ledger = self.decisions.ledger
-        cancel, plugin = Cancel(reason=_ELSEWHERE), Actor(Operator(name="plugin"))
+        cancel, plugin = WithdrawObsolete(reason=_ELSEWHERE), Actor(Operator(name="plugin"))
         for call in published.answered:
             approval = await latest_approval(ledger, *published.where, call)
             # An ended approval cannot be withdrawn, and does not need to be.
@@ -165,7 +165,7 @@ class Pauses:
             )
         return published.model_copy(update={"app_name": found[0]})
 
-    async def _open(self, published: Published, asked: Sequence[Confirmation]) -> Opened:
+    async def _open(self, published: Published, asked: Sequence[Confirmation]) -> OpenedPause:
         ledger = self.decisions.ledger
         ids = tuple(approval_id(_origin(published, one, run="")) for one in asked)
         fresh = []
@@ -175,7 +175,7 @@ class Pauses:
             except ApprovalNotFound:
                 fresh.append(one)
         if not fresh:
-            return Opened(ids, fresh=False)
+            return OpenedPause(ids, fresh=False)
         runs = await ledger.session_runs(*published.where)
         if any(run.under_way for run in runs):
             raise session_busy(
@@ -184,7 +184,7 @@ class Pauses:
             )
         await ledger.commit(await self._change(published, fresh))
         log.info("api.published", app=published.app_name, approvals=list(ids))
-        return Opened(ids, fresh=True)
+        return OpenedPause(ids, fresh=True)
 
     async def _change(self, published: Published, fresh: Sequence[Confirmation]) -> Change:
         now = await self.decisions.ledger.now()

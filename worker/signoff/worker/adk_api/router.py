@@ -22,13 +22,13 @@ from signoff.core.access.scopes import Scope
 from signoff.core.approvals.run import Watch
 from signoff.core.base.hiding import Hidden
 from signoff.worker.adk.showing import session_json
-from signoff.worker.adk_api.answering import Answering, Turn
+from signoff.worker.adk_api.answering import AnsweredTurn, AnswerHandler
 from signoff.worker.adk_api.artifacts import Artifacts
 from signoff.worker.adk_api.bodies import read_object, read_request
-from signoff.worker.adk_api.callers import Caller, Gate
+from signoff.worker.adk_api.callers import Caller, TokenAuthenticator
 from signoff.worker.adk_api.pauses import Pauses
 from signoff.worker.adk_api.problems import Problem, ProblemRoute, not_served
-from signoff.worker.adk_api.sessions import Sessions
+from signoff.worker.adk_api.sessions import CallerSessions
 from signoff.worker.adk_api.settings import ApiToken
 from signoff.worker.adk_api.streaming import TurnResponses
 from signoff.worker.adk_api.web import make_web_router
@@ -48,7 +48,7 @@ class AdkApi:
     """The endpoints.
 
     Attributes:
-        gate: Authenticates callers.
+        authenticator: Authenticates callers.
         decisions: Submits runs.
         sessions: ADK's sessions.
         answering: Receives answers.
@@ -57,10 +57,10 @@ class AdkApi:
         pauses: Receives the pauses of remote agents.
     """
 
-    gate: Gate
+    authenticator: TokenAuthenticator
     decisions: Decisions
-    sessions: Sessions
-    answering: Answering
+    sessions: CallerSessions
+    answering: AnswerHandler
     responses: TurnResponses
     folder: Path
     pauses: Pauses
@@ -72,7 +72,7 @@ class AdkApi:
 
     async def version(self, request: Request) -> Response:
         """Return the version of ADK; clients derive from it what the server can do."""
-        await self.gate.admit(request)
+        await self.authenticator.admit(request)
         python = ".".join(str(part) for part in sys.version_info[:3])
         return JSONResponse(
             {"version": adk_version, "language": "python", "language_version": python}
@@ -80,7 +80,7 @@ class AdkApi:
 
     async def list_apps(self, request: Request) -> Response:
         """Return the names of the agents that the caller may use."""
-        caller = await self.gate.admit(request)
+        caller = await self.authenticator.admit(request)
         if request.query_params.get("detailed", "false").lower() not in {"", "0", "false"}:
             raise not_served(
                 501, "Details need the agents' code, which only workers load. Leave `detailed` out."
@@ -135,13 +135,13 @@ class AdkApi:
 
     async def admit(self, request: Request, app: str, scope: Scope = Scope.RUNS_READ) -> Caller:
         """Return the caller of a request for an existing app."""
-        caller = await self.gate.admit(request, scope)
+        caller = await self.authenticator.admit(request, scope)
         self._require_app(caller, app)
         return caller
 
     async def publish(self, request: Request) -> Response:
         """Receive the pause of a remote agent; 201 if it opens an approval."""
-        caller = await self.gate.admit(request, Scope.RUNS_SUBMIT)
+        caller = await self.authenticator.admit(request, Scope.RUNS_SUBMIT)
         opened = await self.pauses.open(caller, await read_object(request))
         return JSONResponse(
             {"approvals": list(opened.approvals)}, status_code=201 if opened.fresh else 200
@@ -150,7 +150,7 @@ class AdkApi:
     async def not_served(self, request: Request, rest: str) -> Response:
         """Refuse the other routes of ADK's server."""
         del rest
-        await self.gate.admit(request)
+        await self.authenticator.admit(request)
         raise not_served(
             404,
             f"{request.method} {request.url.path} is not served. Served are /list-apps, /version, "
@@ -158,7 +158,7 @@ class AdkApi:
             "artifacts, to be read.",
         )
 
-    async def _turn(self, request: Request, *, streams: bool) -> Turn:
+    async def _turn(self, request: Request, *, streams: bool) -> AnsweredTurn:
         """Execute a request and return its turn.
 
         Args:
@@ -168,7 +168,7 @@ class AdkApi:
         Raises:
             Problem: It cannot be carried out; nothing was changed.
         """
-        caller = await self.gate.admit(request)
+        caller = await self.authenticator.admit(request)
         asked, message = read_request(await read_object(request))
         self.responses.require_capacity()
         watched = Watch.WORDS if streams and asked.streaming else Watch.EVENTS
@@ -186,7 +186,7 @@ class AdkApi:
             watched=watched,
         )
         log.info("api.submitted", run=run.id, app=run.app, caller=caller.name)
-        return Turn(run.id, pause=0)
+        return AnsweredTurn(run.id, pause=0)
 
     def _apps(self, caller: Caller) -> list[str]:
         # If all agents are remote, there is no folder.
@@ -241,12 +241,14 @@ def make_adk_router(
         web: Whether ADK's own page is served too.
         hides: Returns the arguments to hide in a call until its policy is known.
     """
-    stored = Sessions(sessions, decisions, remote_sessions or {})
+    stored = CallerSessions(sessions, decisions, remote_sessions or {})
     api = AdkApi(
-        gate=Gate(tokens, decisions, local=local, local_person=local_person, rate=rate),
+        authenticator=TokenAuthenticator(
+            tokens, decisions, local=local, local_person=local_person, rate=rate
+        ),
         decisions=decisions,
         sessions=stored,
-        answering=Answering(decisions, watching, stored.event_of),
+        answering=AnswerHandler(decisions, watching, stored.event_of),
         responses=TurnResponses(watching),
         folder=folder,
         pauses=Pauses(decisions, remote or {}, hides),
@@ -276,7 +278,7 @@ def make_adk_router(
     ):
         router.add_api_route(path, endpoint, methods=[method], response_model=None)
     if web:
-        router.include_router(make_web_router(api.gate.admit))
+        router.include_router(make_web_router(api.authenticator.admit))
     router.add_api_route(
         "/apps/{rest:path}",
         api.not_served,

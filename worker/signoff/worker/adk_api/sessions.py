@@ -21,7 +21,7 @@ from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.lease import session_key
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import Operator
-from signoff.core.approvals.moves import Actor, Cancel
+from signoff.core.approvals.moves import Actor, WithdrawObsolete
 from signoff.core.approvals.run import RunState
 from signoff.worker.adk.questions import request_of
 from signoff.worker.adk.showing import session_json
@@ -56,7 +56,7 @@ class NewState(Body):
 
 
 @dataclass(frozen=True, slots=True)
-class Sessions:
+class CallerSessions:
     """ADK's sessions, with the permissions of the caller.
 
     Attributes:
@@ -191,7 +191,7 @@ class Sessions:
                 raise _busy()
             for approval in [one for run in runs for one in run.waiting]:
                 # An approval that is answered at this moment cannot be withdrawn, and need not be.
-                cancel = Cancel(reason="the session was deleted")
+                cancel = WithdrawObsolete(reason="the session was deleted")
                 await self.decisions.take(approval, cancel, Actor(Operator(name=user)))
             await self.service(app).delete_session(app_name=app, user_id=user, session_id=session)
 

@@ -26,7 +26,7 @@ from signoff.core.base.text import brief, clean_text
 from signoff.core.payloads.payload import LONE_FIELD, LONGEST_TEXT, check_payload
 from signoff.core.payloads.schema import misfit
 from signoff.worker.adk.questions import CONFIRMATION, is_node
-from signoff.worker.adk_api.bodies import Answer, parse_json, wrong_field
+from signoff.worker.adk_api.bodies import SentAnswer, parse_json, wrong_field
 from signoff.worker.adk_api.problems import Problem, unknown_name
 
 _ANSWER_KEYS = frozenset({"confirmed", "payload", "hint"})
@@ -55,7 +55,7 @@ def name_of(approval: Approval) -> str:
     return approval.call.name if approval.kind is Kind.LONG_RUNNING else CONFIRMATION
 
 
-def stated_in(approval: Approval, answer: Answer) -> Stated:
+def stated_in(approval: Approval, answer: SentAnswer) -> Stated:
     """Return the answer in a function response to the call of an approval.
 
     Raises:

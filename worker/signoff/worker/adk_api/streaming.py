@@ -16,7 +16,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.live import follow_turn
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import SignoffError
-from signoff.worker.adk_api.answering import Turn
+from signoff.worker.adk_api.answering import AnsweredTurn
 from signoff.worker.adk_api.problems import Problem
 
 MAX_CLIENTS: Final = 256
@@ -29,11 +29,7 @@ _FAILURES: Final = {RunState.FAILED: "RunFailed", RunState.IN_DOUBT: "ToolInDoub
 
 
 class _TurnFailed(Exception):
-    """The run has failed in the turn.
-
-    Args:
-        run: The run.
-    """
+    """The run has failed in the turn."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run.problem)
@@ -68,7 +64,7 @@ class TurnResponses:
                 headers={"Retry-After": "5"},
             )
 
-    def stream(self, turn: Turn) -> Response:
+    def stream(self, turn: AnsweredTurn) -> Response:
         """Return the events as server-sent events, as they arrive."""
         return StreamingResponse(
             self._server_sent(turn),
@@ -76,7 +72,7 @@ class TurnResponses:
             headers={"Signoff-Run": turn.run, "X-Accel-Buffering": "no"},
         )
 
-    async def collect(self, turn: Turn, request: Request) -> Response:
+    async def collect(self, turn: AnsweredTurn, request: Request) -> Response:
         """Return the events as one list, when the turn is over.
 
         Raises:
@@ -98,7 +94,7 @@ class TurnResponses:
             ) from failed
         return JSONResponse(events, headers={"Signoff-Run": turn.run})
 
-    async def _server_sent(self, turn: Turn) -> AsyncIterator[str]:
+    async def _server_sent(self, turn: AnsweredTurn) -> AsyncIterator[str]:
         if turn.waiting:
             yield f": {turn.waiting} more of this pause wait for an answer\n\n"
         try:
@@ -109,7 +105,7 @@ class TurnResponses:
         except SignoffError as error:
             yield _error_event(type(error).__name__, str(error))
 
-    async def _events(self, turn: Turn) -> AsyncGenerator[str]:
+    async def _events(self, turn: AnsweredTurn) -> AsyncGenerator[str]:
         """Yield each event as JSON, and "" if there was none for two seconds.
 
         An answer that arrives while the run resumes with other answers of its pause is given to the
@@ -140,7 +136,7 @@ class TurnResponses:
             self.clients -= 1
 
 
-def _carries(run: Run, turn: Turn, pause: int) -> bool:
+def _carries(run: Run, turn: AnsweredTurn, pause: int) -> bool:
     """Return whether a run has gone on from a turn with answers of the client."""
     later = run.pause > pause and run.state is not RunState.PAUSED
     return later and not turn.answered.isdisjoint(run.approvals)

@@ -44,13 +44,8 @@ _LISTS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """The page, and the endpoints that it requests besides the API.
-
-    Attributes:
-        admit: Returns the caller of a request.
-        files: The built page.
-    """
+class WebPage:
+    """The page, and the endpoints that it requests besides the API."""
 
     admit: Callable[[Request], Awaitable[Caller]]
     files: StaticFiles
@@ -110,9 +105,6 @@ class Page:
 def make_web_router(admit: Callable[[Request], Awaitable[Caller]]) -> APIRouter:
     """Return the routes of the page.
 
-    Args:
-        admit: Returns the caller of a request, or raises a `Problem`.
-
     Raises:
         ConfigError: google-adk does not have the page.
     """
@@ -123,7 +115,7 @@ def make_web_router(admit: Callable[[Request], Awaitable[Caller]]) -> APIRouter:
             "google-adk from PyPI.",
             key="gateway.adk_web",
         )
-    page = Page(admit, StaticFiles(directory=folder))
+    page = WebPage(admit, StaticFiles(directory=folder))
     router = APIRouter(route_class=ProblemRoute)
     routes: tuple[tuple[str, Callable[..., Awaitable[Response]]], ...] = (
         ("/dev-ui", page.home),

@@ -19,7 +19,7 @@ from signoff.core.approvals.run import Run
 from signoff.core.base.errors import ReceiptRefused, SessionGone, ToolInDoubt
 from signoff.worker.adk.history import require_same_call
 from signoff.worker.adk.questions import is_node, is_request, request_of
-from signoff.worker.adk_remote.reading import View
+from signoff.worker.adk_remote.reading import RunView
 from signoff.worker.adk_remote.wire import answer
 from signoff.worker.port import Fence
 
@@ -29,7 +29,7 @@ _ELSEWHERE = -1
 
 
 @dataclass(slots=True)
-class Answering:
+class PostedAnswers:
     """The answers of one message, and their note in the ledger.
 
     The note is a separate record, ``posted:…``, which is written before the answers are posted. It
@@ -83,7 +83,7 @@ class Answering:
         if found is not None:
             self.version, self.before = found[0], json.loads(found[1])
 
-    def check(self, view: View) -> None:
+    def check(self, view: RunView) -> None:
         """Compare the approvals with the session, unless it may already have their answers.
 
         Raises:
@@ -100,11 +100,11 @@ class Answering:
             self._require_our_answer(view, approval)
             self.part(view, approval)
 
-    def part(self, view: View, approval: Approval) -> dict[str, Any]:
+    def part(self, view: RunView, approval: Approval) -> dict[str, Any]:
         """Return the part of the message that answers an approval; see `wire.answer`."""
         return answer(view.events, approval, self.rules, self.inputs)
 
-    def to_say(self, view: View) -> list[Approval]:
+    def to_say(self, view: RunView) -> list[Approval]:
         """Return the answers to post; an answer that lets a tool run is never posted twice."""
         if self.version:
             # A worker that has died may have posted it, and it may still be on its way. A refusal,
@@ -123,7 +123,7 @@ class Answering:
         }
         return to_say
 
-    def untold(self, view: View) -> list[Approval]:
+    def untold(self, view: RunView) -> list[Approval]:
         """Return the approvals whose answer is not in the session."""
         return [
             one
@@ -132,7 +132,7 @@ class Answering:
             and len(view.answers_to(one)) <= self.before.get(one.origin.confirmation, 0)
         ]
 
-    def lost(self, view: View) -> list[Approval]:
+    def lost(self, view: RunView) -> list[Approval]:
         """Return the approved calls without a result.
 
         A node that returns nothing has no result: it has run if the turn has ended.
@@ -171,7 +171,7 @@ class Answering:
             await self.ledger.commit(self.fence(change))
             self.version = 0
 
-    async def record_results(self, view: View) -> None:
+    async def record_results(self, view: RunView) -> None:
         """Record that the tools were started and have finished, with their results."""
         for approval in self.approved:
             result = view.result_of(approval)
@@ -208,7 +208,7 @@ class Answering:
             f"it may or may not have happened. {why}".rstrip()
         )
 
-    def _require_our_answer(self, view: View, approval: Approval) -> None:
+    def _require_our_answer(self, view: RunView, approval: Approval) -> None:
         if _is_repeated(approval) or is_request(approval):
             return  # `part` compares the answers to a request for input
         for _, said in view.answers_to(approval):
@@ -219,7 +219,9 @@ class Answering:
                 )
 
 
-def messages(view: View, approvals: Sequence[Approval], *, each: bool) -> dict[str, list[Approval]]:
+def messages(
+    view: RunView, approvals: Sequence[Approval], *, each: bool
+) -> dict[str, list[Approval]]:
     """Return the answers of each message, by the names of the messages, in order.
 
     If a pause may be answered in parts, each answer is posted separately: otherwise it would be

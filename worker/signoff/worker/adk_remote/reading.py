@@ -46,7 +46,7 @@ from signoff.worker.adk_remote.wire import (
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class RunView:
     """A session as a run sees it.
 
     Attributes:
@@ -170,7 +170,7 @@ class View:
         )
 
 
-def is_over(view: View) -> bool:
+def is_over(view: RunView) -> bool:
     """Return whether the session shows that the turn has ended."""
     return view.remainder is Remainder.NOTHING
 
@@ -183,7 +183,7 @@ def read_view(
     just_sent: bool = False,
     invocations: Iterable[str] = (),
     rules: Iterable[LongRunning] = (),
-) -> View:
+) -> RunView:
     """Read the state of a run from a session.
 
     Args:
@@ -214,7 +214,7 @@ def read_view(
     told = {mark: one for mark, one in marks.items() if mark.startswith(told_of(run))}
     mine = _of_run(events, ids | set(told.values()))
     half = python and any(missing_events(mine, one) for one in ids)
-    return View(
+    return RunView(
         events=tuple(events),
         state=state,
         said=said,
@@ -305,5 +305,5 @@ def _text(event: Event) -> str:
     return "".join(part.text for part in parts or [] if part.text)
 
 
-Settled = Callable[[View], bool]
+Settled = Callable[[RunView], bool]
 """Returns whether a view shows everything that the caller waits for."""

@@ -25,9 +25,9 @@ from signoff.core.base.errors import (
 from signoff.worker.adk.composites import Remainder
 from signoff.worker.adk.showing import WireSink, event_json, latest_turn, show_nobody
 from signoff.worker.adk.turns import turn_lost, turn_of
-from signoff.worker.adk_remote.answering import Answering, messages
-from signoff.worker.adk_remote.reading import Settled, View, is_over, read_view, told_of
-from signoff.worker.adk_remote.server import Server
+from signoff.worker.adk_remote.answering import PostedAnswers, messages
+from signoff.worker.adk_remote.reading import RunView, Settled, is_over, read_view, told_of
+from signoff.worker.adk_remote.server import RemoteServer
 from signoff.worker.adk_remote.settings import RemoteApp
 from signoff.worker.adk_remote.wire import (
     MARK,
@@ -36,7 +36,7 @@ from signoff.worker.adk_remote.wire import (
     reasons,
     say,
 )
-from signoff.worker.port import Fence, Turn
+from signoff.worker.port import Fence, TurnResult
 from signoff.worker.refusals import REFUSAL, refusals
 
 log = structlog.get_logger(__name__)
@@ -76,7 +76,7 @@ class RemoteRuntime:
         if client is not None:
             await client.aclose()
 
-    async def start(self, run: Run, fence: Fence) -> Turn:
+    async def start(self, run: Run, fence: Fence) -> TurnResult:
         """Send the user's message and drain the turn; a retry does not send it twice.
 
         Raises:
@@ -115,7 +115,7 @@ class RemoteRuntime:
     def _each(self, app: str) -> bool:
         return app in self.apps and self.apps[app].resumable
 
-    async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
+    async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> TurnResult:
         """Answer a whole pause and drain the turn; a retry does not answer twice.
 
         Raises:
@@ -150,13 +150,13 @@ class RemoteRuntime:
     # -- the answers ---------------------------------------------------------------------------
 
     async def _messages(
-        self, run: Run, approvals: Sequence[Approval], fence: Fence, view: View | None
-    ) -> list[Answering]:
+        self, run: Run, approvals: Sequence[Approval], fence: Fence, view: RunView | None
+    ) -> list[PostedAnswers]:
         """Return the messages that answer a pause; all are checked before any is posted."""
         each = self._each(run.app)
         groups = messages(view, approvals, each=each) if view is not None else {"": approvals}
         found = [
-            Answering(self.ledger, run, group, fence, self.long_running, self.inputs, name)
+            PostedAnswers(self.ledger, run, group, fence, self.long_running, self.inputs, name)
             for name, group in groups.items()
             if group
         ]
@@ -167,7 +167,9 @@ class RemoteRuntime:
                 answering.check(view)
         return found
 
-    async def _answer(self, server: Server, answering: Answering, view: View) -> View:
+    async def _answer(
+        self, server: RemoteServer, answering: PostedAnswers, view: RunView
+    ) -> RunView:
         """Answer in one message, and return the session once the turn after it has ended."""
         run = answering.run
         if answering.version and answering.untold(view):
@@ -196,7 +198,11 @@ class RemoteRuntime:
         return await self._go_on_from_results(server, run, answering.approvals, view)
 
     async def _post(
-        self, server: Server, answering: Answering, to_say: Sequence[Approval], view: View
+        self,
+        server: RemoteServer,
+        answering: PostedAnswers,
+        to_say: Sequence[Approval],
+        view: RunView,
     ) -> RemoteError | None:
         """Post the answers, once; return the error if they may have been sent."""
         parts = [answering.part(view, one) for one in to_say]
@@ -219,8 +225,8 @@ class RemoteRuntime:
         return None
 
     async def _outcome(
-        self, server: Server, answering: Answering, problem: RemoteError | None
-    ) -> View:
+        self, server: RemoteServer, answering: PostedAnswers, problem: RemoteError | None
+    ) -> RunView:
         """Find out what happened to the posted answers, and record it in the ledger."""
         run = answering.run
         view = await self._settled(
@@ -245,8 +251,8 @@ class RemoteRuntime:
         return view
 
     async def _tell_reasons(
-        self, server: Server, run: Run, approvals: Sequence[Approval], view: View
-    ) -> View:
+        self, server: RemoteServer, run: Run, approvals: Sequence[Approval], view: RunView
+    ) -> RunView:
         """Tell the agent why calls were refused, because its own gates drop the reason.
 
         This is a separate message after the turn, because ADK does not accept text beside an
@@ -276,14 +282,14 @@ class RemoteRuntime:
             log.warning("remote.reasons_not_told", error=str(error))
         return await self._look(server, run, approvals) or view
 
-    async def _may_tell(self, server: Server, run: Run) -> bool:
+    async def _may_tell(self, server: RemoteServer, run: Run) -> bool:
         if server.remote.reasons != "auto":
             return server.remote.reasons == "message"
         return self._python[run.app] and await server.talks()
 
     # -- resuming the turn of another worker ---------------------------------------------------
 
-    async def _go_on_from_message(self, server: Server, run: Run, view: View) -> None:
+    async def _go_on_from_message(self, server: RemoteServer, run: Run, view: RunView) -> None:
         """Continue a turn that has a message and no end, without appending the message again."""
         await self._require_whole(server, run, view)
         if view.remainder is Remainder.LOST:
@@ -302,8 +308,8 @@ class RemoteRuntime:
         )
 
     async def _go_on_from_results(
-        self, server: Server, run: Run, approvals: Sequence[Approval], view: View
-    ) -> View:
+        self, server: RemoteServer, run: Run, approvals: Sequence[Approval], view: RunView
+    ) -> RunView:
         """Let the agent continue, if it can do so without a message.
 
         Raises:
@@ -326,7 +332,7 @@ class RemoteRuntime:
         return await self._look(server, run, approvals) or view
 
     async def _require_whole(
-        self, server: Server, run: Run, view: View, approvals: Sequence[Approval] = ()
+        self, server: RemoteServer, run: Run, view: RunView, approvals: Sequence[Approval] = ()
     ) -> None:
         """Require that the latest turn was not cut off in a way that ADK cannot go on from.
 
@@ -343,7 +349,7 @@ class RemoteRuntime:
         if view.aborted:
             raise await self._aborted(run, view, approvals)
 
-    async def _aborted(self, run: Run, view: View, approvals: Sequence[Approval]) -> TurnLost:
+    async def _aborted(self, run: Run, view: RunView, approvals: Sequence[Approval]) -> TurnLost:
         """Return the error for calls that the server has answered itself."""
         names = ", ".join(dict.fromkeys(f"{name}()" for name in view.aborted))
         why = (
@@ -356,8 +362,13 @@ class RemoteRuntime:
     # -- reading the session -------------------------------------------------------------------
 
     async def _look(
-        self, server: Server, run: Run, asked: Sequence[Approval] = (), *, just_sent: bool = False
-    ) -> View | None:
+        self,
+        server: RemoteServer,
+        run: Run,
+        asked: Sequence[Approval] = (),
+        *,
+        just_sent: bool = False,
+    ) -> RunView | None:
         if not self._python.get(run.app):
             # A proxy may have said no.
             self._python[run.app] = await server.is_python()
@@ -374,8 +385,8 @@ class RemoteRuntime:
         )
 
     async def _settled(
-        self, server: Server, run: Run, done: Settled, asked: Sequence[Approval] = ()
-    ) -> View | None:
+        self, server: RemoteServer, run: Run, done: Settled, asked: Sequence[Approval] = ()
+    ) -> RunView | None:
         """Watch a session until it shows what we wait for, or patience ends."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self.patience
@@ -386,13 +397,13 @@ class RemoteRuntime:
             # The server does not notify us when it writes.
             await asyncio.sleep(_LOOK_EVERY)
 
-    async def _show_rest(self, run: Run, view: View) -> None:
+    async def _show_rest(self, run: Run, view: RunView) -> None:
         """Show the events that the watchers have missed, because they went to a dead worker."""
         if run.watched and view.mine:
             for event in latest_turn(view.mine, view.mine[-1].invocation_id):
                 await self.show(run, event_json(event))
 
-    def _server(self, run: Run) -> Server:
+    def _server(self, run: Run) -> RemoteServer:
         app = run.app
         remote = self.apps.get(app)
         if remote is None:
@@ -402,7 +413,7 @@ class RemoteRuntime:
             # The number is not limited: each running turn holds a connection to its end.
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=32)
             self._client = httpx.AsyncClient(limits=limits, transport=self.transport)
-        return Server(
+        return RemoteServer(
             app,
             remote,
             self._client,

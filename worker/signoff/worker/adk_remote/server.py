@@ -46,7 +46,7 @@ async def _show_nobody(event: dict[str, Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class RemoteServer:
     """The API server of one app.
 
     Attributes:

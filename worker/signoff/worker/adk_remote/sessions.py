@@ -15,7 +15,7 @@ from google.adk.sessions.base_session_service import (
 from google.adk.sessions.session import Session
 from typing_extensions import override
 
-from signoff.worker.adk_remote.server import Server
+from signoff.worker.adk_remote.server import RemoteServer
 from signoff.worker.adk_remote.wire import read_events, read_state
 
 
@@ -28,7 +28,7 @@ class RemoteSessionService(BaseSessionService):
         server: The server of the app.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: RemoteServer) -> None:
         self._server = server
 
     @override

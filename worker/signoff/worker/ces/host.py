@@ -19,9 +19,9 @@ from google.adk.tools.base_tool import BaseTool
 from signoff.worker.adk.guard.journals import first_id
 from signoff.worker.ces import http
 from signoff.worker.ces.errors import CodeError, CodeFailed, SnapshotRefused
-from signoff.worker.ces.journal import Call, Journal, Outcome, frozen
+from signoff.worker.ces.journal import CallJournal, CallResult, OutsideCall, frozen
 from signoff.worker.ces.rules import Rules
-from signoff.worker.ces.sandbox import Answer, Done, Held
+from signoff.worker.ces.sandbox import Answer, Done, SuspendedCall
 from signoff.worker.ces.translate import variables
 from signoff.worker.starting import copied
 
@@ -60,7 +60,7 @@ class CodeHost:
     may_wait: bool = True
     depth: int = 0
     kept: dict[str, Any] = field(default_factory=dict)
-    journal: Journal | None = None
+    journal: CallJournal | None = None
     lane: str = ""
 
     def __post_init__(self) -> None:
@@ -70,12 +70,12 @@ class CodeHost:
         self._calls: int = self.kept.get("calls", 0)
         self._given: dict[str, Any] = {}
         self._asked: dict[str, Any] = {}
-        self._running: dict[str, asyncio.Task[Answer | Held]] = {}
+        self._running: dict[str, asyncio.Task[Answer | SuspendedCall]] = {}
         self.pending: list[Any] = list(self.kept.get("pending", []))
 
     async def __call__(
         self, kind: str, args: dict[str, Any], state: dict[str, Any]
-    ) -> Answer | Held:
+    ) -> Answer | SuspendedCall:
         """Answer one call, or report that it waits for an approval.
 
         Args:
@@ -103,9 +103,9 @@ class CodeHost:
 
     async def perform(
         self, kind: str, args: dict[str, Any], state: dict[str, Any] | None, *, yes: Any = None
-    ) -> Answer | Held:
+    ) -> Answer | SuspendedCall:
         """Execute a call; `yes` is its confirmation, if it has one."""
-        done: Answer | Held
+        done: Answer | SuspendedCall
         match kind:
             case "tool":
                 done = await self._tool(args, self.lane, yes)
@@ -126,11 +126,11 @@ class CodeHost:
                 done = {}
             case _:
                 raise ValueError(f"There is no call {kind!r} to the outside.")
-        if isinstance(done, Held):
+        if isinstance(done, SuspendedCall):
             return self._held(kind, args, done, state)
         return self._answer(state, done)
 
-    async def refused(self, why: str) -> Answer | Held:
+    async def refused(self, why: str) -> Answer | SuspendedCall:
         """Return the answer to a call that was rejected and must not be made.
 
         If an earlier worker has made the call, the code gets its result.
@@ -204,8 +204,8 @@ class CodeHost:
         return ""
 
     def _held(
-        self, kind: str, args: dict[str, Any], held: Held, state: dict[str, Any] | None
-    ) -> Answer | Held:
+        self, kind: str, args: dict[str, Any], held: SuspendedCall, state: dict[str, Any] | None
+    ) -> Answer | SuspendedCall:
         """Return a call that waits for an approval, or refuse it if the code cannot wait."""
         if not self.may_wait:
             why = (
@@ -218,13 +218,17 @@ class CodeHost:
         self.pending = [kind, args]
         return held
 
-    async def _waits(self, name: str, shown: dict[str, Any], hint: str = "") -> Held | None:
+    async def _waits(
+        self, name: str, shown: dict[str, Any], hint: str = ""
+    ) -> SuspendedCall | None:
         """Return a call if the code has to stop at it: it needs an approval, or it is frozen."""
         if self._facts_ask(name, shown):
-            return Held(name, shown, hint=hint)
+            return SuspendedCall(name, shown, hint=hint)
         if name in VARIABLES or (freeze := await frozen(self.context, name)) is None:
             return None
-        return Held(name, shown, hint=f"{hint} {freeze.stops} is frozen: {freeze.why}.".lstrip())
+        return SuspendedCall(
+            name, shown, hint=f"{hint} {freeze.stops} is frozen: {freeze.why}.".lstrip()
+        )
 
     async def _was_made(self, kind: str, args: dict[str, Any]) -> bool:
         if self.journal is None or kind in VARIABLES:
@@ -232,7 +236,7 @@ class CodeHost:
         await self.journal.open()
         return self.journal.has(self._call(kind, args))
 
-    def _call(self, kind: str, args: dict[str, Any], *, sure: bool = False) -> Call:
+    def _call(self, kind: str, args: dict[str, Any], *, sure: bool = False) -> OutsideCall:
         lane = self._next_lane() if kind == "start" else self.lane
         return _call(kind, args, lane, sure=sure)
 
@@ -250,7 +254,7 @@ class CodeHost:
             }
         )
 
-    async def _poll(self, args: dict[str, Any], state: dict[str, Any]) -> Answer | Held:
+    async def _poll(self, args: dict[str, Any], state: dict[str, Any]) -> Answer | SuspendedCall:
         number = str(args.get("number"))
         task = self._running.get(number)
         if task is not None:
@@ -267,7 +271,7 @@ class CodeHost:
             return self._held(
                 "tool",
                 held["asked"],
-                Held(
+                SuspendedCall(
                     held["tool"],
                     held["args"],
                     tuple(held["frames"]),
@@ -278,7 +282,7 @@ class CodeHost:
             )
         return self._answer(state, found)
 
-    async def _tool(self, asked: dict[str, Any], lane: str, yes: Any) -> Answer | Held:
+    async def _tool(self, asked: dict[str, Any], lane: str, yes: Any) -> Answer | SuspendedCall:
         name, args = str(asked.get("name")), dict(asked.get("args") or {})
         tool = self.tools.get(name)
         if tool is None:
@@ -291,7 +295,11 @@ class CodeHost:
                 if self.depth >= _MOST_DEEP:
                     return _failed(f"{name} is called from code in code, {_MOST_DEEP} deep.")
                 done = await run(args, self.nested(lane))
-                return done if isinstance(done, Held) else {"response": _response(done.result)}
+                return (
+                    done
+                    if isinstance(done, SuspendedCall)
+                    else {"response": _response(done.result)}
+                )
             call_id = f"{first_id(self.context.function_call_id or 'callback')}.{self._calls}"
             return await self._once(
                 _call("tool", asked, lane, sure=yes is not None),
@@ -312,7 +320,9 @@ class CodeHost:
             lane=f"{self.lane if lane is None else lane}+",
         )
 
-    async def _once(self, call: Call, do: Callable[[], Awaitable[Outcome]]) -> Answer | Held:
+    async def _once(
+        self, call: OutsideCall, do: Callable[[], Awaitable[CallResult]]
+    ) -> Answer | SuspendedCall:
         """Make a call, unless this stretch has already made it, and apply its changes."""
         if self.journal is None:
             outcome = await do()
@@ -326,7 +336,7 @@ class CodeHost:
 
     async def _adk_tool(
         self, tool: BaseTool, args: dict[str, Any], call_id: str, yes: Any
-    ) -> Outcome:
+    ) -> CallResult:
         """Run an ADK tool as a call of its own.
 
         If the tool asks for a confirmation, the code that calls it is suspended.
@@ -338,7 +348,7 @@ class CodeHost:
             event_actions=actions,
             tool_confirmation=yes,
         )
-        done: Answer | Held
+        done: Answer | SuspendedCall
         try:
             # Copies: the tool may change them, and an approver has to see the original arguments.
             # Not every tool asks in its own code: usually ADK asks before it runs a tool.
@@ -348,12 +358,18 @@ class CodeHost:
             asked = actions.requested_tool_confirmations.get(call_id)
             waits = asked is not None and yes is None
             hint = asked.hint or "" if asked is not None else ""
-            done = Held(tool.name, args, hint=hint) if waits else {"response": _response(result)}
+            done = (
+                SuspendedCall(tool.name, args, hint=hint)
+                if waits
+                else {"response": _response(result)}
+            )
         except Exception as error:  # noqa: BLE001 -- the code gets any error as a response
             done = _failed(f"{tool.name} raised {type(error).__name__}: {error}")
-        return Outcome(done, dict(actions.state_delta), dict(actions.artifact_delta))
+        return CallResult(done, dict(actions.state_delta), dict(actions.artifact_delta))
 
-    async def _http(self, asked: dict[str, Any], yes: Any) -> tuple[Answer | Held, dict[str, Any]]:
+    async def _http(
+        self, asked: dict[str, Any], yes: Any
+    ) -> tuple[Answer | SuspendedCall, dict[str, Any]]:
         """Send a request, and follow its redirects; the rules apply to each step separately.
 
         Returns:
@@ -363,7 +379,7 @@ class CodeHost:
         while True:
             call = self._call("http", asked, sure=sure)
             answer = await self._once(call, partial(_sent, self.rules, asked))
-            if isinstance(answer, Held) or "onwards" not in answer:
+            if isinstance(answer, SuspendedCall) or "onwards" not in answer:
                 return answer, asked
             asked, sure = answer["onwards"], False
             name, shown = _named("http", asked)
@@ -373,12 +389,12 @@ class CodeHost:
                 return waits, asked
 
 
-async def _sent(rules: Rules, asked: dict[str, Any]) -> Outcome:
+async def _sent(rules: Rules, asked: dict[str, Any]) -> CallResult:
     try:
         answer = await http.request(rules, asked)
     except http.HttpRefused as error:
-        return Outcome({"error": str(error)})
-    return Outcome(answer if "onwards" in answer else {"response": answer})
+        return CallResult({"error": str(error)})
+    return CallResult(answer if "onwards" in answer else {"response": answer})
 
 
 def require_pending(pending: list[Any], tool: str, args: dict[str, Any]) -> None:
@@ -409,10 +425,10 @@ def _named(kind: str, args: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     raise ValueError(f"There is no call {kind!r} to the outside.")
 
 
-def _call(kind: str, args: dict[str, Any], lane: str, *, sure: bool = False) -> Call:
+def _call(kind: str, args: dict[str, Any], lane: str, *, sure: bool = False) -> OutsideCall:
     name, shown = _named(kind, args)
     reads = kind == "http" and args.get("method") in http.READS
-    return Call(lane, name, shown, args, reads=reads, sure=sure)
+    return OutsideCall(lane, name, shown, args, reads=reads, sure=sure)
 
 
 def _is_same(one: object, other: object) -> bool:
@@ -439,8 +455,8 @@ def _failed(why: str) -> Answer:
     return {"response": {"text": json.dumps({"error": why}), "status_code": 500, "reason": why}}
 
 
-def _frozen(done: Answer | Held, asked: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(done, Held):
+def _frozen(done: Answer | SuspendedCall, asked: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(done, SuspendedCall):
         return done
     return {
         "held": {

@@ -136,9 +136,7 @@ def with_port(host: str, port: int) -> str:
 def pattern(text: str, *, ports: bool = False) -> str:
     """Return an entry of a list of hosts in its canonical form; it may begin with ``*.``.
 
-    Args:
-        text: The entry.
-        ports: Whether the entry may end with ``:PORT``.
+    With `ports` it may end with ``:PORT``.
 
     Raises:
         ValueError: It is not a host.

@@ -22,7 +22,7 @@ from signoff.core.base.errors import ToolInDoubt
 from signoff.core.base.freezes import Freeze
 from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.guard.journals import Journals, first_id, own_events
-from signoff.worker.ces.sandbox import Answer, Held
+from signoff.worker.ces.sandbox import Answer, SuspendedCall
 from signoff.worker.ces.translate import is_plain
 
 _MOST_KEPT: Final = 256 * 1024
@@ -36,7 +36,7 @@ _DOUBT: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class OutsideCall:
     """A call to the outside.
 
     Attributes:
@@ -58,7 +58,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallResult:
     """The result of a call.
 
     Attributes:
@@ -67,12 +67,12 @@ class Outcome:
         artifacts: The artifacts that it has saved, with their versions.
     """
 
-    answer: Answer | Held
+    answer: Answer | SuspendedCall
     state: dict[str, Any] = field(default_factory=dict)
     artifacts: dict[str, int] = field(default_factory=dict)
 
 
-class Journal:
+class CallJournal:
     """The calls of one stretch of code.
 
     Args:
@@ -97,7 +97,7 @@ class Journal:
                 self._earlier += enumerate(await self._kept.read())
                 self._read = True
 
-    def has(self, call: Call) -> bool:
+    def has(self, call: OutsideCall) -> bool:
         """Return whether an earlier worker has begun this call, and the code has not reached it."""
         return self._place(call) is not None
 
@@ -105,11 +105,11 @@ class Journal:
         """Return the recorded calls that the code has not reached yet."""
         return [one for _, one in self._earlier]
 
-    async def once(self, call: Call, do: Callable[[], Awaitable[Outcome]]) -> Outcome:
+    async def once(self, call: OutsideCall, do: Callable[[], Awaitable[CallResult]]) -> CallResult:
         """Make a call, unless an earlier worker has made it.
 
-        If the earlier worker has begun the call and recorded no result, the outcome is a `Held`:
-        a person has to decide whether the call is made again.
+        If the earlier worker has begun the call and recorded no result, the outcome is a
+        `SuspendedCall`: a person has to decide whether the call is made again.
 
         Raises:
             ToolInDoubt: The code makes other calls than it made with the earlier worker.
@@ -123,9 +123,9 @@ class Journal:
             place, entry = self._earlier.pop(at)
             end = entry["end"]
             if end is None and not call.sure:
-                return Outcome(Held(call.name, call.shown, hint=_DOUBT, doubtful=True))
+                return CallResult(SuspendedCall(call.name, call.shown, hint=_DOUBT, doubtful=True))
             if end is not None and "asked" not in end:
-                return Outcome(end["answer"], end["state"], end["artifacts"])
+                return CallResult(end["answer"], end["state"], end["artifacts"])
         outcome = await do()
         entry = _entry(call, _end(outcome))
         if place < 0:
@@ -134,19 +134,19 @@ class Journal:
             await self._kept.change(place, entry)
         return outcome
 
-    def has_ended(self, call: Call) -> bool:
+    def has_ended(self, call: OutsideCall) -> bool:
         """Return whether an earlier worker has made this call and recorded its result."""
         at = self._place(call)
         end = None if at is None else self._earlier[at][1]["end"]
         return end is not None and "asked" not in end
 
-    def forget(self, call: Call) -> None:
+    def forget(self, call: OutsideCall) -> None:
         """Remove a call that will not be made from the calls that are still expected."""
         at = self._place(call)
         if at is not None:
             self._earlier.pop(at)
 
-    def _place(self, call: Call) -> int | None:
+    def _place(self, call: OutsideCall) -> int | None:
         key = _key(call)
         return next(
             (
@@ -157,7 +157,7 @@ class Journal:
             None,
         )
 
-    def _require_same_way(self, call: Call) -> None:
+    def _require_same_way(self, call: OutsideCall) -> None:
         beside = [one for _, one in self._earlier if one["lane"] == call.lane]
         if beside and not call.sure:
             made = ", ".join(f"{one['name']}()" for one in beside)
@@ -169,14 +169,14 @@ class Journal:
             )
 
 
-def of_call(context: Context, stops: int, left: list[dict[str, Any]]) -> Journal | None:
+def of_call(context: Context, stops: int, left: list[dict[str, Any]]) -> CallJournal | None:
     """Return the journal of a stretch of a tool's code; None outside of our workers."""
     kept = _journals(context)
     found = kept.of_call(context, context.function_call_id or "", stops) if kept else None
-    return None if found is None else Journal(found, left)
+    return None if found is None else CallJournal(found, left)
 
 
-def of_callback(context: Context, kind: str, file: str) -> Journal | None:
+def of_callback(context: Context, kind: str, file: str) -> CallJournal | None:
     """Return the journal of a run of a callback; None outside of our workers.
 
     A tool callback is identified by the id of the call. A model callback is identified by the
@@ -194,7 +194,7 @@ def of_callback(context: Context, kind: str, file: str) -> Journal | None:
         place = str(_answers(context))
     branch = context._invocation_context.branch or ""  # noqa: SLF001 -- ADK has no public access to the branch
     found = kept.of_callback(context, kind, file, context.agent_name, branch, place)
-    return None if found is None else Journal(found, [])
+    return None if found is None else CallJournal(found, [])
 
 
 async def will_be_repeated(context: Context) -> bool:
@@ -238,17 +238,17 @@ def _guard(context: Context) -> GuardPlugin | None:
     return next((one for one in plugins if isinstance(one, GuardPlugin)), None)
 
 
-def _key(call: Call) -> str:
+def _key(call: OutsideCall) -> str:
     text = json.dumps([call.name, call.args], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _entry(call: Call, end: dict[str, Any] | None) -> dict[str, Any]:
+def _entry(call: OutsideCall, end: dict[str, Any] | None) -> dict[str, Any]:
     return {"lane": call.lane, "call": _key(call), "name": call.name, "end": end}
 
 
-def _end(outcome: Outcome) -> dict[str, Any]:
-    if isinstance(outcome.answer, Held):
+def _end(outcome: CallResult) -> dict[str, Any]:
+    if isinstance(outcome.answer, SuspendedCall):
         # The tool's own code has asked for a confirmation, and will ask again.
         return {"asked": True}
     state = {key: value for key, value in outcome.state.items() if is_plain(value)}

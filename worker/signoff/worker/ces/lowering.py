@@ -85,10 +85,6 @@ class _Edit:
 def lower(source: str, name: str) -> Code:
     """Return code as the sandbox runs it.
 
-    Args:
-        source: The file.
-        name: Its name, for errors.
-
     Raises:
         CodeRefused: It is not Python, or uses a feature that the sandbox lacks.
     """

@@ -21,7 +21,7 @@ from signoff.worker.ces.host import VARIABLES, CodeHost
 from signoff.worker.ces.journal import of_callback, will_be_repeated
 from signoff.worker.ces.lowering import Code, called, lower
 from signoff.worker.ces.rules import Rules, current
-from signoff.worker.ces.sandbox import Done, Held, Sandbox
+from signoff.worker.ces.sandbox import Done, Sandbox, SuspendedCall
 from signoff.worker.ces.toolset import tools_of
 from signoff.worker.ces.translate import (
     Plain,
@@ -233,7 +233,7 @@ class CesCallbacks(BasePlugin):
             )
         finally:
             await host.close()
-        if isinstance(ended, Held):
+        if isinstance(ended, SuspendedCall):
             raise CodeFailed(f"{code.name}: {ended.tool} needs approval.")
         return ended
 

@@ -51,7 +51,7 @@ _LACKS = "NotImplementedError: The monty syntax parser does not yet support "
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class SuspendedCall:
     """A call that waits for an approval, and the code that is suspended at it.
 
     Attributes:
@@ -85,16 +85,12 @@ class Done:
 
 
 Answer = dict[str, Any]
-Host = Callable[[str, dict[str, Any], dict[str, Any]], Awaitable["Answer | Held"]]
+Host = Callable[[str, dict[str, Any], dict[str, Any]], Awaitable["Answer | SuspendedCall"]]
 """Answers a call to the outside: its kind, its arguments, and the variables of the code."""
 
 
 class Sandbox:
-    """Runs code, each run in a fresh session of a pool of worker processes.
-
-    Args:
-        rules: The limits.
-    """
+    """Runs code, each run in a fresh session of a pool of worker processes."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
@@ -108,7 +104,7 @@ class Sandbox:
         args: dict[str, Any],
         host: Host,
         settle: Callable[[], Awaitable[dict[str, Any]]],
-    ) -> Done | Held:
+    ) -> Done | SuspendedCall:
         """Run a function of some code to its end, or to a call that waits for an approval.
 
         Args:
@@ -151,7 +147,7 @@ class Sandbox:
         *,
         host: Host,
         settle: Callable[[], Awaitable[dict[str, Any]]],
-    ) -> Done | Held:
+    ) -> Done | SuspendedCall:
         """Resume suspended code with the answer to the call at which it is suspended.
 
         Raises:
@@ -182,7 +178,7 @@ class Sandbox:
         base: bytes,
         host: Host,
         settle: Callable[[], Awaitable[dict[str, Any]]],
-    ) -> Done | Held:
+    ) -> Done | SuspendedCall:
         ended = await self._drive(snapshot, host)
         if isinstance(ended, tuple):
             suspended, held = ended
@@ -205,7 +201,7 @@ class Sandbox:
 
     async def _drive(
         self, snapshot: Any, host: Host
-    ) -> MontyComplete | tuple[AsyncFunctionSnapshot, Held]:
+    ) -> MontyComplete | tuple[AsyncFunctionSnapshot, SuspendedCall]:
         left = self.rules.http_seconds
         while not isinstance(snapshot, MontyComplete):
             match snapshot:
@@ -226,7 +222,7 @@ class Sandbox:
                     except (TypeError, ValueError) as error:
                         snapshot = await snapshot.resume({"exception": error})
                         continue
-                    if isinstance(answer, Held):
+                    if isinstance(answer, SuspendedCall):
                         return snapshot, answer
                     snapshot = await snapshot.resume({"return_value": answer})
                 case AsyncNameLookupSnapshot() | AsyncFunctionSnapshot():

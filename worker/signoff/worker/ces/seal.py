@@ -24,7 +24,7 @@ _FORMS: Final = frozenset({1, _FORM})
 
 
 class Stopped(Protocol):
-    """Code or an agent that has stopped at an inner call of a tool; see `Held`."""
+    """Code or an agent that has stopped at an inner call of a tool; see `SuspendedCall`."""
 
     @property
     def tool(self) -> str:

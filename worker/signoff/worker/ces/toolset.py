@@ -23,7 +23,7 @@ from signoff.worker.ces.host import VARIABLES, CodeHost, require_pending
 from signoff.worker.ces.journal import has_guard, of_call
 from signoff.worker.ces.lowering import Code, lower
 from signoff.worker.ces.rules import Rules, bring, current
-from signoff.worker.ces.sandbox import Answer, Done, Held, Sandbox, require_readable
+from signoff.worker.ces.sandbox import Answer, Done, Sandbox, SuspendedCall, require_readable
 from signoff.worker.ces.seal import seal, unseal
 from signoff.worker.ces.translate import context_of
 from signoff.worker.suspended import CarriesCode, Resumption, Suspended, claimed
@@ -87,7 +87,7 @@ class CesTool(BaseTool, CarriesCode):
         """Run or resume the code; if it fails, the error is the result of this call."""
         try:
             ended = await self._ended(args, tool_context)
-            if not isinstance(ended, Held):
+            if not isinstance(ended, SuspendedCall):
                 return ended.result
             sealed = seal(self.rules, ended, tool_context)
         except CodeError as error:
@@ -100,7 +100,7 @@ class CesTool(BaseTool, CarriesCode):
         tool_context.actions.skip_summarization = True
         return {"status": f"The call of {ended.tool} inside of it requires confirmation."}
 
-    async def _ended(self, args: dict[str, Any], context: Context) -> Done | Held:
+    async def _ended(self, args: dict[str, Any], context: Context) -> Done | SuspendedCall:
         host = CodeHost(self.rules, context, await tools_of(context))
         asked = _stops(context)
         if context.tool_confirmation is not None and asked:
@@ -138,7 +138,7 @@ class CesTool(BaseTool, CarriesCode):
         require_pending(frames[-1]["kept"]["pending"], given.tool, given.args)
         return frames, given.refused
 
-    async def in_sandbox(self, args: dict[str, Any], host: CodeHost) -> Done | Held:
+    async def in_sandbox(self, args: dict[str, Any], host: CodeHost) -> Done | SuspendedCall:
         """Run the code to its end, or to a call that waits."""
         return await Sandbox(self.rules).run(
             self.code,
@@ -170,7 +170,7 @@ def _stops(context: Context) -> list[Suspended]:
 
 async def go_on(
     rules: Rules, frames: list[dict[str, Any]], refused: str | None, host: CodeHost
-) -> Done | Held:
+) -> Done | SuspendedCall:
     """Resume suspended code, the innermost run first.
 
     Args:
@@ -184,13 +184,15 @@ async def go_on(
     try:
         if len(frames) > 1:
             inner = await go_on(rules, frames[1:], refused, own.nested())
-            answer: Answer | Held = inner if isinstance(inner, Held) else own.inner(inner)
+            answer: Answer | SuspendedCall = (
+                inner if isinstance(inner, SuspendedCall) else own.inner(inner)
+            )
         elif refused is not None:
             answer = await own.refused(refused)
         else:
             kind, args = own.pending
             answer = await own.perform(kind, args, None, yes=ToolConfirmation(confirmed=True))
-        if isinstance(answer, Held):
+        if isinstance(answer, SuspendedCall):
             # It may now wait for another call than the one at which it was suspended.
             stopped = {**frame, "kept": await own.settle()}
             return replace(answer, frames=(stopped, *answer.frames))

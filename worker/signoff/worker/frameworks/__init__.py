@@ -10,13 +10,13 @@ code does that:
   archived with the session. One commit writes it, if nobody has changed the session since it was
   read and the session's lease is still held. A worker that resumes a turn sees which answers the
   agent has already got.
-- **The gate.** Every tool call of a turn goes through `gate.Gate`, right before the tool's own
-  code. A call that waited for an approval is started once: one commit marks it as started if the
-  approval is unchanged, proven by its receipt, not expired, not frozen and for exactly these
+- **The guard.** Every tool call of a turn goes through `guard.CallGuard`, right before the tool's
+  own code. A call that waited for an approval is started once: one commit marks it as started if
+  the approval is unchanged, proven by its receipt, not expired, not frozen and for exactly these
   arguments, and if the lease is held. Another commit stores its result. A call that was started and
   not seen to finish is never started again. A call that has finished returns its stored result.
 - **The digest.** `runtime` compares each approval with the call in the stored state before anything
-  runs, and the gate compares it with the call that the tool gets. A call that differs needs a new
+  runs, and the guard compares it with the call that the tool gets. A call that differs needs a new
   approval. The approval also covers a digest of the whole state: if only the state determines
   which calls need an approval, the framework does not resume from a changed state.
 - **Edits.** If a policy has ``edits = "approve"``, an approver's values become a new call, which

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from pydantic import JsonValue
+from pydantic_core import to_jsonable_python
 
 from signoff.core.approvals.parts import Kind
-from signoff.worker.frameworks.gate import Gate
+from signoff.worker.frameworks.guard import CallGuard
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingCall:
     """A tool call that waits in a state.
 
     Attributes:
@@ -26,7 +27,7 @@ class Waiting:
         declared: What the tool declares; see `Approval.declared`.
         kind: What is asked for.
         edits: Whether the framework can run the call with other arguments than the model gave.
-        in_tool: Whether the call goes through the gate. If not, the answer resumes code of the
+        in_tool: Whether the call goes through the guard. If not, the answer resumes code of the
             agent itself.
         takes_words: Whether that code knows a rejection by its words; if not, it gets only the
             value that `[[inputs]]` says.
@@ -46,7 +47,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CallAnswer:
     """The decision about a call that waits.
 
     Attributes:
@@ -60,7 +61,7 @@ class Answer:
     value: JsonValue = None
 
 
-class Outcome(NamedTuple):
+class FrameworkTurn(NamedTuple):
     """How a turn ended.
 
     Attributes:
@@ -85,26 +86,32 @@ class Adapter(Protocol):
     knows_gates: bool
     """Whether it knows which calls need an approval without relying on the stored state."""
 
-    async def begin(self, agent: Any, message: str, history: JsonValue, gate: Gate) -> Outcome:  # noqa: ANN401 -- an agent of any framework
+    async def begin(
+        self,
+        agent: Any,  # noqa: ANN401 -- an agent of any framework
+        message: str,
+        history: JsonValue,
+        guard: CallGuard,
+    ) -> FrameworkTurn:
         """Send the user's message, and run to the next pause or to the end.
 
         Args:
             agent: The agent.
             message: The message.
             history: What earlier turns have added to the session; None if there were none.
-            gate: The gate that every tool call has to go through.
+            guard: The guard that every tool call has to go through.
         """
 
     async def resume(
         self,
         agent: Any,  # noqa: ANN401 -- the same
         state: JsonValue,
-        answers: Mapping[str, Answer],
-        gate: Gate,
-    ) -> Outcome:
+        answers: Mapping[str, CallAnswer],
+        guard: CallGuard,
+    ) -> FrameworkTurn:
         """Answer all calls that wait in a state, and run to the next pause or to the end."""
 
-    def waiting(self, state: JsonValue) -> Sequence[Waiting]:
+    def waiting(self, state: JsonValue) -> Sequence[WaitingCall]:
         """Return the calls that wait in a state, as the framework would run them.
 
         Raises:
@@ -113,3 +120,19 @@ class Adapter(Protocol):
 
     def longer(self, history: JsonValue, state: JsonValue) -> JsonValue:
         """Return the history of a session after a turn has ended."""
+
+
+def jsonable(value: object) -> Any:  # noqa: ANN401 -- JSON
+    """Return a value as JSON, in which a text replaces what is not JSON."""
+    return to_jsonable_python(value, fallback=str, bytes_mode="base64")
+
+
+def fields_of(state: object) -> dict[str, Any]:
+    """Return the fields of a stored state, or of a part of it.
+
+    Raises:
+        TypeError: It is not an object.
+    """
+    if not isinstance(state, dict):
+        raise TypeError("it is no object")
+    return cast("dict[str, Any]", state)

@@ -26,11 +26,7 @@ def idempotency_key() -> str:
 
 @contextmanager
 def running(origin: Origin) -> Iterator[None]:
-    """Give the code of a tool its key inside the `with` block.
-
-    Args:
-        origin: The origin of its call.
-    """
+    """Give the code of a tool its key inside the `with` block."""
     key = key_of(origin.app, origin.user, origin.session, origin.confirmation)
     token = _key.set(key)
     try:

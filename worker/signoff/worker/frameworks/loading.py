@@ -17,7 +17,7 @@ from signoff.core.base.errors import AppNotFound
 from signoff.worker.agent_folders import load_problem, require_agent
 
 if TYPE_CHECKING:
-    # Its module imports the gate, and with it the ledger.
+    # Its module imports the guard, and with it the ledger.
     from signoff.worker.frameworks.adapter import Adapter
 
 ADK: Final = "adk"
@@ -151,11 +151,7 @@ def _framework(agent: object) -> Framework | None:
 
 
 class Agents:
-    """The agents of a folder that are not ADK's, loaded when they are first needed.
-
-    Args:
-        folder: The folder of the agents' folders.
-    """
+    """The agents of a folder that are not ADK's, loaded when they are first needed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,7 +1,7 @@
 """Agents of the OpenAI Agents SDK: tools that need an approval, also inside agents that are tools.
 
 The state of a pause is the SDK's `RunState`. Before each turn the SDK asks each agent for its tools
-(`Agent.get_all_tools`). There the gate is put around the tools, including those of MCP servers and
+(`Agent.get_all_tools`). There the guard is put around the tools, including those of MCP servers and
 agents that are tools; and the servers are connected, because the SDK leaves that to programs. The
 SDK cannot run a call with other arguments than the model gave. So the model gets an approver's
 edit, and is asked to make exactly that call.
@@ -38,8 +38,14 @@ from pydantic_core import to_jsonable_python
 
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import PauseNotRoutable
-from signoff.worker.frameworks.adapter import Answer, Outcome, Waiting
-from signoff.worker.frameworks.gate import Call, Gate, declared_by, same_args
+from signoff.worker.frameworks.adapter import (
+    CallAnswer,
+    FrameworkTurn,
+    WaitingCall,
+    fields_of,
+    jsonable,
+)
+from signoff.worker.frameworks.guard import CallGuard, FrameworkCall, declared_by, same_args
 
 log = structlog.get_logger(__name__)
 
@@ -53,13 +59,13 @@ class _Turn:
     """The running turn, for the calls of its tools.
 
     Attributes:
-        gate: The gate.
+        guard: The guard.
         declared: The declaration of each tool, by the id of the agent object and the
             names of namespace and tool.
         servers: The MCP servers that are connected for the turn.
     """
 
-    gate: Gate
+    guard: CallGuard
     declared: dict[tuple[int, str, str], str] = field(default_factory=dict)
     servers: dict[MCPServer, _Connection] = field(default_factory=dict)
 
@@ -136,36 +142,40 @@ class OpenAiAgentsAdapter:
         _watch_tools()
 
     async def begin(
-        self, agent: Agent[Any], message: str, history: JsonValue, gate: Gate
-    ) -> Outcome:
+        self, agent: Agent[Any], message: str, history: JsonValue, guard: CallGuard
+    ) -> FrameworkTurn:
         """Send the user's message; see `Adapter.begin`."""
         before = cast("list[Any]", history or [])
         said: Any = {"role": "user", "content": message}
-        async with _running(gate) as turn:
+        async with _running(guard) as turn:
             return _outcome(await Runner.run(agent, [*before, said]), turn, len(before))
 
     async def resume(
-        self, agent: Agent[Any], state: JsonValue, answers: Mapping[str, Answer], gate: Gate
-    ) -> Outcome:
+        self,
+        agent: Agent[Any],
+        state: JsonValue,
+        answers: Mapping[str, CallAnswer],
+        guard: CallGuard,
+    ) -> FrameworkTurn:
         """Answer all calls that wait; see `Adapter.resume`."""
-        stored = _fields(state)
-        async with _running(gate) as turn:
+        stored = fields_of(state)
+        async with _running(guard) as turn:
             going_on = await RunState.from_json(agent, stored["run"])
             for item in going_on.get_interruptions():
-                answer = answers[_fields(to_jsonable_python(item.raw_item))["call_id"]]
+                answer = answers[fields_of(to_jsonable_python(item.raw_item))["call_id"]]
                 if answer.refusal is None:
                     going_on.approve(item)
                 else:
                     going_on.reject(item, rejection_message=answer.refusal)
             return _outcome(await Runner.run(agent, going_on), turn, int(stored["base"]))
 
-    def waiting(self, state: JsonValue) -> Sequence[Waiting]:
+    def waiting(self, state: JsonValue) -> Sequence[WaitingCall]:
         """Return the calls that wait; see `Adapter.waiting`."""
-        stored = _fields(state)
+        stored = fields_of(state)
         run = stored["run"]
         said = _said(run["last_model_response"]["output"])
         return [
-            Waiting(
+            WaitingCall(
                 id=item["raw_item"]["call_id"],
                 tool=item["raw_item"]["name"],
                 args=_arguments(item["raw_item"]["arguments"]),
@@ -183,9 +193,9 @@ class OpenAiAgentsAdapter:
 
 
 @asynccontextmanager
-async def _running(gate: Gate) -> AsyncIterator[_Turn]:
+async def _running(guard: CallGuard) -> AsyncIterator[_Turn]:
     """Let the body be a turn."""
-    turn = _Turn(gate)
+    turn = _Turn(guard)
     token = _turn.set(turn)
     try:
         yield turn
@@ -194,14 +204,14 @@ async def _running(gate: Gate) -> AsyncIterator[_Turn]:
         await _disconnect(turn)
 
 
-def _outcome(result: RunResult, turn: _Turn, base: int) -> Outcome:
+def _outcome(result: RunResult, turn: _Turn, base: int) -> FrameworkTurn:
     """Return how a turn ended, which began with this number of earlier items."""
     if result.interruptions:
-        return Outcome(True, _state(result, turn, base))
+        return FrameworkTurn(True, _state(result, turn, base))
     added = to_jsonable_python(result.to_input_list()[base:])
     output = result.final_output
-    text = output if isinstance(output, str) else json.dumps(_jsonable(output))
-    return Outcome(False, added, text)
+    text = output if isinstance(output, str) else json.dumps(jsonable(output))
+    return FrameworkTurn(False, added, text)
 
 
 def _state(result: RunResult, turn: _Turn, base: int) -> JsonValue:
@@ -210,23 +220,24 @@ def _state(result: RunResult, turn: _Turn, base: int) -> JsonValue:
     Raises:
         PauseNotRoutable: A call waits that is not a function call.
     """
-    run, declared = result.to_state().to_json(), dict[str, JsonValue]()
+    state, declared = result.to_state().to_json(), dict[str, JsonValue]()
     for item in result.interruptions:
-        raw = _fields(to_jsonable_python(item.raw_item))
+        raw = fields_of(to_jsonable_python(item.raw_item))
         if raw.get("type") != _FUNCTION_CALL:
+            run = turn.guard.run
             raise PauseNotRoutable(
-                f"Run {turn.gate.run.id} of {turn.gate.run.app} waits for {item.tool_name}, a tool "
+                f"Run {run.id} of {run.app} waits for {item.tool_name}, a tool "
                 "that the SDK or OpenAI runs. Only function tools, those of MCP servers and agents "
                 "that are tools can wait for a person."
             )
         place = (id(get_public_agent(item.agent)), raw.get("namespace") or "", str(raw["name"]))
         declared[raw["call_id"]] = turn.declared.get(place, "")
-    return {"base": base, "run": cast("JsonValue", run), "declared": declared}
+    return {"base": base, "run": cast("JsonValue", state), "declared": declared}
 
 
 @functools.cache
 def _watch_tools() -> None:
-    """Put the gate around the tools of all agents, once in a process."""
+    """Put the guard around the tools of all agents, once in a process."""
     get_all_tools = AgentBase.get_all_tools
 
     @functools.wraps(get_all_tools)
@@ -237,7 +248,7 @@ def _watch_tools() -> None:
         tools = await get_all_tools(self, context)
         for tool in tools:
             if isinstance(tool, FunctionTool):
-                _Gated.put_before(tool)
+                _Guarded.put_before(tool)
                 if turn is not None:
                     place = (id(get_public_agent(cast("Any", self))), _namespace(tool), tool.name)
                     turn.declared[place] = _declares(tool)
@@ -246,8 +257,8 @@ def _watch_tools() -> None:
     AgentBase.get_all_tools = watched  # type: ignore[assignment,method-assign] # agents may be created during a turn
 
 
-class _Gated:
-    """Wraps the code of a tool in the gate of the turn that runs it.
+class _Guarded:
+    """Wraps the code of a tool in the guard of the turn that runs it.
 
     It has the attributes and the class of the wrapped code, because the SDK reads them: it asks
     about arguments that this code would change before it runs.
@@ -285,15 +296,15 @@ class _Gated:
             return await self.inner(context, arguments)
         args = _arguments(arguments)
         call_id = context.tool_call_id
-        agent = context.agent.name if context.agent is not None else turn.gate.run.app
+        agent = context.agent.name if context.agent is not None else turn.guard.run.app
         asks = await self._asks(context, args)
-        call = Call(
+        call = FrameworkCall(
             id=call_id,
             tool=self.tool.name,
             args=args,
             agent=agent,
             declared=_declares(self.tool),
-            approved=asks or turn.gate.expects(call_id),
+            approved=asks or turn.guard.expects(call_id),
             free=not asks,
             # An agent that is a tool is called again each time it resumes.
             again=self.tool._is_agent_tool,  # noqa: SLF001 -- the SDK has no public way to ask
@@ -303,7 +314,7 @@ class _Gated:
             """Return whether the tool would get the approved arguments."""
             return same_args(args, approval.call.args)
 
-        return await turn.gate.enter(call, same, lambda: self.inner(context, arguments), _jsonable)
+        return await turn.guard.enter(call, same, lambda: self.inner(context, arguments), jsonable)
 
     async def _asks(self, context: ToolContext[Any], args: dict[str, JsonValue]) -> bool:
         """Return whether the tool asks for an approval of this call."""
@@ -329,12 +340,6 @@ def _declares(tool: FunctionTool) -> str:
 def _hint(call: Mapping[str, Any]) -> str:
     namespace = call.get("namespace")
     return f"Namespace: {namespace}" if namespace else ""
-
-
-def _fields(state: object) -> dict[str, Any]:
-    if not isinstance(state, dict):
-        raise TypeError("it is no object")
-    return cast("dict[str, Any]", state)
 
 
 def _arguments(text: str) -> dict[str, JsonValue]:
@@ -364,7 +369,3 @@ def _said(output: Sequence[Mapping[str, Any]]) -> str:
         if item.get("type") == "message"
         for part in item.get("content", ())
     )
-
-
-def _jsonable(value: object) -> Any:  # noqa: ANN401 -- JSON
-    return to_jsonable_python(value, fallback=str, bytes_mode="base64")

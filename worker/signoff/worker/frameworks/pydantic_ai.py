@@ -1,7 +1,7 @@
 """Agents of Pydantic AI: deferred tools that require an approval.
 
 The state of a pause consists of the messages, and of the ids of the deferred calls in the last one
-(`pydantic_ai.DeferredToolRequests`). The gate is in each leaf toolset, after all wrappers and
+(`pydantic_ai.DeferredToolRequests`). The guard is in each leaf toolset, after all wrappers and
 capabilities of the agent itself.
 """
 
@@ -29,12 +29,17 @@ from pydantic_ai.agent import AgentRunResult
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, ToolReturn
 from pydantic_ai.toolsets import ToolsetTool
-from pydantic_core import to_jsonable_python
 
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import PauseNotRoutable, ToolInDoubt
-from signoff.worker.frameworks.adapter import Answer, Outcome, Waiting
-from signoff.worker.frameworks.gate import Call, Gate, declared_by, same_args
+from signoff.worker.frameworks.adapter import (
+    CallAnswer,
+    FrameworkTurn,
+    WaitingCall,
+    fields_of,
+    jsonable,
+)
+from signoff.worker.frameworks.guard import CallGuard, FrameworkCall, declared_by, same_args
 from signoff.worker.starting import copied
 
 _UNAPPROVED: Final = "unapproved"
@@ -50,17 +55,21 @@ class PydanticAiAdapter:
     knows_gates: bool = True
 
     async def begin(
-        self, agent: Agent[Any, Any], message: str, history: JsonValue, gate: Gate
-    ) -> Outcome:
+        self, agent: Agent[Any, Any], message: str, history: JsonValue, guard: CallGuard
+    ) -> FrameworkTurn:
         """Send the user's message; see `Adapter.begin`."""
         before = _messages(history)
-        return await self._run(agent, gate, len(before), message, message_history=before)
+        return await self._run(agent, guard, len(before), message, message_history=before)
 
     async def resume(
-        self, agent: Agent[Any, Any], state: JsonValue, answers: Mapping[str, Answer], gate: Gate
-    ) -> Outcome:
+        self,
+        agent: Agent[Any, Any],
+        state: JsonValue,
+        answers: Mapping[str, CallAnswer],
+        guard: CallGuard,
+    ) -> FrameworkTurn:
         """Answer all calls that wait; see `Adapter.resume`."""
-        stored = _fields(state)
+        stored = fields_of(state)
         results = DeferredToolResults(
             approvals={
                 id_: ToolDenied(one.refusal)
@@ -71,7 +80,7 @@ class PydanticAiAdapter:
         )
         return await self._run(
             agent,
-            gate,
+            guard,
             int(stored["base"]),
             None,
             message_history=_messages(stored["messages"]),
@@ -81,29 +90,29 @@ class PydanticAiAdapter:
     async def _run(
         self,
         agent: Agent[Any, Any],
-        gate: Gate,
+        guard: CallGuard,
         base: int,
         prompt: str | None,
         **more: Any,  # noqa: ANN401 -- the arguments of `Agent.run`
-    ) -> Outcome:
-        guard = _Guard(gate=gate, agent=agent.name or gate.run.app)
+    ) -> FrameworkTurn:
+        capability = _GuardCapability(guard=guard, agent=agent.name or guard.run.app)
         if not _takes_requests(agent.output_type):
             more["output_type"] = [*_as_list(agent.output_type), DeferredToolRequests]
-        result = await agent.run(prompt, infer_name=False, capabilities=[guard], **more)
+        result = await agent.run(prompt, infer_name=False, capabilities=[capability], **more)
         if isinstance(result.output, DeferredToolRequests):
-            return Outcome(True, _state(result, guard, base))
+            return FrameworkTurn(True, _state(result, capability, base))
         added = ModelMessagesTypeAdapter.dump_python(result.all_messages()[base:], mode="json")
         output = result.output
         text = output if isinstance(output, str) else json.dumps(_jsonable(output))
-        return Outcome(False, added, text)
+        return FrameworkTurn(False, added, text)
 
-    def waiting(self, state: JsonValue) -> Sequence[Waiting]:
+    def waiting(self, state: JsonValue) -> Sequence[WaitingCall]:
         """Return the calls that wait; see `Adapter.waiting`."""
-        stored = _fields(state)
+        stored = fields_of(state)
         shown = stored["waiting"]
         last = _last_response(_messages(stored["messages"]))
         return [
-            Waiting(
+            WaitingCall(
                 id=call.tool_call_id,
                 tool=call.tool_name,
                 args=call.args_as_dict(raise_if_invalid=True),
@@ -123,43 +132,43 @@ class PydanticAiAdapter:
 
 
 @dataclass
-class _Guard(AbstractCapability[Any]):
-    """Puts the gate before every tool of a run.
+class _GuardCapability(AbstractCapability[Any]):
+    """Puts the guard before every tool of a run.
 
     Attributes:
-        gate: The gate.
+        guard: The guard.
         agent: The name of the agent.
         declared: The declaration of each tool, by name.
     """
 
-    gate: Gate = field(kw_only=True)
+    guard: CallGuard = field(kw_only=True)
     agent: str = field(kw_only=True)
     declared: dict[str, str] = field(default_factory=dict, kw_only=True)
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """Wrap each leaf toolset, and the whole toolset to record the declarations of its tools."""
-        return _Declaring(toolset.visit_and_replace(lambda one: _Gated(one, self)), self)
+        return _Declaring(toolset.visit_and_replace(lambda one: _Guarded(one, self)), self)
 
 
 @dataclass
 class _Declaring(WrapperToolset[Any]):
     """Records the declarations of tools, by the names that the model knows."""
 
-    guard: _Guard
+    capability: _GuardCapability
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """Return the tools."""
         tools = await super().get_tools(ctx)
         for name, tool in tools.items():
-            self.guard.declared[name] = declared_by(tool.tool_def.parameters_json_schema)
+            self.capability.declared[name] = declared_by(tool.tool_def.parameters_json_schema)
         return tools
 
 
 @dataclass
-class _Gated(WrapperToolset[Any]):
-    """A toolset whose calls go through the gate."""
+class _Guarded(WrapperToolset[Any]):
+    """A toolset whose calls go through the guard."""
 
-    guard: _Guard
+    capability: _GuardCapability
 
     async def call_tool(
         self,
@@ -173,12 +182,12 @@ class _Gated(WrapperToolset[Any]):
         shown = _shown_name(ctx, call_id) or name
         given = copied(tool_args)
         own = _jsonable(given)
-        call = Call(
+        call = FrameworkCall(
             id=call_id,
             tool=shown,
             args=own,
-            agent=self.guard.agent,
-            declared=self.guard.declared.get(shown, ""),
+            agent=self.capability.agent,
+            declared=self.capability.declared.get(shown, ""),
             approved=ctx.tool_call_approved or tool.tool_def.kind == _UNAPPROVED,
         )
 
@@ -206,7 +215,7 @@ class _Gated(WrapperToolset[Any]):
                     "do so each time. Raise ApprovalRequired only if not ctx.tool_call_approved."
                 ) from error
 
-        return await self.guard.gate.enter(call, same, inner, _kept)
+        return await self.capability.guard.enter(call, same, inner, _kept)
 
 
 def _shown_name(ctx: RunContext[Any], call_id: str) -> str:
@@ -219,7 +228,7 @@ def _shown_name(ctx: RunContext[Any], call_id: str) -> str:
     return ""
 
 
-def _state(result: AgentRunResult[Any], guard: _Guard, base: int) -> JsonValue:
+def _state(result: AgentRunResult[Any], capability: _GuardCapability, base: int) -> JsonValue:
     """Return the state of a pause.
 
     Raises:
@@ -228,28 +237,23 @@ def _state(result: AgentRunResult[Any], guard: _Guard, base: int) -> JsonValue:
     requests: DeferredToolRequests = result.output
     if requests.calls:
         names = ", ".join(dict.fromkeys(f"{one.tool_name}()" for one in requests.calls))
+        run = capability.guard.run
         raise PauseNotRoutable(
-            f"Run {guard.gate.run.id} of {guard.gate.run.app} waits for the result of {names}, "
+            f"Run {run.id} of {run.app} waits for the result of {names}, "
             "which comes from elsewhere. Only tools that require an approval can wait for a person."
         )
     return {
         "base": base,
-        "agent": guard.agent,
+        "agent": capability.agent,
         "messages": ModelMessagesTypeAdapter.dump_python(result.all_messages(), mode="json"),
         "waiting": {
             one.tool_call_id: {
                 "hint": str(requests.metadata.get(one.tool_call_id, {}).get("hint") or ""),
-                "declared": guard.declared.get(one.tool_name, ""),
+                "declared": capability.declared.get(one.tool_name, ""),
             }
             for one in requests.approvals
         },
     }
-
-
-def _fields(state: JsonValue) -> dict[str, Any]:
-    if not isinstance(state, dict):
-        raise TypeError("it is no object")
-    return cast("dict[str, Any]", state)
 
 
 def _messages(history: JsonValue) -> list[Any]:
@@ -274,4 +278,4 @@ def _kept(result: object) -> JsonValue:
 
 
 def _jsonable(value: object) -> Any:  # noqa: ANN401 -- JSON
-    return _json.validate_python(to_jsonable_python(value, fallback=str, bytes_mode="base64"))
+    return _json.validate_python(jsonable(value))

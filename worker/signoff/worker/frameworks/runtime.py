@@ -21,11 +21,11 @@ from signoff.core.approvals.run import Run
 from signoff.core.base.errors import AnswerNotTaken, InvalidRun, SessionGone
 from signoff.core.payloads.digest import digest
 from signoff.core.policies.policy import Edits
-from signoff.worker.frameworks.adapter import Adapter, Answer, Outcome, Waiting
-from signoff.worker.frameworks.gate import Call, Gates, changed, same_args
+from signoff.worker.frameworks.adapter import Adapter, CallAnswer, FrameworkTurn, WaitingCall
+from signoff.worker.frameworks.guard import FrameworkCall, Guards, changed, same_args
 from signoff.worker.frameworks.loading import Agents
-from signoff.worker.frameworks.sessions import FrameworkSessions, Held, Said, StoredTurn
-from signoff.worker.port import Fence, Pause, Turn
+from signoff.worker.frameworks.sessions import FrameworkSessions, LeasedSession, Said, StoredTurn
+from signoff.worker.port import Fence, Pause, TurnResult
 from signoff.worker.refusals import input_value, refusal_text
 from signoff.worker.turn_results import VALID_FOR
 
@@ -38,17 +38,17 @@ class FrameworkRuntime:
 
     Attributes:
         agents: The agents.
-        gates: Check the calls of their tools.
+        guards: Check the calls of their tools.
         sessions: Store their states.
         inputs: What a plain yes or no means for requests for input without a schema.
     """
 
     agents: Agents
-    gates: Gates
+    guards: Guards
     sessions: FrameworkSessions
     inputs: Sequence[InputRule] = ()
 
-    async def start(self, run: Run, fence: Fence) -> Turn:
+    async def start(self, run: Run, fence: Fence) -> TurnResult:
         """Send the user's message; a retry sends it again, unless the agent has paused.
 
         Raises:
@@ -62,7 +62,7 @@ class FrameworkRuntime:
         agent, adapter = self.agents.load(run.app)
         held = await self.sessions.open(run, adapter.name)
         if end := held.stored.ended.get(run.id):
-            return Turn(text=end.text)
+            return TurnResult(text=end.text)
         turn = held.stored.turns.get(run.id)
         if turn is None or not turn.pause:
             await self.sessions.forget_ended(held, run)
@@ -73,11 +73,11 @@ class FrameworkRuntime:
             await self.sessions.write(held, run, held.begun(run), said, fence)
         elif turn.pause:
             return _paused(run, turn, list(_by_id(run, adapter, turn.state).values()))
-        with self.gates.of(run, (), fence) as gate:
-            outcome = await adapter.begin(agent, run.message, held.stored.history, gate)
+        with self.guards.of(run, (), fence) as guard:
+            outcome = await adapter.begin(agent, run.message, held.stored.history, guard)
         return await self._keep(held, run, adapter, outcome, fence)
 
-    async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
+    async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> TurnResult:
         """Answer a whole pause; a retry does not answer twice.
 
         If approvers have changed calls, and are allowed to, nothing is answered yet: the changed
@@ -100,7 +100,7 @@ class FrameworkRuntime:
         ids = [one.id for one in approvals]
         end, turn = held.stored.ended.get(run.id), held.stored.turns.get(run.id)
         if end is not None and set(ids) <= set(end.answered):
-            return Turn(text=end.text)
+            return TurnResult(text=end.text)
         if turn is None or not turn.pause:
             raise SessionGone(
                 f"Session {run.session} of {run.user} in {run.app} does not have the pause of run "
@@ -111,18 +111,18 @@ class FrameworkRuntime:
             return _paused(run, turn, list(waiting.values()))
         if edits := [one for one in approvals if _is_edit(one, waiting)]:
             kept = tuple(one.id for one in approvals if one not in edits)
-            return Turn(pauses=tuple(_edited(run, one) for one in edits), kept=kept)
+            return TurnResult(pauses=tuple(_edited(run, one) for one in edits), kept=kept)
         _require_same(run, approvals, waiting)
         if not adapter.knows_gates:
             _require_untouched(run, approvals, turn.state)
         answers = {
             one.call.id: _answer(one, waiting[one.call.id], self.inputs) for one in approvals
         }
-        earlier = await self.gates.ledger.approvals(turn.answered)
-        with self.gates.of(run, [*earlier, *approvals], fence) as gate:
-            gate.made |= {id_: digest(one.tool, one.args) for id_, one in waiting.items()}
-            async with gate.holding(_in_no_tool(approvals, waiting)):
-                outcome = await adapter.resume(agent, turn.state, answers, gate)
+        earlier = await self.guards.ledger.approvals(turn.answered)
+        with self.guards.of(run, [*earlier, *approvals], fence) as guard:
+            guard.made |= {id_: digest(one.tool, one.args) for id_, one in waiting.items()}
+            async with guard.holding(_in_no_tool(approvals, waiting)):
+                outcome = await adapter.resume(agent, turn.state, answers, guard)
         await self._require_taken(run, approvals)
         return await self._keep(held, run, adapter, outcome, fence, answered=[*turn.answered, *ids])
 
@@ -132,14 +132,14 @@ class FrameworkRuntime:
 
     async def _keep(
         self,
-        held: Held,
+        held: LeasedSession,
         run: Run,
         adapter: Adapter,
-        outcome: Outcome,
+        outcome: FrameworkTurn,
         fence: Fence,
         *,
         answered: Sequence[str] = (),
-    ) -> Turn:
+    ) -> TurnResult:
         if outcome.paused:
             waiting = list(_by_id(run, adapter, outcome.state).values())
             after = held.pausing(run, outcome.state, answered)
@@ -149,7 +149,7 @@ class FrameworkRuntime:
         history = adapter.longer(held.stored.history, outcome.state)
         after = held.ending(run, history, answered, outcome.text)
         await self.sessions.write(held, run, after, Said(run.app, outcome.text), fence)
-        return Turn(text=outcome.text)
+        return TurnResult(text=outcome.text)
 
     async def _require_taken(self, run: Run, approvals: Sequence[Approval]) -> None:
         """Require that the tool of each approved call has run.
@@ -158,7 +158,7 @@ class FrameworkRuntime:
             AnswerNotTaken: A tool has not run.
         """
         approved = [one.id for one in approvals if one.lets_run]
-        fresh = await self.gates.ledger.approvals(approved)
+        fresh = await self.guards.ledger.approvals(approved)
         if lost := [f"{one.call.name}()" for one in fresh if one.handoff is Handoff.RECORDED]:
             raise AnswerNotTaken(
                 f"The agent of run {run.id} of {run.app} was given the answer, and has not run "
@@ -167,7 +167,7 @@ class FrameworkRuntime:
             )
 
 
-def _by_id(run: Run, adapter: Adapter, state: object) -> dict[str, Waiting]:
+def _by_id(run: Run, adapter: Adapter, state: object) -> dict[str, WaitingCall]:
     """Return the calls that wait in a state, by their ids.
 
     Raises:
@@ -189,14 +189,14 @@ def _by_id(run: Run, adapter: Adapter, state: object) -> dict[str, Waiting]:
     return found
 
 
-def _paused(run: Run, turn: StoredTurn, waiting: Sequence[Waiting]) -> Turn:
+def _paused(run: Run, turn: StoredTurn, waiting: Sequence[WaitingCall]) -> TurnResult:
     """Return a turn that waits for these calls.
 
     The id of the request contains the number of the pause, because models reuse ids of calls. It
     also contains a digest of the state, so that the state is part of what is approved.
     """
     prefix = f"{run.invocation}/{turn.pause}/{_mark(turn.state)}"
-    return Turn(
+    return TurnResult(
         pauses=tuple(
             Pause(
                 origin=Origin(
@@ -224,7 +224,7 @@ def _mark(state: JsonValue) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _require_alone(held: Held, run: Run) -> None:
+def _require_alone(held: LeasedSession, run: Run) -> None:
     """Refuse to begin a run in a session in which another run waits.
 
     Raises:
@@ -239,7 +239,9 @@ def _require_alone(held: Held, run: Run) -> None:
         )
 
 
-def _in_no_tool(approvals: Sequence[Approval], waiting: Mapping[str, Waiting]) -> list[Approval]:
+def _in_no_tool(
+    approvals: Sequence[Approval], waiting: Mapping[str, WaitingCall]
+) -> list[Approval]:
     return [
         one for one in approvals if one.state is State.APPROVED and not waiting[one.call.id].in_tool
     ]
@@ -259,7 +261,7 @@ def _require_untouched(run: Run, approvals: Sequence[Approval], state: JsonValue
         )
 
 
-def _is_edit(approval: Approval, waiting: Mapping[str, Waiting]) -> bool:
+def _is_edit(approval: Approval, waiting: Mapping[str, WaitingCall]) -> bool:
     """Return whether an approver has changed a call, and is allowed to."""
     call = waiting.get(approval.call.id)
     if call is None or not call.edits:
@@ -285,16 +287,18 @@ def _edited(run: Run, approval: Approval) -> Pause:
     )
 
 
-def _answer(approval: Approval, waiting: Waiting, inputs: Sequence[InputRule]) -> Answer:
+def _answer(approval: Approval, waiting: WaitingCall, inputs: Sequence[InputRule]) -> CallAnswer:
     if waiting.kind is Kind.INPUT:
-        return Answer(value=input_value(approval, inputs, as_words=waiting.takes_words))
+        return CallAnswer(value=input_value(approval, inputs, as_words=waiting.takes_words))
     if approval.state is not State.APPROVED:
-        return Answer(refusal=refusal_text(approval))
+        return CallAnswer(refusal=refusal_text(approval))
     same = same_args(approval.call.args, waiting.args)
-    return Answer(args=None if same else dict(approval.call.args))
+    return CallAnswer(args=None if same else dict(approval.call.args))
 
 
-def _require_same(run: Run, approvals: Sequence[Approval], waiting: Mapping[str, Waiting]) -> None:
+def _require_same(
+    run: Run, approvals: Sequence[Approval], waiting: Mapping[str, WaitingCall]
+) -> None:
     """Compare the calls of a stored state with the approvals, before anything runs.
 
     Raises:
@@ -311,7 +315,9 @@ def _require_same(run: Run, approvals: Sequence[Approval], waiting: Mapping[str,
         there = waiting[one.call.id]
         made = digest(there.tool, there.args)
         same = same_args(there.args, one.call.args) or made == one.origin.made
-        call = Call(there.id, there.tool, there.args, there.agent or run.app, there.declared)
+        call = FrameworkCall(
+            there.id, there.tool, there.args, there.agent or run.app, there.declared
+        )
         if one.is_to_run and (change := changed(one, call, run, same=same, made=made)):
             raise change
 
@@ -331,5 +337,5 @@ def framework_runtime(
         valid_for: How long an approval is valid if its policy does not say.
         inputs: What a plain yes or no means for requests for input without a schema.
     """
-    gates = Gates(ledger, valid_for=valid_for)
-    return FrameworkRuntime(Agents(folder), gates, FrameworkSessions(ledger), inputs)
+    guards = Guards(ledger, valid_for=valid_for)
+    return FrameworkRuntime(Agents(folder), guards, FrameworkSessions(ledger), inputs)

@@ -16,10 +16,17 @@ from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.sessions import Name, NewEvent, Refused, Seen, SessionRecords, States
+from signoff.broker.sessions import (
+    AppendRefusal,
+    Name,
+    NewEvent,
+    SessionRecords,
+    SessionVersion,
+    States,
+)
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import LeaseLost, RunNotFound, SessionGone
-from signoff.worker.frameworks.adapter import Waiting
+from signoff.worker.frameworks.adapter import WaitingCall
 from signoff.worker.port import Fence
 
 KEY: Final = "signoff_framework"
@@ -72,7 +79,7 @@ class Stored(BaseModel):
 
 
 @dataclass(slots=True)
-class Held:
+class LeasedSession:
     """A session whose lease is held.
 
     Attributes:
@@ -82,7 +89,7 @@ class Held:
     """
 
     name: Name
-    seen: Seen
+    seen: SessionVersion
     stored: Stored
 
     def pausing(self, run: Run, state: JsonValue, answered: Sequence[str]) -> Stored:
@@ -123,7 +130,7 @@ class Said:
 
     author: str
     text: str = ""
-    calls: Sequence[Waiting] = ()
+    calls: Sequence[WaitingCall] = ()
 
     def event(self, run: Run, event_id: str, at: datetime) -> str:
         """Return the event in the form in which ADK writes it."""
@@ -145,11 +152,7 @@ class Said:
 
 @dataclass(slots=True)
 class FrameworkSessions:
-    """Reads and writes these values.
-
-    Attributes:
-        ledger: Stores the sessions.
-    """
+    """Reads and writes these values."""
 
     ledger: Ledger
     _records: SessionRecords = field(init=False, repr=False)
@@ -157,7 +160,7 @@ class FrameworkSessions:
     def __post_init__(self) -> None:
         self._records = SessionRecords(self.ledger.store)
 
-    async def open(self, run: Run, framework: str) -> Held:
+    async def open(self, run: Run, framework: str) -> LeasedSession:
         """Return the session of a run; create it if it does not exist.
 
         Raises:
@@ -193,9 +196,9 @@ class FrameworkSessions:
                 f"{stored.framework}, and its agent is one of {framework} now. Begin another "
                 "session."
             )
-        return Held(name, found.seen, stored)
+        return LeasedSession(name, found.seen, stored)
 
-    async def forget_ended(self, held: Held, run: Run) -> None:
+    async def forget_ended(self, held: LeasedSession, run: Run) -> None:
         """Remove the turns of other runs that have ended without a last message."""
         for other in held.stored.turns.keys() - {run.id}:
             try:
@@ -205,7 +208,9 @@ class FrameworkSessions:
             if ended:
                 held.forget(other)
 
-    async def write(self, held: Held, run: Run, after: Stored, said: Said, fence: Fence) -> None:
+    async def write(
+        self, held: LeasedSession, run: Run, after: Stored, said: Said, fence: Fence
+    ) -> None:
         """Append an event to a session, and replace the value.
 
         Raises:
@@ -218,8 +223,8 @@ class FrameworkSessions:
         delta = States(session={KEY: json.dumps(after.model_dump(mode="json"))})
         event = NewEvent(event_id, said.event(run, event_id, now), now.timestamp(), delta)
         found = await self._records.append(held.name, held.seen, event)
-        if found is Refused.GONE:
+        if found is AppendRefusal.GONE:
             raise SessionGone(f"Session {run.session} of {run.user} in {run.app} was deleted.")
-        if isinstance(found, Refused):
+        if isinstance(found, AppendRefusal):
             raise LeaseLost(f"Session {run.session} was changed by somebody else.")
         held.seen, held.stored = found.seen, after

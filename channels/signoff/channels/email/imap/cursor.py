@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from signoff.broker.ledger.change import Change
-from signoff.broker.ledger.lease import Kept
+from signoff.broker.ledger.lease import KeyLease
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.inbound.stored import REMEMBERED
 from signoff.core.approvals.events import Event
@@ -82,7 +82,7 @@ async def read_cursor(
 
 
 async def move_cursor(
-    hold: Kept, mailbox: str, cursor: Cursor, uid: int, events: Sequence[Event] = ()
+    hold: KeyLease, mailbox: str, cursor: Cursor, uid: int, events: Sequence[Event] = ()
 ) -> Cursor:
     """Advance a cursor, and record events about the messages that it passes.
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import structlog
 
-from signoff.broker.ledger.lease import Kept, kept
+from signoff.broker.ledger.lease import KeyLease, kept
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.imap.connection import LoginRefused, Message, MessageRefused
 from signoff.channels.email.imap.cursor import Cursor, lease_key, move_cursor, read_cursor
@@ -151,7 +151,7 @@ class MailboxReader:
         async with kept(self._ledger, key, token, lease=lease, alive_at=asked_at) as hold:
             await self._read(hold)
 
-    async def _read(self, hold: Kept) -> None:
+    async def _read(self, hold: KeyLease) -> None:
         async with await log_in(self._imap, self._tokens, largest=self._largest) as session:
             mailbox, name = session.mailbox, self._imap.mailbox
             folder = await session.call(mailbox.select)
@@ -179,7 +179,13 @@ class MailboxReader:
                     idle = 0
 
     async def _take_all(
-        self, session: Session, hold: Kept, cursor: Cursor, uids: Sequence[int], *, keyword: bool
+        self,
+        session: Session,
+        hold: KeyLease,
+        cursor: Cursor,
+        uids: Sequence[int],
+        *,
+        keyword: bool,
     ) -> Cursor:
         """Store messages, and advance the cursor behind them, in this order, to lose none.
 

@@ -26,7 +26,7 @@ from signoff.core.approvals.lists.similar import Similar
 from signoff.core.base.durations import format_duration
 from signoff.core.base.errors import ApprovalNotFound, RecordUnreadable, RunNotFound
 from signoff.core.directory.queues import QUEUE
-from signoff.core.grants.bounds import Seen, seen
+from signoff.core.grants.bounds import EarlierApprovals, seen
 from signoff.core.grants.grant import givers
 from signoff.core.policies.levels import Verdict
 from signoff.core.routing.escalation import advance
@@ -142,7 +142,9 @@ class ApprovalPages(Pages):
             live=Live("state" if tried.move else "whole", now, about=here.id),
         )
 
-    async def _offered(self, visit: Visit, approval: Approval) -> tuple[Similar, Seen | None]:
+    async def _offered(
+        self, visit: Visit, approval: Approval
+    ) -> tuple[Similar, EarlierApprovals | None]:
         """Return the earlier similar decisions of the visitor, and the bounds of a grant."""
         person = visit.person.id
         (similar,) = await count_similar(self._ledger, [(person, approval)])
@@ -173,7 +175,9 @@ def most_field(at: int) -> str:
     return f"most-{at}"
 
 
-def _grant(approval: Approval, offered: Seen | None, form: Mapping[str, str]) -> GrantForm | None:
+def _grant(
+    approval: Approval, offered: EarlierApprovals | None, form: Mapping[str, str]
+) -> GrantForm | None:
     """Return the form of a grant as it was sent, or with the bounds of earlier approvals."""
     rules = approval.terms.grants if approval.terms is not None else None
     if offered is None or rules is None:

@@ -30,7 +30,7 @@ from signoff.channels.inbox.pages.views import may_see
 from signoff.channels.inbox.settings import ROOT
 from signoff.channels.inbox.templating import Live
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.lists.metrics import Waiting
+from signoff.core.approvals.lists.metrics import PendingMetrics
 from signoff.core.approvals.lists.search_terms import Sort, Status
 from signoff.core.base.errors import ApprovalNotFound, RecordUnreadable
 from signoff.core.cards.card import frozen_words, topic
@@ -286,7 +286,7 @@ def _address(source: _Source, wanted: Wanted, after: Place | None = None) -> str
     return f"{ROOT}{source.here}" + (f"?{query}" if query else "")
 
 
-def _row(one: Waiting, person: Person, directory: Directory, now: datetime) -> QueueRow:
+def _row(one: PendingMetrics, person: Person, directory: Directory, now: datetime) -> QueueRow:
     name = one.name.removeprefix(QUEUE)
     return QueueRow(
         name=name,

@@ -17,8 +17,8 @@ from signoff.core.approvals.approval import State
 from signoff.core.approvals.lists.metrics import (
     DecisionTimes,
     Figures,
+    PendingMetrics,
     ToolOutcomes,
-    Waiting,
     figures_of,
 )
 from signoff.core.base.durations import coarse
@@ -127,7 +127,7 @@ class ChartPages(Pages):
         )
 
 
-def _charts(waiting: Sequence[Waiting], found: Figures) -> dict[str, Chart]:
+def _charts(waiting: Sequence[PendingMetrics], found: Figures) -> dict[str, Chart]:
     """Return the charts that are not empty, by name."""
     charts = (
         Chart(

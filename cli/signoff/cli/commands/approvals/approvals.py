@@ -72,7 +72,8 @@ def list_(
         ),
     ] = "",
     due: Annotated[
-        Due | None, typer.Option(help="Only those whose level is overdue or ends within this time.")
+        Due | None,
+        typer.Option(help="Only those whose level is overdue or ends within this time."),
     ] = None,
     sort: Annotated[
         Sort | None,

@@ -21,14 +21,14 @@ from signoff.core.cards.card import one_line
 from signoff.core.directory.people import Directory
 from signoff.core.directory.working_time import has_worked
 from signoff.core.policies.levels import Order
-from signoff.core.policies.matching import Match
+from signoff.core.policies.matching import MatchResult
 from signoff.core.policies.policy import Effect
 from signoff.core.simulation.forecast import ASKING, End, Step, Timeline
 
 _SIGNS: Final = {
-    Match.MATCHES: ("✓", "green"),
-    Match.NO: ("·", "dim"),
-    Match.ERROR: ("✗", "red"),
+    MatchResult.MATCHES: ("✓", "green"),
+    MatchResult.NO: ("·", "dim"),
+    MatchResult.ERROR: ("✗", "red"),
 }
 _ENDS: Final = {
     End.REJECT: ("it is rejected, and the agent is told that nobody answered", "red"),

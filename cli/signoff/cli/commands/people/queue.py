@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from signoff.broker.decisions import Decisions
     from signoff.core.approvals.approval import Approval
-    from signoff.core.approvals.lists.metrics import Figures, Waiting
+    from signoff.core.approvals.lists.metrics import Figures, PendingMetrics
     from signoff.core.directory.people import Directory
 
 app = typer.Typer(no_args_is_help=True, help="Pending approvals by queue and person.")
@@ -164,7 +164,7 @@ def _named(directory: Directory, name: str) -> str:
     return found
 
 
-def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
+def _table(found: list[PendingMetrics], directory: Directory, now: datetime) -> Table:
     from signoff.cli.commands.approvals import tables  # noqa: PLC0415
     from signoff.core.base.durations import coarse  # noqa: PLC0415
     from signoff.core.routing.quiet_hours import quiet_until, waits_for  # noqa: PLC0415

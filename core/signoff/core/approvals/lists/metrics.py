@@ -24,7 +24,7 @@ class ClaimedApproval(Value):
     until: datetime
 
 
-class Waiting(Value):
+class PendingMetrics(Value):
     """Metrics of the pending approvals of one queue, of one person, or of all.
 
     Attributes:

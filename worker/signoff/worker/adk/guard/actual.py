@@ -24,12 +24,12 @@ from signoff.core.approvals.parts import Kind
 from signoff.core.payloads.digest import digest
 from signoff.worker.adk.guard.declared import declared_by
 from signoff.worker.adk.history import Confirmation, Invocation, original_call
-from signoff.worker.adk.questions import NODE, Request
+from signoff.worker.adk.questions import NODE, SessionRequest
 from signoff.worker.ces.seal import suspended_at
 from signoff.worker.suspended import Suspended, claimed
 from signoff.worker.turn_results import kept_result
 
-Asked = TypeVar("Asked", Confirmation, Request)
+Asked = TypeVar("Asked", Confirmation, SessionRequest)
 
 
 _DECLARED: Final = "declared"

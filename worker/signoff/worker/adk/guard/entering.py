@@ -27,7 +27,7 @@ Inner = Callable[[dict[str, Any]], Awaitable[Any]]
 """Runs a tool's own code with these arguments."""
 
 
-class Entry(Protocol):
+class CallEntry(Protocol):
     """Decides how one call enters its tool. It must not keep the context of the call.
 
     Attributes:
@@ -45,10 +45,10 @@ class Entry(Protocol):
         """Record that the tool's own gate asks about the call with these arguments."""
 
 
-_entries: WeakKeyDictionary[ToolContext, Entry] = WeakKeyDictionary()
+_entries: WeakKeyDictionary[ToolContext, CallEntry] = WeakKeyDictionary()
 
 
-def stand_before(tool: BaseTool, context: ToolContext, entry: Entry) -> None:
+def stand_before(tool: BaseTool, context: ToolContext, entry: CallEntry) -> None:
     """Put an entry between ADK and the tool for the call with this context."""
     _entries[context] = entry
     for name, kind in ((_RUN, _Run), (_ASK, _Ask)):
@@ -63,7 +63,7 @@ def stand_before(tool: BaseTool, context: ToolContext, entry: Entry) -> None:
             object.__setattr__(tool, name, kind(tool, own))
 
 
-def entry_of(context: ToolContext) -> Entry | None:
+def entry_of(context: ToolContext) -> CallEntry | None:
     """Return the entry of the call with this context."""
     return _entries.get(context)
 

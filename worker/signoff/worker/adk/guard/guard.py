@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -14,18 +14,14 @@ import structlog
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.context import Context
 from google.adk.events.event import Event
-from google.adk.events.event_actions import EventActions
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
-from google.adk.sessions.session import Session
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
-from pydantic import JsonValue
 
 from signoff.broker.freezes import Freezes
-from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.suspended import snapshots
 from signoff.core.approvals.approval import Approval
@@ -46,14 +42,11 @@ from signoff.worker.adk.guard.actions import (
     keep_actions,
     keep_changes,
     kept_actions,
-    kept_changes,
     take_over,
 )
 from signoff.worker.adk.guard.actual import (
-    as_they_are,
     note_call,
     note_result,
-    noted_results,
 )
 from signoff.worker.adk.guard.agent_tools import (
     AsksInside,
@@ -82,12 +75,12 @@ from signoff.worker.adk.guard.suspension import (
     to_keep,
     to_store,
 )
-from signoff.worker.adk.history import Invocation, beside, is_confirmed, original_call
+from signoff.worker.adk.history import beside, is_confirmed, original_call
 from signoff.worker.adk.questions import NODE, has_run, is_node, node_errors
 from signoff.worker.port import Fence
 from signoff.worker.refusals import refusal
 from signoff.worker.running_tools import RunningTools, TurnStopped, first_stop
-from signoff.worker.starting import copied, require_good, require_recorded
+from signoff.worker.starting import ApprovedCalls, copied
 from signoff.worker.turn_results import VALID_FOR, kept_result
 
 log = structlog.get_logger(__name__)
@@ -119,6 +112,7 @@ class GuardPlugin(BasePlugin):
         holding: The policies, for calls that wait for other calls of the same turn.
 
     Attributes:
+        ledger: Where the approvals are.
         holding: These policies; they may be replaced at any time.
         journals: The calls that code has made without an approval.
         running_tools: The running tools.
@@ -129,15 +123,14 @@ class GuardPlugin(BasePlugin):
     ) -> None:
         super().__init__(name="signoff_guard")
         self.holding = holding or Holding()
-        self._valid_for = valid_for
         self.journals = Journals(ledger)
-        self._ledger = ledger
+        self.ledger = ledger
+        self._calls = ApprovedCalls(ledger, valid_for)
         self._expected: dict[_Key, tuple[str, Fence]] = {}
         self._nodes: dict[_Key, Approval] = {}
         self._begun: set[str] = set()
         self._changed: dict[str, str] = {}
         self._raised: dict[str, Exception] = {}
-        self._starting: set[str] = set()
         self._freezes = Freezes(ledger)
         self._call_ids = CallIds()
         self.running_tools = RunningTools()
@@ -187,10 +180,6 @@ class GuardPlugin(BasePlugin):
         finally:
             self.running_tools.forget_stop(session)
 
-    async def approval(self, approval_id: str) -> Approval:
-        """Return the current state of an approval, with the result of its tool."""
-        return await self._ledger.approval(approval_id)
-
     async def begin(
         self, nodes: Iterable[Approval], fence: Fence, *, has_run: bool = False
     ) -> None:
@@ -208,37 +197,22 @@ class GuardPlugin(BasePlugin):
             Frozen: A node is frozen; it was not started.
             LeaseLost: Another worker runs the session by now.
         """
+
+        async def prepare(node: Approval, now: datetime) -> Sequence[str] | None:
+            if node.handoff is Handoff.FINISHED:
+                return None
+            self._calls.require_startable(node, now)
+            return () if has_run else (node.call.name,)
+
         for node in nodes:
-            begin = partial(self._begin, node.id, fence, has_run=has_run)
-            if await self._start(node.id, begin):
+            if await self._calls.start(node.id, fence, prepare):
                 self._begun.add(node.id)
 
     async def end(self, nodes: Iterable[Approval], fence: Fence, *, why: str = "") -> None:
         """Mark nodes as finished that were begun here and are not tools."""
         for node in nodes:
             self._begun.discard(node.id)
-            end = partial(self._end, node.id, fence, why)
-            await self._ledger.insist(partial(self._ledger.decide_again, end))
-
-    async def _begin(self, approval_id: str, fence: Fence, *, has_run: bool) -> bool:
-        approval, now = await self._ledger.approval_now(approval_id)
-        if approval.handoff is Handoff.FINISHED:
-            return False
-        if await self._is_started_here(approval, fence):
-            return True
-        require_recorded(approval)
-        require_good(self._ledger, approval, now, self._valid_for)
-        starts = () if has_run else (approval.call.name,)
-        self._starting.add(approval_id)
-        await self._hand_on(approval, Handoff.STARTED, fence, now, starts=starts)
-        log.info("tool.started", approval=approval.id, tool=approval.call.name)
-        return True
-
-    async def _end(self, approval_id: str, fence: Fence, why: str) -> None:
-        approval, now = await self._ledger.approval_now(approval_id)
-        if approval.handoff is Handoff.STARTED:
-            await self._hand_on(approval, Handoff.FINISHED, fence, now, why=why)
-            log.info("tool.finished", approval=approval.id, tool=approval.call.name)
+            await self._calls.finish(node.id, fence, why=why)
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
@@ -248,7 +222,7 @@ class GuardPlugin(BasePlugin):
             if (said := await self.journals.repeated_response(callback_context)) is not None:
                 return said
             approved = partial(self._is_approved, callback_context)
-            return await held_again(self._ledger, callback_context, approved)
+            return await held_again(self.ledger, callback_context, approved)
 
     async def after_model_callback(
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
@@ -260,7 +234,7 @@ class GuardPlugin(BasePlugin):
         """Return whether a call was approved, or needed no approval."""
         expected = self._expected.get(_key(context, call_id))
         if expected is not None:
-            return (await self._ledger.approval(expected[0])).state is State.APPROVED
+            return (await self.ledger.approval(expected[0])).state is State.APPROVED
         return is_confirmed(context.session.events, call_id)
 
     async def before_tool_callback(
@@ -281,13 +255,13 @@ class GuardPlugin(BasePlugin):
         expected = self._expected_by(tool_context)
         if expected is None:
             return _unknown(tool)
-        approval, now = await self._ledger.approval_now(expected[0])
+        approval, now = await self.ledger.approval_now(expected[0])
         code = code_of(tool_context.session.events, approval, tool)
         if approval.state is not State.APPROVED and code is None:
             return refusal(approval)
         if approval.handoff is Handoff.FINISHED:
             log.info("tool.already_finished", approval=approval.id, tool=tool.name)
-            take_over(await kept_actions(self._ledger, approval.id), tool_context)
+            take_over(await kept_actions(self.ledger, approval.id), tool_context)
             return stored(approval, tool, tool_context)
         if approval.id not in self._begun:
             self._require_startable(approval, tool_context, now)
@@ -297,10 +271,10 @@ class GuardPlugin(BasePlugin):
     async def _before_asking(self, tool: BaseTool, context: ToolContext) -> dict[str, Any] | None:
         """Hold a call without a confirmation, or let it continue to its tool, which may ask."""
         if self.holding.ever or tool.name in LEAVING:
-            names = await self.holding.reasons(tool, context, await self._ledger.now())
+            names = await self.holding.reasons(tool, context, await self.ledger.now())
             if names:
                 log.info("tool.held", tool=tool.name, beside=names)
-                return await hold(self._ledger, names, context)
+                return await hold(self.ledger, names, context)
         stand_before(tool, context, _Asking(self, tool))
         return None
 
@@ -337,62 +311,29 @@ class GuardPlugin(BasePlugin):
             Frozen: It is frozen.
             LeaseLost: Another worker runs the session by now.
         """
-        await self._start(
-            approval_id, partial(self._enter, approval_id, fence, tool, args, context)
-        )
 
-    async def _enter(
-        self,
-        approval_id: str,
-        fence: Fence,
-        tool: BaseTool,
-        args: dict[str, Any],
-        context: ToolContext,
-    ) -> None:
-        approval, now = await self._ledger.approval_now(approval_id)
-        code = code_of(context.session.events, approval, tool)
-        if approval.id in self._begun:
-            # A node that already counts as started.
-            context.tool_confirmation = _confirmation(approval)
-            self._begun.discard(approval.id)
-            return
-        # Suspended code resumes with the arguments in its snapshot.
-        name, own = (tool.name, args) if code is None else (approval.call.name, approval.call.args)
-        if approval.lets_run and (change := _change(approval, name, own, tool, context)):
-            raise change
-        if code is None:
-            context.tool_confirmation = _confirmation(approval)
-        if await self._is_started_here(approval, fence):
-            return
-        # Checked again with ADK's own history: another answer may have arrived meanwhile.
-        self._require_startable(approval, context, now)
-        if code is not None:
-            await hand_over(self._ledger, approval, code, context)
-        # For suspended code, the approval is about a call inside of the tool.
-        starts = {tool.name, *([approval.call.name] if approval.lets_run else [])}
-        self._starting.add(approval_id)
-        await self._hand_on(approval, Handoff.STARTED, fence, now, starts=starts)
-        log.info("tool.started", approval=approval.id, tool=tool.name)
+        async def prepare(approval: Approval, now: datetime) -> Iterable[str] | None:
+            code = code_of(context.session.events, approval, tool)
+            if approval.id in self._begun:
+                # A node that already counts as started.
+                context.tool_confirmation = _confirmation(approval)
+                self._begun.discard(approval.id)
+                return None
+            # Suspended code resumes with the arguments in its snapshot.
+            call = approval.call
+            name, own = (tool.name, args) if code is None else (call.name, call.args)
+            if approval.lets_run and (change := _change(approval, name, own, tool, context)):
+                raise change
+            if code is None:
+                context.tool_confirmation = _confirmation(approval)
+            # Checked again with ADK's own history: another answer may have arrived meanwhile.
+            self._require_startable(approval, context, now)
+            if code is not None:
+                await hand_over(self.ledger, approval, code, context)
+            # For suspended code, the approval is about a call inside of the tool.
+            return {tool.name, *([call.name] if approval.lets_run else [])}
 
-    async def _start(self, approval_id: str, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Start a call, despite concurrent writes to its approval and through a failover."""
-        try:
-            return await self._ledger.insist(partial(self._ledger.decide_again, attempt))
-        finally:
-            self._starting.discard(approval_id)
-
-    async def _is_started_here(self, approval: Approval, fence: Fence) -> bool:
-        """Return whether an earlier attempt to start a call was committed, but its reply was lost.
-
-        Only we can have started the call while we hold the session's lease.
-
-        Raises:
-            LeaseLost: Another worker runs the session by now.
-        """
-        if approval.id not in self._starting or approval.handoff is not Handoff.STARTED:
-            return False
-        await self._ledger.commit(fence(Change()))
-        return True
+        await self._calls.start(approval_id, fence, prepare)
 
     async def frozen(self, tool: str, context: Context) -> Freeze | None:
         """Return the freeze that stops a tool without an approval; None if there is none."""
@@ -421,8 +362,7 @@ class GuardPlugin(BasePlugin):
         await self.running_tools.stop_turn(_session_of(context), Frozen(found[0], stopped))
 
     def _require_startable(self, approval: Approval, context: ToolContext, now: datetime) -> None:
-        require_recorded(approval)
-        require_good(self._ledger, approval, now, self._valid_for)
+        self._calls.require_startable(approval, now)
         require_ours(context.session.events, approval)
 
     def is_approved(self, context: Context) -> bool:
@@ -499,26 +439,18 @@ class GuardPlugin(BasePlugin):
         why: str = "",
     ) -> None:
         """Store the result of a started call, before anything else can fail."""
-
-        async def attempt() -> None:
-            approval, now = await self._ledger.approval_now(approval_id)
-            if approval.handoff is Handoff.STARTED:
-                code = code_of(context.session.events, approval, tool)
-                await self._hand_on(
-                    approval,
-                    Handoff.FINISHED,
-                    fence,
-                    now,
-                    why=why,
-                    result=kept_result(to_store(tool, result, context)),
-                    resumed=code.ref if code is not None else "",
-                    told=to_keep(tool, context),
-                )
-                log.info("tool.finished", approval=approval.id, tool=approval.call.name)
-
-        # A late delivery may write to the approval at the same time, and Redis may fail over.
-        # Neither may leave a tool in doubt that has finished.
-        await self._ledger.insist(partial(self._ledger.decide_again, attempt))
+        finished = await self._calls.finish(
+            approval_id,
+            fence,
+            why=why,
+            result=kept_result(to_store(tool, result, context)),
+            add=partial(keep_actions, approval=approval_id, actions=to_keep(tool, context)),
+        )
+        code = code_of(context.session.events, finished, tool) if finished is not None else None
+        if code is not None and code.ref:
+            # A snapshot that cannot be dropped now expires.
+            with suppress(LedgerError):
+                await snapshots.drop(self.ledger, code.ref)
 
     async def after_tool_callback(
         self,
@@ -568,44 +500,12 @@ class GuardPlugin(BasePlugin):
         approval_id, fence = expected
 
         async def attempt() -> None:
-            approval, now = await self._ledger.approval_now(approval_id)
+            approval, now = await self.ledger.approval_now(approval_id)
             if approval.state is State.APPROVED and approval.handoff is Handoff.RECORDED:
-                await self._hand_on(approval, Handoff.STARTED, fence, now, why=_IN_PLACE)
+                await self._calls.hand_on(approval, Handoff.STARTED, fence, now, why=_IN_PLACE)
 
-        await self._ledger.decide_again(attempt)
+        await self.ledger.decide_again(attempt)
         await self.finish(approval_id, fence, tool, context, result, why=_IN_PLACE)
-
-    async def actions(self, approval_id: str) -> EventActions:
-        """Return what the tool of a finished call has told ADK to do beside its result."""
-        return await kept_actions(self._ledger, approval_id)
-
-    async def as_they_are(self, session: Session, invocation: Invocation) -> Invocation:
-        """Return the state of an invocation, with the calls that would actually run."""
-        return await as_they_are(self._ledger, session, invocation)
-
-    async def note_call(self, tool: BaseTool, args: dict[str, Any], context: ToolContext) -> None:
-        """Record what a tool declares, and its arguments if they are not those of the model."""
-        await note_call(self._ledger, tool, args, context)
-
-    async def keep_changes(self, context: ToolContext) -> None:
-        """Store what a tool has changed before it asked."""
-        await keep_changes(self._ledger, context)
-
-    async def changes(self, session: Session, call_id: str) -> EventActions:
-        """Return what the tool of a call has changed before it asked."""
-        return await kept_changes(self._ledger, session, call_id)
-
-    async def note_result(self, result: object, context: ToolContext) -> None:
-        """Record the result of a long-running tool."""
-        await note_result(self._ledger, result, context)
-
-    async def results(self, session: Session, calls: Iterable[str]) -> dict[str, JsonValue]:
-        """Return the results of long-running calls that have run, by their ids."""
-        return await noted_results(self._ledger, session, calls)
-
-    async def set_aside(self, tool: BaseTool, context: ToolContext) -> None:
-        """Store the snapshot of code that has just stopped in the ledger."""
-        await set_aside(self._ledger, tool, context)
 
     def _expected_by(self, tool_context: ToolContext) -> tuple[str, Fence] | None:
         """Return the approval of a call, by the call's id or by its workflow node."""
@@ -613,28 +513,6 @@ class GuardPlugin(BasePlugin):
         return self._expected.get(_key(tool_context, own)) or self._expected.get(
             _key(tool_context, f"{NODE}{tool_context.node_path}")
         )
-
-    async def _hand_on(
-        self,
-        approval: Approval,
-        handoff: Handoff,
-        fence: Fence,
-        now: datetime,
-        *,
-        why: str = "",
-        result: str = "",
-        resumed: str = "",
-        starts: Iterable[str] = (),
-        told: EventActions | None = None,
-    ) -> None:
-        after, events = approval.hand_on(handoff, now=now, why=why, result=result)
-        change = Change().put(after, was=approval).note(events)
-        change.starting(approval.origin.app, starts, despite=approval.despite)
-        if told is not None:
-            keep_actions(change, approval.id, told)
-        await self._ledger.commit(fence(change))
-        if resumed:
-            await snapshots.drop(self._ledger, resumed)
 
 
 @dataclass(slots=True)
@@ -658,12 +536,12 @@ class _Asking:
             result = await self._inner(args, context, inner)
         async with self.guard.stopping_turn(context, LedgerError):
             if self.tool.is_long_running:
-                await self.guard.note_result(result, context)
+                await note_result(self.guard.ledger, result, context)
             if asked_by(context) is not None:
-                await self.guard.keep_changes(context)
+                await keep_changes(self.guard.ledger, context)
             if asked_by(context) is not None or self.tool.is_long_running:
                 await self.asked(got, context)
-            await self.guard.set_aside(self.tool, context)
+            await set_aside(self.guard.ledger, self.tool, context)
         return result
 
     async def _inner(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> object:
@@ -685,7 +563,7 @@ class _Asking:
         """
         await self.guard.running_tools.wait_for_approved(_session_of(context))
         async with self.guard.stopping_turn(context, LedgerError):
-            await self.guard.note_call(self.tool, args, context)
+            await note_call(self.guard.ledger, self.tool, args, context)
         self.noted = True
 
 
@@ -756,7 +634,7 @@ class _Entering:
         node = self.guard.asks_again(self.tool.name, own, context, self.tool)
         if node is not None:
             # ADK asks the question: it looks for a request after the tool has returned.
-            await self.guard.note_call(self.tool, own, context)
+            await note_call(self.guard.ledger, self.tool, own, context)
             context.tool_confirmation = None
             context.request_confirmation(payload=node.template)
             return {"status": "pending"}
@@ -775,7 +653,7 @@ class _Entering:
             raise
         drop_repeated(context)
         async with self.guard.stopping_turn(context):
-            await self.guard.set_aside(self.tool, context)
+            await set_aside(self.guard.ledger, self.tool, context)
         await self._finish(context, result)
         return result
 

@@ -44,11 +44,7 @@ class NodeGuard(Protocol):
 
 
 class _OtherArguments(Exception):
-    """A node would run differently than it was approved.
-
-    Args:
-        args: Its arguments.
-    """
+    """A node would run differently than it was approved."""
 
     def __init__(self, args: dict[str, Any]) -> None:
         super().__init__()

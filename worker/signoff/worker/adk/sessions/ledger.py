@@ -33,12 +33,12 @@ from pydantic_core import PydanticSerializationError
 
 from signoff.broker.ledger.store import Store
 from signoff.broker.sessions import (
+    AppendRefusal,
     Name,
     NewEvent,
-    Refused,
-    Seen,
     SeenAt,
     SessionRecords,
+    SessionVersion,
     States,
     StoredSession,
     Texts,
@@ -230,7 +230,11 @@ class LedgerSessionService(BaseSessionService):
             return None if found is None else _session(found, _selected(found.events, config))
         known = kept.knows(name)
         if known is None or not kept.fresh:
-            seen = Seen(known.made, len(kept.texts)) if known is not None else Seen()
+            seen = (
+                SessionVersion(known.made, len(kept.texts))
+                if known is not None
+                else SessionVersion()
+            )
             kept.note_read(await self._records.read(name, seen))
             known = kept.knows(name)
         # Only once: a caller that reads again wants to see changes.
@@ -289,9 +293,9 @@ class LedgerSessionService(BaseSessionService):
             after = await self._records.append(
                 name, seen, NewEvent(event.id, text, event.timestamp, delta)
             )
-            if after is Refused.GONE:
+            if after is AppendRefusal.GONE:
                 raise SessionNotFoundError(f"Session {session.id} not found.")
-            if after is Refused.STALE:
+            if after is AppendRefusal.STALE:
                 raise StaleSessionError(
                     f"Session {session.id} was changed by somebody else since it was read. Read it "
                     "again."
@@ -364,13 +368,13 @@ def _session(found: StoredSession, events: list[Event]) -> Session:
     return session
 
 
-def _mark(seen: Seen) -> str:
+def _mark(seen: SessionVersion) -> str:
     return f"{seen.made} {seen.count} {seen.last}"
 
 
-def _seen(mark: str) -> Seen:
+def _seen(mark: str) -> SessionVersion:
     made, count, last = mark.split(" ", 2)
-    return Seen(made, int(count), last)
+    return SessionVersion(made, int(count), last)
 
 
 def _most(config: GetSessionConfig | None) -> int | None:

@@ -1,4 +1,4 @@
-"""The gate: no call that needs an approval runs unapproved, with other arguments, or twice."""
+"""The guard: no call that needs an approval runs unapproved, with other arguments, or twice."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ import structlog
 from pydantic import JsonValue
 
 from signoff.broker.freezes import Freezes
-from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import (
     CallChanged,
-    Conflict,
     DigestMismatch,
     Frozen,
     NotCanonical,
@@ -37,7 +35,7 @@ from signoff.worker.frameworks.idempotency import running
 from signoff.worker.port import Fence
 from signoff.worker.refusals import refusal
 from signoff.worker.running_tools import RunningTools, TurnStopped, keeping_process
-from signoff.worker.starting import require_good, require_recorded
+from signoff.worker.starting import ApprovedCalls
 from signoff.worker.turn_results import NOT_KEPT, VALID_FOR, kept_result
 
 log = structlog.get_logger(__name__)
@@ -46,7 +44,7 @@ UNKNOWN: Final = "No approval is on record for this tool call."
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FrameworkCall:
     """A call that a framework is about to make.
 
     Attributes:
@@ -59,7 +57,7 @@ class Call:
         free: Whether the tool needs no approval for it, so that an approval with its id may be for
             another call.
         again: Whether the call enters its tool again each time it resumes, because the tool pauses
-            itself. Such a tool has no effect of its own, and its calls go through the gate.
+            itself. Such a tool has no effect of its own, and its calls go through the guard.
     """
 
     id: str
@@ -72,8 +70,8 @@ class Call:
     again: bool = False
 
 
-class Gates:
-    """Creates the gates of turns.
+class Guards:
+    """Creates the guards of turns.
 
     Args:
         ledger: Stores the approvals.
@@ -82,13 +80,13 @@ class Gates:
 
     def __init__(self, ledger: Ledger, *, valid_for: timedelta = VALID_FOR) -> None:
         self.ledger = ledger
-        self.valid_for = valid_for
+        self.calls = ApprovedCalls(ledger, valid_for)
         self.freezes = Freezes(ledger)
         self.running_tools = RunningTools()
 
     @contextmanager
-    def of(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Iterator[Gate]:
-        """Yield the gate of a turn, which lets the calls of these approvals run.
+    def of(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Iterator[CallGuard]:
+        """Yield the guard of a turn, which lets the calls of these approvals run.
 
         Args:
             run: The run.
@@ -98,23 +96,23 @@ class Gates:
         Raises:
             SignoffError: The error that has stopped the turn, once all its tools have ended.
         """
-        gate = Gate(self, run, approvals, fence)
+        guard = CallGuard(self, run, approvals, fence)
         try:
-            yield gate
+            yield guard
         except TurnStopped as end:
             raise end.error from None
         finally:
-            self.running_tools.forget_stop(gate.session)
+            self.running_tools.forget_stop(guard.session)
         # The framework or the agent's own code may have caught the error.
-        if gate.stopped is not None:
-            raise gate.stopped
+        if guard.stopped is not None:
+            raise guard.stopped
 
 
-class Gate:
+class CallGuard:
     """Checks every tool call of one turn, right before the tool's own code.
 
     Args:
-        gates: What all gates share.
+        guards: What all guards share.
         run: The run.
         approvals: The approvals whose answers the run has been given, the latest last.
         fence: Adds to a change the condition that we still hold the session's lease.
@@ -124,16 +122,17 @@ class Gate:
         stopped: The error that has stopped the turn, if any.
     """
 
-    def __init__(self, gates: Gates, run: Run, approvals: Sequence[Approval], fence: Fence) -> None:
-        self._gates = gates
-        self._ledger = gates.ledger
+    def __init__(
+        self, guards: Guards, run: Run, approvals: Sequence[Approval], fence: Fence
+    ) -> None:
+        self._guards = guards
+        self._ledger = guards.ledger
         self.run = run
         self.fence = fence
         self.session = (run.app, run.user, run.session)
         self.made: dict[str, str] = {}
         self.stopped: SignoffError | None = None
         self._expected = {one.call.id: one.id for one in approvals}
-        self._starting: set[str] = set()
 
     def expects(self, call_id: str) -> bool:
         """Return whether a call was asked about."""
@@ -141,7 +140,7 @@ class Gate:
 
     async def enter(
         self,
-        call: Call,
+        call: FrameworkCall,
         same: Callable[[Approval], bool],
         inner: Callable[[], Awaitable[Any]],
         kept: Callable[[Any], JsonValue],
@@ -163,14 +162,14 @@ class Gate:
             LeaseLost: Another worker runs the session by now; the call was not started here.
             Exception: Whatever the tool raises.
         """
-        tools, inner = self._gates.running_tools, partial(_own_code, inner)
+        tools, inner = self._guards.running_tools, partial(_own_code, inner)
         await tools.require_not_stopping(self.session)
         approval_id = self._expected.get(call.id) if call.approved else None
         if approval_id is not None and call.free and await self._is_other(approval_id, call, same):
             approval_id = None
         if approval_id is None:
             if call.approved and not call.free:
-                log.error("gate.unknown_approval", tool=call.tool)
+                log.error("guard.unknown_approval", tool=call.tool)
                 return {"status": "rejected", "error": UNKNOWN}
             await self._require_thawed(call.tool)
             with tools.running(self.session):
@@ -183,7 +182,7 @@ class Gate:
             return await self._enter(approval_id, call, same, inner, kept)
 
     async def _is_other(
-        self, approval_id: str, call: Call, same: Callable[[Approval], bool]
+        self, approval_id: str, call: FrameworkCall, same: Callable[[Approval], bool]
     ) -> bool:
         """Return whether an approval is for another call, because a model uses its ids again."""
         approval = await self._ledger.approval(approval_id)
@@ -195,7 +194,7 @@ class Gate:
     async def _enter(
         self,
         approval_id: str,
-        call: Call,
+        call: FrameworkCall,
         same: Callable[[Approval], bool],
         inner: Callable[[], Awaitable[Any]],
         kept: Callable[[Any], JsonValue],
@@ -224,7 +223,7 @@ class Gate:
             await self._finish(approval.id, {"error": problem}, why=f"it raised {problem}")
             if isinstance(error, PauseNotRoutable):
                 await self._stop(error)
-            await self._gates.running_tools.let_others_end(self.session)
+            await self._guards.running_tools.let_others_end(self.session)
             raise
         try:
             stored = kept(result)
@@ -236,9 +235,6 @@ class Gate:
     @asynccontextmanager
     async def holding(self, approvals: Sequence[Approval]) -> AsyncIterator[None]:
         """Mark code of the agent as started, and as finished when the body ends.
-
-        Args:
-            approvals: The approvals that the code has asked for.
 
         Raises:
             TurnLost: The code has run before, and its result was not kept.
@@ -252,7 +248,7 @@ class Gate:
                 "Look at what was done, and submit the rest again."
             )
         for one in approvals:
-            call = Call(one.call.id, one.call.name, dict(one.call.args), one.origin.agent)
+            call = FrameworkCall(one.call.id, one.call.name, dict(one.call.args), one.origin.agent)
             call = replace(call, declared=one.declared)
             await self._start(one.id, call, lambda _: True)
         try:
@@ -268,70 +264,32 @@ class Gate:
     async def _stop(self, error: SignoffError) -> NoReturn:
         """End the turn with an error, even if the framework handles it."""
         self.stopped = self.stopped or error
-        await self._gates.running_tools.stop_turn(self.session, error)
+        await self._guards.running_tools.stop_turn(self.session, error)
 
     async def _require_thawed(self, tool: str) -> None:
-        found = covering(await self._gates.freezes.all(), self.run.app, (tool,))
+        found = covering(await self._guards.freezes.all(), self.run.app, (tool,))
         if found:
             await self._stop(Frozen(found[0], tool))
 
-    async def _start(self, approval_id: str, call: Call, same: Callable[[Approval], bool]) -> None:
-        attempt = partial(self._attempt_start, approval_id, call, same)
-        try:
-            await self._ledger.insist(partial(self._ledger.decide_again, attempt))
-        finally:
-            self._starting.discard(approval_id)
-
-    async def _attempt_start(
-        self, approval_id: str, call: Call, same: Callable[[Approval], bool]
+    async def _start(
+        self, approval_id: str, call: FrameworkCall, same: Callable[[Approval], bool]
     ) -> None:
-        approval, now = await self._ledger.approval_now(approval_id)
-        if approval_id in self._starting and approval.handoff is Handoff.STARTED:
-            # An earlier attempt was committed, but its reply was lost.
-            await self._ledger.commit(self.fence(Change()))
-            return
-        require_recorded(approval)
-        require_good(self._ledger, approval, now, self._gates.valid_for)
-        made = self.made.get(call.id, "")
-        if change := changed(approval, call, self.run, same=same(approval), made=made):
-            raise change
-        self._starting.add(approval_id)
-        try:
-            await self._hand_on(approval, Handoff.STARTED, now, starts=(call.tool,))
-        except Conflict:
-            # This attempt was not committed: if the call is started now, somebody else started it.
-            self._starting.discard(approval_id)
-            raise
-        log.info("tool.started", approval=approval.id, tool=call.tool)
+        async def prepare(approval: Approval, now: datetime) -> Sequence[str]:
+            self._guards.calls.require_startable(approval, now)
+            made = self.made.get(call.id, "")
+            if change := changed(approval, call, self.run, same=same(approval), made=made):
+                raise change
+            return (call.tool,)
+
+        await self._guards.calls.start(approval_id, self.fence, prepare)
 
     async def _finish(self, approval_id: str, result: JsonValue, *, why: str = "") -> None:
-        async def attempt() -> None:
-            approval, now = await self._ledger.approval_now(approval_id)
-            if approval.handoff is Handoff.STARTED:
-                await self._hand_on(
-                    approval, Handoff.FINISHED, now, why=why, result=kept_result(result)
-                )
-                log.info("tool.finished", approval=approval.id, tool=approval.call.name)
-
         try:
-            await self._ledger.insist(partial(self._ledger.decide_again, attempt))
+            await self._guards.calls.finish(
+                approval_id, self.fence, why=why, result=kept_result(result)
+            )
         except SignoffError as error:
             await self._stop(error)
-
-    async def _hand_on(
-        self,
-        approval: Approval,
-        handoff: Handoff,
-        now: datetime,
-        *,
-        why: str = "",
-        result: str = "",
-        starts: Sequence[str] = (),
-    ) -> None:
-        after, events = approval.hand_on(handoff, now=now, why=why, result=result)
-        change = Change().put(after, was=approval).note(events)
-        change.starting(approval.origin.app, starts, despite=approval.despite)
-        await self._ledger.commit(self.fence(change))
 
 
 async def _own_code(inner: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401 -- a tool may return anything
@@ -345,7 +303,7 @@ def _has_run(approval: Approval) -> bool:
 
 
 def changed(
-    approval: Approval, call: Call, run: Run, *, same: bool, made: str
+    approval: Approval, call: FrameworkCall, run: Run, *, same: bool, made: str
 ) -> CallChanged | None:
     """Return what has changed since a call was asked about; None if nothing has.
 
