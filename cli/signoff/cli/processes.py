@@ -196,13 +196,13 @@ def _email(parts: Parts, key: MessageKey) -> EmailChannel:
     """Return the channel that sends mail."""
     from signoff.channels.email.imap.oauth import Tokens  # noqa: PLC0415
     from signoff.channels.email.outbound.channel import EmailChannel  # noqa: PLC0415
-    from signoff.channels.email.outbound.pace import Pace  # noqa: PLC0415
+    from signoff.channels.email.outbound.rate_limit import MailRateLimit  # noqa: PLC0415
 
     smtp = parts.settings.email.smtp
     return EmailChannel(
         parts.settings.email,
         key=key,
-        pace=Pace(parts.ledger, smtp),
+        pace=MailRateLimit(parts.ledger, smtp),
         tokens=Tokens.of(smtp.oauth, parts.ledger, timeout=smtp.timeout),
     )
 

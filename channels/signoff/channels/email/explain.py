@@ -11,7 +11,7 @@ from signoff.core.replies.reply import Approve, Part, Reject, Unclear
 from signoff.core.replies.text import ReplyContext
 
 
-class Sender(BaseModel):
+class MailAuthor(BaseModel):
     """What is known about the author of a mail.
 
     Attributes:
@@ -62,7 +62,7 @@ class Explanation(BaseModel):
     left_over: tuple[str, ...] = ()
     example: str = ""
     parts: tuple[Part, ...] = ()
-    sender: Sender | None = None
+    sender: MailAuthor | None = None
 
 
 def explain_mail(
@@ -75,7 +75,7 @@ def explain_mail(
         context: The context of the request that it answers.
         text: Whether it was a bare text without a sender: see `mail_of_text`.
     """
-    sender = Sender(addresses=mail.from_addresses, address=mail.sender or "")
+    sender = MailAuthor(addresses=mail.from_addresses, address=mail.sender or "")
     read = _explained(mail, context or ReplyContext())
     return read.model_copy(update={"sender": None if text else sender})
 

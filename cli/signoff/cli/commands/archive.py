@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signoff.cli.commands.session import Json, length_of, settings_of, with_decisions, write_json
+from signoff.cli.commands.context import Json, length_of, settings_of, with_decisions, write_json
 from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import export_json, say
 from signoff.core.base.counts import counted

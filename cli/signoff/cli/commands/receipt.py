@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.session import settings_of, with_decisions, write_json
+from signoff.cli.commands.context import settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:

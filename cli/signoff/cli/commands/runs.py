@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.boundary import REFUSED
-from signoff.cli.commands.session import Json, operator, settings_of, with_decisions, write_json
+from signoff.cli.commands.context import Json, operator, settings_of, with_decisions, write_json
 from signoff.cli.composition.kinds import login
 from signoff.cli.printing import Output
 from signoff.cli.terminal import say

@@ -19,7 +19,7 @@ _STEPS: Final = 6
 """A call that takes longer than this many steps of the conversation is stuck."""
 
 
-class Session:
+class ImapSession:
     """An authenticated connection; leaving its context closes it.
 
     Args:

@@ -59,7 +59,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class AgentResult:
     """What the agent did with the answer: a sentence, the tool's result, its last message."""
 
     what: str
@@ -85,7 +85,7 @@ class History:
     sent: tuple[Sent, ...] = ()
     informed: str = ""
     past: tuple[Moment, ...] = ()
-    result: Result | None = None
+    result: AgentResult | None = None
 
 
 def history_of(
@@ -253,7 +253,7 @@ def _sent(asked: Asked, names: _Names, waits_for: str) -> Sent:
     )
 
 
-def _result(approval: Approval, run: Run, *, whole: bool) -> Result | None:
+def _result(approval: Approval, run: Run, *, whole: bool) -> AgentResult | None:
     what = _sentence("handoff", approval.handoff.value)
     if what is None or approval.state is State.SUPERSEDED:
         return None
@@ -261,7 +261,7 @@ def _result(approval: Approval, run: Run, *, whole: bool) -> Result | None:
         return None  # the program starts nothing, and reports nothing
     secrets = hidden_texts(approval)
     done = run.state is RunState.COMPLETED and approval.handoff is Handoff.RESUMED
-    return Result(
+    return AgentResult(
         what.render(),
         gave=shortened(shown(masked(approval).result), _LONGEST) if whole else "",
         said=shortened(shown(without_secrets(run.text, secrets)), _LONGEST)

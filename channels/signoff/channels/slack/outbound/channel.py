@@ -15,7 +15,14 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.channels.slack.outbound import blocks
 from signoff.channels.slack.outbound.conversations import Conversations
-from signoff.channels.slack.outbound.pace import HISTORY, POST, UPDATE, WHISPER, Call, Pace
+from signoff.channels.slack.outbound.rate_limit import (
+    HISTORY,
+    POST,
+    UPDATE,
+    WHISPER,
+    Call,
+    SlackRateLimit,
+)
 from signoff.channels.slack.outbound.rows import extent
 from signoff.channels.slack.references import Receipt, read_receipt
 from signoff.channels.slack.web import UNUSABLE, SlackWeb
@@ -74,7 +81,7 @@ class SlackChannel:
 
     def __init__(self, web: SlackWeb, ledger: Ledger | None = None, *, app: str = "") -> None:
         self._web = web
-        self._pace = Pace(ledger) if ledger is not None else None
+        self._pace = SlackRateLimit(ledger) if ledger is not None else None
         self._conversations = Conversations(web, app=app, ledger=ledger)
 
     async def deliver(self, messages: Sequence[Message]) -> list[Result]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from signoff.cli.commands.approvals import moves, review
-from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
+from signoff.cli.commands.context import Json, person_of, with_decisions, write_json
 from signoff.cli.printing import Output
 from signoff.cli.terminal import say
 from signoff.core.approvals.lists.search_terms import Due, Sort, Status

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from signoff.cli.commands.approvals.moves import CHANNEL
-from signoff.cli.commands.session import (
+from signoff.cli.commands.context import (
     Json,
     length_of,
     operator,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.commands.approvals.moves import CHANNEL
-from signoff.cli.commands.session import person_of, with_decisions
+from signoff.cli.commands.context import person_of, with_decisions
 from signoff.cli.printing import Output, Table, Text
 from signoff.cli.terminal import say
 from signoff.core.approvals.lists.search_terms import Status

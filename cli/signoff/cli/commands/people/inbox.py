@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from signoff.cli.commands.session import Json, person_of, settings_of, with_decisions, write_json
+from signoff.cli.commands.context import Json, person_of, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
 from signoff.core.base.errors import ConfigError
 

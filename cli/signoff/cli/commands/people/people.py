@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.people.inbox import require_page
-from signoff.cli.commands.session import (
+from signoff.cli.commands.context import (
     Json,
     operator,
     person_of,
@@ -18,6 +17,7 @@ from signoff.cli.commands.session import (
     with_decisions,
     write_json,
 )
+from signoff.cli.commands.people.inbox import require_page
 from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import say
 from signoff.core.base.counts import counted

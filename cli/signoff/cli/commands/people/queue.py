@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
+from signoff.cli.commands.context import Json, settings_of, with_decisions, write_json
 from signoff.cli.printing import Output, Table, Text
 from signoff.cli.terminal import say, say_json
 from signoff.core.base.counts import counted

@@ -49,7 +49,7 @@ class Call(NamedTuple):
     channel: str = ""
 
 
-class Pace:
+class SlackRateLimit:
     """Gives out slots for calls of the Web API.
 
     Args:

@@ -25,7 +25,7 @@ _SLOT_LEASE: Final = 120.0
 """Seconds after which the connection of a dead process no longer counts."""
 
 
-class Pace:
+class MailRateLimit:
     """Limits mails and connections, with counters in the ledger.
 
     Args:

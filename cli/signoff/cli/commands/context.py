@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -27,20 +27,10 @@ _MOST_IDS = 20
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-class Session(NamedTuple):
-    """One call of the command.
-
-    Attributes:
-        config: The file of ``--config``.
-    """
-
-    config: Path | None = None
-
-
 def config_of(ctx: typer.Context) -> Path | None:
     """Return the file of ``--config``."""
-    session = ctx.find_root().obj
-    return session.config if isinstance(session, Session) else None
+    config = ctx.find_root().obj
+    return config if isinstance(config, Path) else None
 
 
 def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
