@@ -89,7 +89,7 @@ class Firm:
     async def work(self) -> None:
         """Route and deliver all waiting work."""
         settings, parts = self.parts.settings, self.parts
-        channels = further_channels(settings).channels
+        channels = further_channels(parts).channels
         await Router(
             parts.ledger,
             policies=settings.policies,
@@ -242,7 +242,7 @@ def test_invalid_channel_is_a_settings_error(
     extra = "".join(f"{key} = {value}\n" for key, value in more.items())
     file.write_text(f'[channels.chat]\nfactory = "{factory}"\n{extra}')
     with pytest.raises(ConfigError, match=said) as caught:
-        further_channels(load_settings(file))
+        further_channels(build(load_settings(file)))
     assert caught.value.key.startswith("channels.chat")
 
 

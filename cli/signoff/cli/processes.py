@@ -143,7 +143,7 @@ def run_channels(settings: Settings) -> int:
     parts, closing = build(settings), AsyncExitStack()
     key = MessageKey(parts.ledger)
     email = _email(parts, key)
-    more = further_channels(settings, parts.ledger)
+    more = further_channels(parts)
     closing.push_async_callback(more.close)
     intake = _intake(parts, key, closing)
     router = router_of(parts)
