@@ -48,11 +48,6 @@ class AbsenceReplies:
     async def take(self, answer: Answer, person: Person, reply: Away | Back) -> None:
         """Set or end the absence of the author of an answer. The answered request stays as it is.
 
-        Args:
-            answer: The answer.
-            person: Its author.
-            reply: Its meaning.
-
         Raises:
             MoveRefused: The absence is impossible, or the author is not proven; nothing was done.
             LedgerError: It could not be committed; nothing was done.

@@ -72,9 +72,6 @@ class Text:
 class Table:
     """Rows of texts in columns; in a terminal that is too narrow, a list of each row's cells.
 
-    Args:
-        columns: The headings.
-
     Attributes:
         show_header: Whether to print the headings.
         rows: The cells of each row, one for each column.

@@ -69,9 +69,7 @@ _Work = Callable[[], Coroutine[Any, Any, object]]
 def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     """Run agents until told to stop; return the exit code.
 
-    Args:
-        settings: The settings.
-        apps: The agents to run; if empty, all in the folder and all remote agents.
+    Without names, all agents in the folder and all remote agents run.
 
     Raises:
         ConfigErrors: The settings have errors.

@@ -83,8 +83,7 @@ def explain_mail(
 def mail_of_text(raw: bytes) -> bytes:
     """Return a bare text as a message without a sender.
 
-    Args:
-        raw: The text, in UTF-16 with a byte order mark, in UTF-8, or else in cp1252.
+    The text is in UTF-16 with a byte order mark, in UTF-8, or else in cp1252.
     """
     head = b"Content-Type: text/plain; charset=utf-8\r\n\r\n"
     return head + text_of_bytes(raw).encode("utf-8", "replace")

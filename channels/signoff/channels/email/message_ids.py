@@ -23,11 +23,7 @@ _KEY: Final = "key:message-ids"
 
 
 class MessageKey:
-    """The random key of the codes, which the first process creates and the ledger keeps.
-
-    Args:
-        ledger: The ledger, which keeps the key.
-    """
+    """The random key of the codes, which the first process creates and the ledger keeps."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

@@ -176,12 +176,7 @@ class Call:
         return Answer("result", json.dumps(result))
 
     def request(self, id_: Id, more: Mapping[str, str]) -> str:
-        """Return the request for the server, on one line.
-
-        Args:
-            id_: Its id.
-            more: Members of the params, as JSON, besides those of the client.
-        """
+        """Return the request for the server, on one line, with more members (JSON) of params."""
         members = dict(self.params)
         declared = self.meta.get(_CAPABILITIES)
         if isinstance(declared, dict) and not self.answers_input:

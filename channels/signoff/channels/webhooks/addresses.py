@@ -39,9 +39,7 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 def why_refused(url: str, *, allow_private: bool) -> str:
     """Return why a URL is refused, "" if it is not; names are looked up later.
 
-    Args:
-        url: The URL.
-        allow_private: Allow private networks, this machine, and plain HTTP.
+    `allow_private` allows private networks, this machine, and plain HTTP.
     """
     try:
         parts = urlsplit(url)

@@ -34,11 +34,7 @@ def config_of(ctx: typer.Context) -> Path | None:
 
 
 def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
-    """Read the settings of this call, once, and send warnings to standard error.
-
-    Args:
-        ctx: The call.
-        kind: The kind of the process; see `load_settings`.
+    """Read the settings of this call for a kind of process, once; warnings go to standard error.
 
     Raises:
         ConfigErrors: The settings have errors.
@@ -59,10 +55,7 @@ def with_decisions(
 ) -> T:
     """Call a function with the ledger of the settings, and return its result.
 
-    Args:
-        ctx: The call.
-        work: The function.
-        rings: Whether it puts work into a stage; the processes of that stage are then notified.
+    `rings` says that it puts work into a stage, whose processes are then notified.
 
     Raises:
         SignoffError: The function has raised it.

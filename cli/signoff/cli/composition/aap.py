@@ -15,11 +15,7 @@ from signoff.cli.config.settings import Settings
 
 
 class ServedAap:
-    """The routes of the protocol in the gateway.
-
-    Args:
-        parts: The parts of the process.
-    """
+    """The routes of the protocol in the gateway."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

@@ -45,8 +45,7 @@ _OWN: Final = "SIGNOFF_"
 def server_environment(file: Path | None) -> dict[str, str]:
     """Return the environment of the server: ours without Signoff's variables, plus a file's.
 
-    Args:
-        file: A file of lines NAME=value; blank lines and lines that begin with # are ignored.
+    The file has lines NAME=value; blank lines and lines that begin with # are ignored.
 
     Raises:
         ConfigError: The file cannot be read, or has other lines.

@@ -32,11 +32,7 @@ class Parts:
 
 
 def build(settings: Settings, *, decides: bool = True) -> Parts:
-    """Build the parts; nothing is connected yet.
-
-    Args:
-        settings: The settings.
-        decides: Whether this process decides approvals; a worker does not.
+    """Build the parts of a process that decides approvals (a worker does not); nothing connects.
 
     Raises:
         ConfigError: A key of the receipts cannot be read or made.

@@ -60,9 +60,7 @@ _BROKER = (*(one for one in _REDIS if one != "unix"), "amqp", "amqps", "pyamqp")
 def check(settings: Settings, kind: str = "") -> list[Fault]:
     """Return all faults: errors before warnings, each in the order of the file.
 
-    Args:
-        settings: The settings.
-        kind: The kind of process; settings that it does not get count as set. "" gets everything.
+    Settings that a kind of process does not get count as set; "" gets everything.
     """
     found: list[Found] = []
     for rule, needed in _RULES.items():
@@ -80,11 +78,7 @@ def check(settings: Settings, kind: str = "") -> list[Fault]:
 
 
 def require(settings: Settings, kind: str = "") -> list[Fault]:
-    """Refuse settings with errors; return the warnings.
-
-    Args:
-        settings: The settings.
-        kind: See `check`.
+    """Refuse settings with errors, as `check` finds them; return the warnings.
 
     Raises:
         ConfigErrors: There is at least one error.

@@ -283,8 +283,7 @@ class Settings(Value):
 def find_file(path: Path | None = None) -> Path | None:
     """Return the settings file to read; None if there is none and none was named.
 
-    Args:
-        path: The file of ``--config``; else SIGNOFF_CONFIG; else signoff.toml, if it is there.
+    It is the file of ``--config``; else SIGNOFF_CONFIG; else signoff.toml, if it is there.
 
     Raises:
         ConfigErrors: The named file does not exist, or signoff.toml is not a file.

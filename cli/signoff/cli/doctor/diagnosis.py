@@ -171,12 +171,7 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def clock(ledger: Ledger, here: datetime) -> AsyncIterator[Finding]:
-    """Check the clock of Redis, by which deadlines and leases are judged.
-
-    Args:
-        ledger: The ledger.
-        here: The time on this machine (UTC).
-    """
+    """Compare the clock of Redis, by which deadlines and leases are judged, with this one (UTC)."""
     now = await ledger.now()
     async with ledger.store.translated_client() as client:
         rows = await client.xrevrange(f"{ledger.store.prefix}audit", count=1)

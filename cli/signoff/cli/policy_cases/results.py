@@ -66,13 +66,7 @@ def _run(line: int, case: Case, cases: Cases, rules: Rulebook) -> CaseResult:
 
 
 def people_of(case: Case, rules: Rulebook, start: datetime) -> Directory:
-    """Return the directory of a case, with its absences.
-
-    Args:
-        case: The case.
-        rules: The settings.
-        start: When the request is routed.
-    """
+    """Return the directory of a case that is routed at `start`, with its absences."""
     day = start.date()
     long_ago, never = day - timedelta(days=2), day + timedelta(days=20 * 366)
     absences = {

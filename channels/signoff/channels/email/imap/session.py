@@ -22,9 +22,7 @@ _STEPS: Final = 6
 class ImapSession:
     """An authenticated connection; leaving its context closes it.
 
-    Args:
-        settings: The mailbox.
-        mailbox: The connection, whose methods are passed to `call`.
+    `call` takes methods of ``mailbox``, the connection.
     """
 
     def __init__(self, settings: ImapSettings, mailbox: Connection) -> None:

@@ -26,12 +26,7 @@ _SLOT_LEASE: Final = 120.0
 
 
 class MailRateLimit:
-    """Limits mails and connections, with counters in the ledger.
-
-    Args:
-        ledger: The ledger, which keeps the counters.
-        settings: The limits.
-    """
+    """Limits mails and connections, with counters in the ledger."""
 
     def __init__(self, ledger: Ledger, settings: SmtpSettings) -> None:
         self._ledger = ledger

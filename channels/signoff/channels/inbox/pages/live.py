@@ -45,12 +45,7 @@ _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 class OpenPage:
-    """One open page.
-
-    Args:
-        person: The visitor.
-        about: The id of the page's approval; "" for all approvals that the person may see.
-    """
+    """One open page, about an approval, or ("") about all approvals that the person may see."""
 
     def __init__(self, person: Person, about: str) -> None:
         self.person = person

@@ -50,11 +50,7 @@ class Call(NamedTuple):
 
 
 class SlackRateLimit:
-    """Gives out slots for calls of the Web API.
-
-    Args:
-        ledger: The ledger, which counts the calls.
-    """
+    """Gives out slots for calls of the Web API, counted in the ledger."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._slots = Slots(ledger.store)
