@@ -40,7 +40,7 @@ class AbsenceReplies:
         page: The page on which people can hand over all their requests, "" if there is none.
     """
 
-    def __init__(self, decisions: Decisions, page: str = "") -> None:
+    def __init__(self, decisions: Decisions, page: str) -> None:
         self._decisions = decisions
         all_ = f" To hand over all of them: {page}" if page else ""
         self._how = f"{_HAND_OVER_ONE}{all_}"
@@ -125,7 +125,7 @@ def absence_words(
 
 
 def waiting_words(
-    waiting: Sequence[Approval], absence: Absence, directory: Directory, *, how: str = ""
+    waiting: Sequence[Approval], absence: Absence, directory: Directory, *, how: str
 ) -> str:
     """Name the requests that wait for an absent person, and say what happens to them.
 

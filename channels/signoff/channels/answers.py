@@ -232,7 +232,7 @@ class Answers:
         )
 
     async def refuse_stranger(
-        self, answer: Answer, address: str, *, why: str = "", author: Person | None = None
+        self, answer: Answer, address: str, *, why: str, author: Person | None
     ) -> None:
         """Refuse an answer from a stranger who used a person's token; tell both, and the requester.
 

@@ -65,9 +65,7 @@ class Explanation(BaseModel):
     sender: MailAuthor | None = None
 
 
-def explain_mail(
-    mail: IncomingMail, context: ReplyContext | None = None, *, text: bool = False
-) -> Explanation:
+def explain_mail(mail: IncomingMail, context: ReplyContext, *, text: bool = False) -> Explanation:
     """Explain how the intake would read a message.
 
     Args:
@@ -76,7 +74,7 @@ def explain_mail(
         text: Whether it was a bare text without a sender: see `mail_of_text`.
     """
     sender = MailAuthor(addresses=mail.from_addresses, address=mail.sender or "")
-    read = _explained(mail, context or ReplyContext())
+    read = _explained(mail, context)
     return read.model_copy(update={"sender": None if text else sender})
 
 

@@ -68,7 +68,7 @@ def _may_be_public(host: str) -> bool:
     return is_public(host)
 
 
-async def public_address(host: str, port: int, lookup: Resolve = resolve) -> str:
+async def public_address(host: str, port: int, lookup: Resolve) -> str:
     """Return an address to connect to.
 
     Raises:

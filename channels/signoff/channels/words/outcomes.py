@@ -61,7 +61,7 @@ _REFUSED: Final[Mapping[type[ApprovalError], tuple[About, str]]] = {
 
 
 def effect_of(
-    move: Move, taken: Taken, person: Person, directory: Directory, *, again: bool = False
+    move: Move, taken: Taken, person: Person, directory: Directory, *, again: bool
 ) -> Answered | None:
     """Return the effect of a move; None if the outcome of the approval already says it.
 

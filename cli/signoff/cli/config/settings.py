@@ -280,7 +280,7 @@ class Settings(Value):
         return [name for name in names if getattr(self, name) != getattr(other, name)]
 
 
-def find_file(path: Path | None = None) -> Path | None:
+def find_file(path: Path | None) -> Path | None:
     """Return the settings file to read; None if there is none and none was named.
 
     It is the file of ``--config``; else SIGNOFF_CONFIG; else signoff.toml, if it is there.

@@ -96,7 +96,7 @@ def history_of(
     directory: Directory,
     *,
     now: datetime,
-    rotations: Rotations = NO_ROTATIONS,
+    rotations: Rotations,
 ) -> History:
     """Return the history that a person may see of an approval.
 

@@ -180,9 +180,7 @@ class LivePages:
         heartbeat: Seconds after which a page without a change gets an empty event.
     """
 
-    def __init__(
-        self, decisions: Decisions, auth: AuthContext, *, heartbeat: float = HEARTBEAT
-    ) -> None:
+    def __init__(self, decisions: Decisions, auth: AuthContext, *, heartbeat: float) -> None:
         self._auth = auth
         self._heartbeat = heartbeat
         self._hub = Hub(decisions)

@@ -30,7 +30,7 @@ class InvalidInput(Exception):
         self.block = block
 
 
-def move_in(submission: ViewSubmission, approval: Approval, confirmed: str = "") -> Move:
+def move_in(submission: ViewSubmission, approval: Approval, confirmed: str) -> Move:
     """Return the move of a modal for a decision or a question to the requester.
 
     Args:

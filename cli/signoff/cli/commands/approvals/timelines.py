@@ -72,8 +72,8 @@ def print_timeline(
     directory: Directory,
     zone: tzinfo,
     *,
-    bundles: tuple[int, timedelta] | None = None,
-    approving: bool = False,
+    bundles: tuple[int, timedelta] | None,
+    approving: bool,
 ) -> None:
     """Print the policy that applies, and what happens when.
 
