@@ -18,12 +18,12 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.work import RouteApproval
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.route import Router
-from signoff.cli.composition.gateway import assemble
 from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.slack import further_channels
 from signoff.cli.config.check import check
 from signoff.cli.config.settings import load_settings
 from signoff.cli.doctor.diagnosis import own_channels
+from signoff.cli.gateway import assemble
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.errors import ConfigError
 

@@ -10,7 +10,6 @@ from signoff.channels.aap.notifications import Notifier, Receivers
 from signoff.channels.aap.requests import Requests
 from signoff.channels.gateway import Gateway
 from signoff.cli.composition.parts import Parts
-from signoff.cli.composition.routing import router_of
 from signoff.cli.config.settings import Settings
 
 
@@ -20,7 +19,7 @@ class ServedAap:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         # The router decides immediately if nobody has to be asked.
-        self._router = router_of(parts)
+        self._router = parts.router()
 
     def renew(self, fresh: Settings) -> None:
         """Use the policies of these settings from now on."""

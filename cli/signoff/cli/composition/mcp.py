@@ -31,7 +31,6 @@ from signoff.cli.composition.monitoring import COMMAND, traced
 from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.process import ready, renewing
 from signoff.cli.composition.reload import Reloader
-from signoff.cli.composition.routing import router_of
 from signoff.cli.config.settings import Settings
 from signoff.core.base.errors import ConfigError
 from signoff.worker.adk_api.local import why_not_local
@@ -91,7 +90,7 @@ async def _calls(settings: Settings, wait: float) -> AsyncIterator[tuple[Parts, 
     """Yield the parts, and the calls that ask for approvals by the current policies."""
     logs.configure(settings.logging)
     parts = build(settings)
-    router = router_of(parts)
+    router = parts.router()
     calls = Calls(
         parts.decisions,
         router.decide_unasked,

@@ -16,6 +16,8 @@ from signoff.cli.config.settings import Settings
 if TYPE_CHECKING:
     from celery import Celery
 
+    from signoff.channels.pipeline.route import Router
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -29,6 +31,21 @@ class Parts:
     def celery(self) -> Celery:
         """The Celery app, for processes that work on stages."""
         return open_celery(self.settings)
+
+    def router(self) -> Router:
+        """Return a router for the policies: of the stage, or to decide a call immediately."""
+        from signoff.channels.pipeline.route import Router  # noqa: PLC0415 -- a worker has none
+
+        settings = self.settings
+        return Router(
+            self.ledger,
+            policies=settings.policies,
+            fallback=settings.default,
+            directory=self.decisions.directory,
+            channels=settings.channel_names,
+            owners=settings.owners,
+            notifications=settings.notifications.as_told(),
+        )
 
 
 def build(settings: Settings, *, decides: bool = True) -> Parts:
