@@ -15,7 +15,6 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.policy_history import note_policies
 from signoff.broker.server.health import eviction_problem
 from signoff.broker.timers.leftovers import Leftovers
-from signoff.broker.timers.reconciler import Reconciler
 from signoff.broker.timers.vacancies import Vacancies
 from signoff.channels import tasks
 from signoff.channels.email.authentication.authenticator import Authenticator
@@ -59,7 +58,6 @@ def run_channels(settings: Settings) -> int:
     """
     prepare(settings, "channels")
     private_key(settings)
-
     parts, closing = build(settings), AsyncExitStack()
     key = MessageKey(parts.ledger)
     email = _email(parts, key)
@@ -69,7 +67,6 @@ def run_channels(settings: Settings) -> int:
     router = parts.router()
     deliveries = [_delivery(parts, channel) for channel in (email, *more.channels)]
     drains = tasks.drains(router, intake, deliveries)
-
     if settings.inbox.url and "link" in settings.inbox.sign_in:
         from signoff.channels.inbox.auth.link_mails import LinkMails  # noqa: PLC0415
 
@@ -78,7 +75,6 @@ def run_channels(settings: Settings) -> int:
     vacant = Vacancies(parts.decisions.roster, settings.policies, settings.default)
     renewed: asyncio.Queue[Settings] = asyncio.Queue()
     background: dict[str, BackgroundWork] = {
-        "reconciler": Reconciler(parts.decisions.roster, cards=router.cards).run_forever,
         "vacancies": vacant.run_forever,
         "leftovers": Leftovers(parts.ledger).run_forever,
         "removed channels": RemovedChannels(parts.ledger, partial(_delivery, parts)).run_forever,
@@ -107,6 +103,7 @@ def run_channels(settings: Settings) -> int:
         threads=CHANNEL_THREADS + len(posting),
         register=lambda loop: tasks.register(parts.celery, loop, drains),
         background=background,
+        cards=router.cards,
         close=closing.aclose,
         renew=renew,
     )

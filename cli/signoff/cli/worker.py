@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from signoff.broker.timers.reconciler import Reconciler
 from signoff.cli.composition.consumer import consume
 from signoff.cli.composition.parts import build
 from signoff.cli.composition.process import prepare
@@ -62,7 +61,6 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         stages=tasks.stages_of(names),
         threads=settings.agents.concurrency,
         register=lambda loop: tasks.register(parts.celery, loop, executor),
-        background={"reconciler": Reconciler(parts.decisions.roster).run_forever},
         close=close,
         renew=renew,
         stopping=executor.stop_claiming,

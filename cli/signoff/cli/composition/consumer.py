@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Any, Final
 
 import structlog
@@ -21,6 +21,8 @@ from celery.worker import state as worker_state
 from signoff.broker.doorbells.celery import queues
 from signoff.broker.doorbells.loop import LoopThread
 from signoff.broker.doorbells.waiting import wake
+from signoff.broker.effects import Cards
+from signoff.broker.timers.reconciler import Reconciler
 from signoff.cli.composition.monitoring import exported, traced
 from signoff.cli.composition.parts import Parts
 from signoff.cli.composition.process import announcing, beat_forever, ready, renewing
@@ -45,7 +47,8 @@ def consume(
     stages: list[str],
     threads: int,
     register: Callable[[LoopThread], None],
-    background: Mapping[str, BackgroundWork],
+    background: Mapping[str, BackgroundWork] = MappingProxyType({}),
+    cards: Cards | None = None,
     close: Callable[[], Coroutine[Any, Any, None]],
     renew: Apply,
     stopping: Callable[[], None] | None = None,
@@ -85,6 +88,7 @@ def consume(
         reloader = Reloader(parts.settings, kind, renewing(parts), renew)
         worker.renewing = reloader.ask
         works: dict[str, BackgroundWork] = {
+            "reconciler": Reconciler(parts.decisions.roster, cards=cards).run_forever,
             "settings": reloader.run_forever,
             "heartbeat": partial(beat_forever, parts, kind, reloader, announcing(parts)),
             **background,
