@@ -26,6 +26,7 @@ from signoff.channels.web.bearer import Bearers
 from signoff.channels.web.closing import Closing
 from signoff.channels.web.problems import Problem
 from signoff.cli import log as logs
+from signoff.cli.composition.credentials import PREFIX
 from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.cli.composition.monitoring import COMMAND, traced
 from signoff.cli.composition.parts import Parts, build
@@ -38,7 +39,6 @@ from signoff.worker.adk_api.local import why_not_local
 log = structlog.get_logger(__name__)
 
 _VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
-_OWN: Final = "SIGNOFF_"
 
 
 def server_environment(file: Path | None) -> dict[str, str]:
@@ -49,7 +49,7 @@ def server_environment(file: Path | None) -> dict[str, str]:
     Raises:
         ConfigError: The file cannot be read, or has other lines.
     """
-    env = {name: value for name, value in os.environ.items() if not name.startswith(_OWN)}
+    env = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     if file is None:
         return env
     try:

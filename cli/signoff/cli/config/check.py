@@ -8,7 +8,7 @@ from typing import get_args
 
 from pydantic import BaseModel
 
-from signoff.cli.composition.credentials import gets
+from signoff.cli.composition.credentials import NESTED, PREFIX, gets
 from signoff.cli.config import (
     channels,
     deciders,
@@ -28,7 +28,6 @@ from signoff.cli.config.faults import (
     place_text,
     warning,
 )
-from signoff.cli.config.secret_files import NESTED, PREFIX
 from signoff.cli.config.settings import Settings, source_of
 
 

@@ -21,7 +21,6 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Rotations
 from signoff.core.policies.levels import Verdict
 from signoff.core.routing.quiet_hours import card_waits_for
-from signoff.core.routing.selection import NO_ROTATIONS
 
 _MOST_EVENTS: Final = 200
 _LONGEST: Final = 4_000

@@ -93,7 +93,6 @@ def _show(decisions: Decisions, seen: list[Approval]) -> None:
         head = f"{number} of {len(seen)}  {shape.title}"
         out.print(Text(head, style="bold"), Text(one.id, style="dim"))
         rows = Table("", "")
-        rows.show_header = False
         for row in shape.rows:
             rows.add_row(Text(row.name, style="dim"), Text(row.value))
         for warning in shape.warnings:
