@@ -27,6 +27,8 @@ from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.pipeline.cards import send_cards
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.slack.outbound.channel import SlackChannel
+from signoff.channels.slack.outbound.conversations import Conversations
+from signoff.channels.slack.outbound.rate_limit import SlackRateLimit
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.slack.web import SlackWeb
 from signoff.core.approvals.parts import Asked
@@ -92,7 +94,9 @@ async def burst(cards: int, folder: Path) -> str:
                 {"bot_token": "xoxb-bench", "signing_secret": "x", "base_url": url}
             )
             api = SlackWeb(settings)
-            delivery = Delivery(ledger, SlackChannel(api, ledger), directory=DIRECTORY)
+            conversations = Conversations(api, ledger, app="xoxb-bench")
+            channel = SlackChannel(api, conversations, SlackRateLimit(ledger))
+            delivery = Delivery(ledger, channel, directory=DIRECTORY)
             direct = max(cards // 3, 1)
             places = [ROOM] * cards + [f"D0BENCH{at}" for at in range(direct)]
             for place in places:

@@ -12,7 +12,8 @@ from aiohttp.test_utils import TestServer
 from builders import MARA, NOON, asked_approval, people
 from channels.conftest import Sink, SinkFactory
 from channels.mattermost import Server, example, mattermost
-from channels.slack.workspace import APP, BOT, Workspace
+from channels.slack.workspace import APP, BOT, Workspace, fast_channel
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.pipeline.port import Channel, Delivered, Kind, Message, Refused, Retry
 from signoff.channels.pipeline.reply_tokens import new_token
@@ -93,8 +94,8 @@ class Mail:
 class Slack:
     """Slack with a workspace."""
 
-    def __init__(self, workspace: Workspace, web: SlackWeb) -> None:
-        self.workspace, self.channel = workspace, SlackChannel(web)
+    def __init__(self, workspace: Workspace, channel: SlackChannel) -> None:
+        self.workspace, self.channel = workspace, channel
 
     def refuse(self, address: str) -> None:
         """Remove the address from the workspace."""
@@ -147,7 +148,7 @@ def message(approval: str = "", /, **parts: Any) -> Message:
 
 @pytest.fixture(params=["fake", "email", "slack", "mattermost"])
 async def harness(
-    request: pytest.FixtureRequest, start_sink: SinkFactory
+    request: pytest.FixtureRequest, start_sink: SinkFactory, still_ledger: Ledger
 ) -> AsyncIterator[Harness]:
     """Yield each channel in turn."""
     match request.param:
@@ -160,7 +161,7 @@ async def harness(
                 url = str(server.make_url("/api/"))
                 settings = SlackSettings(bot_token=BOT, app_token=APP, base_url=url)
                 web = SlackWeb(settings)
-                yield Slack(workspace, web)
+                yield Slack(workspace, fast_channel(web, still_ledger))
                 await web.close()
         case "mattermost":
             async with mattermost(MARA.email) as there:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from builders import CLEO, MARA, NOON, RILEY, make_approval
 from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.inbox.pages.rows import line
+from signoff.channels.inbox.pages.rows import list_row
 from signoff.channels.preview import message
 from signoff.channels.slack.text import date
 from signoff.channels.text_channel import text_of
@@ -61,7 +61,7 @@ def test_mail_text_and_notices_show_the_readers_time(zone: str, text: str) -> No
         text_of(sent),
         phrases.reminder(approval, here, "mara").text,
         phrases.late(approval, here, "mara").text,
-        str(line(approval, mara, here, NOON)),
+        str(list_row(approval, mara, here, NOON)),
     ):
         assert text in shown
         assert not re.search(r"16:00 UTC(?![-+])", shown)

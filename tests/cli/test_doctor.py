@@ -32,9 +32,10 @@ from signoff.cli.composition.reload import Reloader
 from signoff.cli.config.settings import Settings, load_settings
 from signoff.cli.demo.dev_mailbox import DevMailbox
 from signoff.cli.doctor import diagnosis
-from signoff.cli.doctor.diagnosis import backlog, diagnose
-from signoff.cli.doctor.diagnosis import clock as clock_findings
+from signoff.cli.doctor.diagnosis import diagnose
 from signoff.cli.doctor.finding import Finding
+from signoff.cli.doctor.ledger import backlog
+from signoff.cli.doctor.ledger import clock as clock_findings
 from signoff.core.policies.policy import Fallback
 from signoff.testing import VirtualClock
 from zone import Zone, serving
@@ -339,7 +340,7 @@ async def test_another_broker_that_never_answers_is_broken(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is waited for as long as other servers are, which is shorter than a worker waits."""
-    monkeypatch.setattr(diagnosis, "_PATIENCE", 0.1)
+    monkeypatch.setattr("signoff.cli.doctor.mail.PATIENCE", 0.1)
     async with await asyncio.start_server(_silent, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         monkeypatch.setenv("SIGNOFF_BROKER__URL", f"redis://127.0.0.1:{port}/0")

@@ -14,8 +14,9 @@ from lmtp import deliver
 from ports import free_port
 from signoff.channels.email.settings import EmailSettings
 from signoff.cli.config.settings import load_settings
-from signoff.cli.doctor.diagnosis import answer_paths, diagnose
+from signoff.cli.doctor.diagnosis import diagnose
 from signoff.cli.doctor.finding import Finding
+from signoff.cli.doctor.mail import answer_paths
 
 
 @pytest.fixture(scope="module")

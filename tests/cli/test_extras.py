@@ -112,7 +112,7 @@ def test_agents_of_other_frameworks_run_without_adk(tmp_path: Path) -> None:
     """A worker with agents of other frameworks does not need google-adk."""
     frameworks = "signoff.worker.frameworks"
     modules = (
-        *("signoff.cli.processes", "signoff.cli.composition.runtimes", "signoff.worker.executor"),
+        *("signoff.cli.worker", "signoff.cli.composition.runtimes", "signoff.worker.executor"),
         *(f"{frameworks}.{one}" for one in ("pydantic_ai", "openai_agents", "langgraph")),
     )
     code, said = run(f"import {', '.join(modules)}", tmp_path, without=("google",))

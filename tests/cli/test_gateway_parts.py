@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from signoff.cli.composition.gateway import assemble
 from signoff.cli.composition.parts import build
 from signoff.cli.config.settings import load_settings
+from signoff.cli.gateway import assemble
 
 INBOX = """
 [inbox]

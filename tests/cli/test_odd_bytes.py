@@ -25,10 +25,10 @@ from signoff.channels.aap import instances
 from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.cli.composition.aap import ServedAap
 from signoff.cli.composition.adk_api import serve_adk
-from signoff.cli.composition.gateway import assemble
 from signoff.cli.composition.http import Server
 from signoff.cli.composition.parts import build
 from signoff.cli.config.settings import load_settings
+from signoff.cli.gateway import assemble
 from signoff.core.access.api_tokens import Scope
 
 ORIGIN = "https://approvals.example.com"

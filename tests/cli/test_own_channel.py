@@ -18,12 +18,12 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.work import RouteApproval
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.route import Router
-from signoff.cli.composition.gateway import assemble
 from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.slack import further_channels
 from signoff.cli.config.check import check
 from signoff.cli.config.settings import load_settings
 from signoff.cli.doctor.diagnosis import own_channels
+from signoff.cli.gateway import assemble
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.errors import ConfigError
 
@@ -89,7 +89,7 @@ class Firm:
     async def work(self) -> None:
         """Route and deliver all waiting work."""
         settings, parts = self.parts.settings, self.parts
-        channels = further_channels(settings).channels
+        channels = further_channels(parts).channels
         await Router(
             parts.ledger,
             policies=settings.policies,
@@ -242,7 +242,7 @@ def test_invalid_channel_is_a_settings_error(
     extra = "".join(f"{key} = {value}\n" for key, value in more.items())
     file.write_text(f'[channels.chat]\nfactory = "{factory}"\n{extra}')
     with pytest.raises(ConfigError, match=said) as caught:
-        further_channels(load_settings(file))
+        further_channels(build(load_settings(file)))
     assert caught.value.key.startswith("channels.chat")
 
 

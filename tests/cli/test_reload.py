@@ -23,7 +23,6 @@ from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.broker.submit import submit
 from signoff.broker.timers.departures import Departures
 from signoff.broker.work import AnnounceMilestone
-from signoff.cli.composition.gateway import assemble
 from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.process import announcing, beat_forever, renewing
 from signoff.cli.composition.reload import CurrentSettings, Reloader
@@ -31,6 +30,7 @@ from signoff.cli.composition.runtimes import open_runtime
 from signoff.cli.composition.supervisor import Child, Supervisor
 from signoff.cli.config.settings import Settings, load_settings
 from signoff.cli.doctor.diagnosis import diagnose
+from signoff.cli.gateway import assemble
 from signoff.core.approvals.events import What
 from signoff.core.approvals.milestones import Milestone
 from signoff.core.directory.hours import Absence

@@ -21,7 +21,7 @@ from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.pipeline.outbox import MOST_ATTEMPTS
 from signoff.channels.pipeline.port import Kind
 from signoff.channels.pipeline.route import Router
-from signoff.cli.doctor.diagnosis import unfinished_work
+from signoff.cli.doctor.ledger import unfinished_work
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What

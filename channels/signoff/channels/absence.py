@@ -12,7 +12,7 @@ from signoff.broker.decisions import Decisions
 from signoff.broker.hand_over import HandedOver, waits_for
 from signoff.channels.collaboration import find_person
 from signoff.channels.incoming import Answer, Notice, answer_back
-from signoff.channels.words.messages import Words
+from signoff.channels.words.messages import RenderedMessage
 from signoff.channels.words.phrases import About
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.counts import counted
@@ -40,18 +40,13 @@ class AbsenceReplies:
         page: The page on which people can hand over all their requests, "" if there is none.
     """
 
-    def __init__(self, decisions: Decisions, page: str = "") -> None:
+    def __init__(self, decisions: Decisions, page: str) -> None:
         self._decisions = decisions
         all_ = f" To hand over all of them: {page}" if page else ""
         self._how = f"{_HAND_OVER_ONE}{all_}"
 
     async def take(self, answer: Answer, person: Person, reply: Away | Back) -> None:
         """Set or end the absence of the author of an answer. The answered request stays as it is.
-
-        Args:
-            answer: The answer.
-            person: Its author.
-            reply: Its meaning.
 
         Raises:
             MoveRefused: The absence is impossible, or the author is not proven; nothing was done.
@@ -108,7 +103,7 @@ def absence_between(start: date, end: date, delegate: str, directory: Directory)
 
 def absence_words(
     absence: Absence | None, directory: Directory, *, end: str, waiting: str = ""
-) -> Words:
+) -> RenderedMessage:
     """Return the confirmation of an absence that was set without a second factor.
 
     Args:
@@ -118,7 +113,7 @@ def absence_words(
         waiting: The requests that still wait for them; see `waiting_words`.
     """
     if absence is None:
-        return Words("You are back", "New requests come to you again.")
+        return RenderedMessage("You are back", "New requests come to you again.")
     delegate = directory.get(absence.delegate)
     who = f"{delegate.shown if delegate is not None else 'nobody'} decides instead of you"
     text = (
@@ -126,11 +121,11 @@ def absence_words(
         "come to you: set the absence on the inbox page to include them."
     )
     paragraphs = filter(None, (text, waiting, f"To end it, {end}."))
-    return Words(f"You are away until {absence.end}", "\n\n".join(paragraphs))
+    return RenderedMessage(f"You are away until {absence.end}", "\n\n".join(paragraphs))
 
 
 def waiting_words(
-    waiting: Sequence[Approval], absence: Absence, directory: Directory, *, how: str = ""
+    waiting: Sequence[Approval], absence: Absence, directory: Directory, *, how: str
 ) -> str:
     """Name the requests that wait for an absent person, and say what happens to them.
 

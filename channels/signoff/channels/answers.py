@@ -26,7 +26,7 @@ from signoff.channels.collaboration import move_of
 from signoff.channels.incoming import Answer, Notice, answer_back
 from signoff.channels.pipeline.reply_tokens import Role
 from signoff.channels.words import phrases
-from signoff.channels.words.messages import Words, say
+from signoff.channels.words.messages import RenderedMessage, say
 from signoff.channels.words.outcomes import effect_of, refusal_of
 from signoff.channels.words.phrases import About
 from signoff.core.approvals import moves
@@ -232,7 +232,7 @@ class Answers:
         )
 
     async def refuse_stranger(
-        self, answer: Answer, address: str, *, why: str = "", author: Person | None = None
+        self, answer: Answer, address: str, *, why: str, author: Person | None
     ) -> None:
         """Refuse an answer from a stranger who used a person's token; tell both, and the requester.
 
@@ -365,7 +365,7 @@ class Answers:
         await self._not_understood(answer, problem, About.NOT_UNDERSTOOD, words)
 
     async def _not_understood(
-        self, answer: Answer, problem: str, about: About, words: Words
+        self, answer: Answer, problem: str, about: About, words: RenderedMessage
     ) -> None:
         """Record an unclear answer, and tell the person."""
         holder = answer.holder

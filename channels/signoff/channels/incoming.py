@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from signoff.broker.ledger.change import Change
 from signoff.channels.pipeline.notices import tell
 from signoff.channels.pipeline.reply_tokens import Holder
-from signoff.channels.words.messages import Words
+from signoff.channels.words.messages import RenderedMessage
 from signoff.channels.words.phrases import About
 
 _WITH_TOKEN: Final = frozenset(
@@ -35,7 +35,7 @@ class Notice(NamedTuple):
 
     person: str
     about: About
-    words: Words
+    words: RenderedMessage
 
 
 @dataclass(frozen=True, slots=True)

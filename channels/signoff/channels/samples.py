@@ -27,11 +27,7 @@ _SCHEMA: Final = {
 
 
 def samples(now: datetime) -> dict[str, Approval]:
-    """Return a sample approval of each kind, by name; each asks Mara.
-
-    Args:
-        now: The time of their opening (UTC).
-    """
+    """Return a sample approval of each kind, by name, opened now (UTC); each asks Mara."""
     reimburse = ToolCall(
         id="fc-1", name="reimburse", args={"amount": 2500, "purpose": "Conference in Lisbon"}
     )

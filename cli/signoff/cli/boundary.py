@@ -89,12 +89,7 @@ class Commands(TyperGroup):
 
 
 def exit_code(error: BaseException, *, as_json: bool = False) -> int:
-    """Report an exception of a command, and return the exit code.
-
-    Args:
-        error: The exception.
-        as_json: Whether to report it as JSON.
-    """
+    """Report an exception of a command, and return the exit code."""
     if isinstance(error, SignoffError):
         report(type(error).__name__, str(error), as_json=as_json)
         return USAGE if isinstance(error, ConfigError) else REFUSED

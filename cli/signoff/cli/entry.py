@@ -61,9 +61,6 @@ def main() -> None:
 def quick_health(arguments: Sequence[str]) -> int | None:
     """Answer `signoff [--config FILE] health KIND [--json]`.
 
-    Args:
-        arguments: Those of the command line.
-
     Returns:
         The exit code; None if it is another command or an unusual case. Then nothing was written.
     """
@@ -88,9 +85,6 @@ def quick_health(arguments: Sequence[str]) -> int | None:
 
 def quick_start(arguments: Sequence[str]) -> int | None:
     """Run `signoff [--config FILE] channels`, `gateway` or `worker` until it is told to stop.
-
-    Args:
-        arguments: Those of the command line.
 
     Returns:
         The exit code; None if it is another command, such as `signoff worker --app NAME`.

@@ -21,9 +21,6 @@ def import_lean(*libraries: str) -> None:
 
     Signoff does not need these packages, and some of them are large. A worker imports only
     structlog in this way, because its agents may use Celery with other messages than JSON.
-
-    Args:
-        libraries: The names of modules.
     """
     with _hidden(_UNUSED):
         for one in libraries:

@@ -92,9 +92,6 @@ class Bounds:
     A client that triggers the same event a thousand times a second must not fill the disk or keep a
     process busy with writing. Events of a kind beyond the limit are dropped; the next one that is
     written has their number in ``held_back``.
-
-    Args:
-        clock: Returns the time in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -143,8 +140,7 @@ class Redactor:
     It removes reply tokens (``approvals+<26 letters>@…``), API tokens, passwords in URLs, and the
     values of configured tool arguments, also in nested values and in JSON or Python text.
 
-    Args:
-        names: The names of the arguments; case is ignored.
+    The case of these names is ignored.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:

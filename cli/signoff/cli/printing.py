@@ -72,19 +72,17 @@ class Text:
 class Table:
     """Rows of texts in columns; in a terminal that is too narrow, a list of each row's cells.
 
-    Args:
-        columns: The headings.
+    Without any heading, it has no header.
 
     Attributes:
-        show_header: Whether to print the headings.
         rows: The cells of each row, one for each column.
     """
 
-    __slots__ = ("_columns", "rows", "show_header")
+    __slots__ = ("_columns", "_has_header", "rows")
 
     def __init__(self, *columns: str) -> None:
         self._columns = columns
-        self.show_header = True
+        self._has_header = any(columns)
         self.rows = list[tuple[Text, ...]]()
 
     def add_row(self, *cells: Text) -> None:
@@ -92,7 +90,7 @@ class Table:
         self.rows.append(cells)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        fits = not self.show_header or self._least_width() <= options.max_width
+        fits = not self._has_header or self._least_width() <= options.max_width
         yield self._by_column() if fits else self._by_row()
 
     def _least_width(self) -> int:
@@ -116,7 +114,7 @@ class Table:
             padding=(0, _GAP, 0, 0),
             header_style="bold dim",
             pad_edge=False,
-            show_header=self.show_header,
+            show_header=self._has_header,
         )
         for column in self._columns:
             made.add_column(column, overflow="fold", no_wrap=_is_whole(column))
@@ -141,7 +139,7 @@ class Table:
 
     def lines(self) -> list[str]:
         """Return the lines of the table without styles, each with the width of the table."""
-        texts = [self._columns] if self.show_header else []
+        texts = [self._columns] if self._has_header else []
         texts += [tuple(cell.plain for cell in row) for row in self.rows]
         rows = [[text.split("\n") for text in row] for row in texts]
         sizes = [[[_width(line) for line in cell] for cell in row] for row in rows]

@@ -33,6 +33,10 @@ def start(kind: str, config: Path | None = None, apps: Sequence[str] = ()) -> in
         from signoff.cli.gateway import run_gateway  # noqa: PLC0415 -- each process imports its own
 
         return run_gateway(settings)
-    from signoff.cli.processes import run_channels, run_worker  # noqa: PLC0415
+    if kind == "channels":
+        from signoff.cli.channels import run_channels  # noqa: PLC0415
 
-    return run_channels(settings) if kind == "channels" else run_worker(settings, apps)
+        return run_channels(settings)
+    from signoff.cli.worker import run_worker  # noqa: PLC0415
+
+    return run_worker(settings, apps)

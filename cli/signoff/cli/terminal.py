@@ -56,11 +56,7 @@ def _write(text: str, *, err: bool = False, nl: bool = True) -> None:
 
 
 def make_console(**settings: Any) -> Console:  # noqa: ANN401 -- whatever rich takes
-    """Return a console of rich that writes text as `say` does; its own styles stay.
-
-    Args:
-        settings: As `rich.console.Console` has them.
-    """
+    """Return a console with rich's settings that writes text as `say` does; its styles stay."""
     from rich.console import Console, ConsoleOptions, RenderableType  # noqa: PLC0415 -- slow
     from rich.segment import Segment  # noqa: PLC0415
 

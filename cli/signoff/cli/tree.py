@@ -21,7 +21,6 @@ from typer.main import get_command_name
 
 from signoff.broker.server.private import PRIVATE_UMASK
 from signoff.cli.boundary import Commands
-from signoff.cli.commands.session import Session
 from signoff.cli.lean import import_lean
 from signoff.cli.terminal import say
 
@@ -102,7 +101,7 @@ def root(
     del show_version
     if ctx.invoked_subcommand != "worker":
         import_lean("structlog")
-    ctx.obj = Session(config_file)
+    ctx.obj = config_file
 
 
 def commands_of(arguments: Sequence[str]) -> tuple[Iterable[str], str]:

@@ -133,7 +133,7 @@ async def opened(
     )
     receivers = Receivers(allow_private=True)
     app = make_gateway(decider.ledger)
-    app.mount(PATH, make_aap(decider, requests, receivers))
+    app.mount(PATH, make_aap(decider, requests, receivers, rate=0))
     local = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=local, base_url=URL) as http:
         yield Provider(decider, router, requests, receivers, local, http)

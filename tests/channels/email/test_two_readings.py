@@ -12,6 +12,7 @@ from signoff.channels.email.authentication.proof import Proof
 from signoff.channels.email.explain import explain_mail
 from signoff.channels.email.parsing.alternatives import DIFFERENT
 from signoff.channels.email.parsing.reading import read_mail
+from signoff.core.replies.text import ReplyContext
 from zone import Signer, Zone, letter, serving
 
 CARD = "approvals+token@signoff.example"
@@ -134,6 +135,6 @@ def test_two_different_texts_are_no_answer(plain: str, page: str, *, differ: boo
     """The person may have seen the page while another program reads the text."""
     raw = alternatives(plain, page)
     assert (read_mail(raw).doubt == DIFFERENT) is differ
-    read = explain_mail(read_mail(raw))
+    read = explain_mail(read_mail(raw), ReplyContext())
     assert (read.problem == DIFFERENT) is differ
     assert not differ or read.verdict == Verdict.UNCLEAR

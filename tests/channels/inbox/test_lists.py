@@ -18,7 +18,7 @@ from channels.conftest import Channels
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.pages.lists import SHOWN
-from signoff.channels.inbox.pages.rows import by_day, line
+from signoff.channels.inbox.pages.rows import by_day, list_row
 from signoff.channels.inbox.settings import page_of
 from signoff.channels.inbox.templating import ASSETS
 from signoff.core.approvals import moves
@@ -453,7 +453,7 @@ def test_a_row_shows_its_day_and_urgency_in_the_reader_time_zone(
     """The reader's time zone counts, from overdue to days ahead."""
     due = NOON + timedelta(hours=left)
     approval = ask(make_approval(), MARA).model_copy(update={"deadline": due})
-    row = line(approval, MARA, Directory([MARA, RILEY]), NOON)
+    row = list_row(approval, MARA, Directory([MARA, RILEY]), NOON)
     assert (row.day, row.urgency) == (day, urgency)
 
 
@@ -461,7 +461,7 @@ def test_a_row_says_if_nobody_can_be_asked() -> None:
     """Otherwise the requester would wait for an answer that cannot come."""
     terms = Terms(policy="default", ask=(), within=timedelta(hours=4))
     approval, _ = make_approval().ask(terms, (), now=NOON)
-    row = line(approval, RILEY, Directory([MARA, RILEY]), NOON)
+    row = list_row(approval, RILEY, Directory([MARA, RILEY]), NOON)
     assert row.waits_on == "Nobody can be asked"
 
 
@@ -469,7 +469,7 @@ def test_adjacent_rows_of_a_day_form_a_group() -> None:
     """Neighbours of the same day form a group."""
     approval = ask(make_approval(), MARA)
     rows = [
-        line(
+        list_row(
             approval.model_copy(update={"deadline": NOON + timedelta(hours=hours)}),
             MARA,
             Directory([MARA, RILEY]),

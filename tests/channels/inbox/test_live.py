@@ -20,7 +20,7 @@ from signoff.broker.ledger.follow import Entry, batches, latest
 from signoff.broker.ledger.store import Store
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.pages import live
-from signoff.channels.inbox.pages.live import ANYTHING, HEARTBEAT, MOST_EACH, Hub, Listener
+from signoff.channels.inbox.pages.live import ANYTHING, HEARTBEAT, MOST_EACH, Hub, OpenPage
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.cli.composition.http import Server
 from signoff.core.approvals.approval import Approval
@@ -283,7 +283,7 @@ async def test_listeners_share_one_audit_reader(
     approval, _ = await office.ask()
     hub, listeners = (
         Hub(office.decider),
-        [Listener(MARA, ""), Listener(MARA, ""), Listener(CLEO, "")],
+        [OpenPage(MARA, ""), OpenPage(MARA, ""), OpenPage(CLEO, "")],
     )
     for one in listeners:
         assert hub.attach(one)
@@ -305,7 +305,7 @@ async def test_listeners_share_one_audit_reader(
 
 async def test_a_page_that_opens_while_the_process_stops_is_ended(office: Channels) -> None:
     """The hub ends listeners that it has, and those that come after its end."""
-    hub, before, late = Hub(office.decider), Listener(MARA, ""), Listener(CLEO, "")
+    hub, before, late = Hub(office.decider), OpenPage(MARA, ""), OpenPage(CLEO, "")
     assert hub.attach(before)
     hub.close()
     assert hub.attach(late)
@@ -328,7 +328,7 @@ async def test_a_ledger_that_was_away(office: Channels, monkeypatch: pytest.Monk
     monkeypatch.setattr(live, "batches", failing)
     first, _ = await office.ask(amount=1)
     second, _ = await office.ask(amount=2)
-    hub, listener = Hub(office.decider, patience=0.01), Listener(MARA, "")
+    hub, listener = Hub(office.decider, patience=0.01), OpenPage(MARA, "")
     hub.attach(listener)
     await hub.catch_up(listener, await latest(office.ledger.store))
     seen = set()
@@ -345,7 +345,7 @@ async def test_a_ledger_that_was_away(office: Channels, monkeypatch: pytest.Monk
 
 def test_events_for_a_slow_page_are_bounded() -> None:
     """If too much has changed, the event says only that something has."""
-    listener = Listener(MARA, "")
+    listener = OpenPage(MARA, "")
     for number in range(1000):
         listener.record(f"ap_{number}", f"{number}-0")
     found = listener.take()
@@ -358,7 +358,7 @@ async def test_a_ledger_that_goes_away_between_two_reads(
     office: Channels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A change is announced even if the audit was read and the approval could not be."""
-    ledger, hub, listener = office.ledger, Hub(office.decider, patience=0.01), Listener(MARA, "")
+    ledger, hub, listener = office.ledger, Hub(office.decider, patience=0.01), OpenPage(MARA, "")
     approval, _ = await office.ask()
     readable = ledger.readable
 

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from builders import make_call, make_origin
 from channels.slack.limits import faults_of_ack
-from channels.slack.workspace import TEAM, Workspace
+from channels.slack.workspace import TEAM, Workspace, fast_channel
 from deciding import Decider
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -21,7 +21,6 @@ from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.route import Router
 from signoff.channels.slack.inbound.handler import SlackHandler
 from signoff.channels.slack.inbound.identity import Identities
-from signoff.channels.slack.outbound.channel import SlackChannel
 from signoff.channels.slack.web import SlackWeb
 from signoff.core.approvals.approval import Approval, Kind
 from signoff.core.directory.people import Directory, Person
@@ -101,7 +100,7 @@ class Office:
 
     async def deliver(self) -> int:
         """Run the Slack delivery."""
-        channel = SlackChannel(self.web)
+        channel = fast_channel(self.web, self.ledger)
         delivery = Delivery(self.ledger, channel, directory=self.directory, inbox=self.inbox)
         return await delivery.drain()
 

@@ -12,12 +12,12 @@ import pytest
 from builders import MARA, NOON
 from channels.slack.limits import faults_of
 from channels.slack.office import MARA_AT, Office
+from channels.slack.workspace import fast_channel
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.pipeline.bundles import MOST, BundleRule, blank
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Entry, Kind, Message
 from signoff.channels.slack.outbound import blocks
-from signoff.channels.slack.outbound.channel import SlackChannel
 from signoff.core.approvals.approval import Approval
 from signoff.core.policies.policy import Policy
 
@@ -33,7 +33,7 @@ class Crowd(Office):
         """Run the Slack delivery."""
         delivery = Delivery(
             self.ledger,
-            SlackChannel(self.web),
+            fast_channel(self.web, self.ledger),
             directory=self.directory,
             inbox=self.inbox,
             bundling=BUNDLING,

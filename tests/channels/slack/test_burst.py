@@ -11,7 +11,7 @@ import pytest
 from builders import make_approval, present
 from channels.slack.limits import faults_of
 from channels.slack.office import MARA_AT, Office
-from channels.slack.workspace import Workspace
+from channels.slack.workspace import Workspace, slack_channel
 from signoff.broker import stages
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.pipeline.outbox import LEASE
@@ -30,13 +30,13 @@ HISTORY, POST, OPEN = "conversations.history", "chat.postMessage", "conversation
 @pytest.fixture
 def slack(web_api: SlackWeb, still_ledger: Ledger) -> SlackChannel:
     """Return the channel as processes have it."""
-    return SlackChannel(web_api, still_ledger, app="xoxb")
+    return slack_channel(web_api, still_ledger)
 
 
 @pytest.fixture
 def later(web_api: SlackWeb, still_ledger: Ledger) -> SlackChannel:
     """Return the channel of another process."""
-    return SlackChannel(web_api, still_ledger, app="xoxb")
+    return slack_channel(web_api, still_ledger)
 
 
 def message(clock: VirtualClock, directory: Directory, name: str = "1", **changes: Any) -> Message:

@@ -9,11 +9,10 @@ from structlog.testing import LogCapture
 
 from builders import MARA, make_approval, present
 from channels.slack.office import CLEO_AT, MARA_AT, Office
-from channels.slack.workspace import Workspace
+from channels.slack.workspace import Workspace, fast_channel
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import ReportResult
 from signoff.channels.pipeline.port import Delivered, Kind, Message
-from signoff.channels.slack.outbound.channel import SlackChannel
 from signoff.channels.slack.web import SCOPES, SlackWeb
 from signoff.core.approvals.approval import Asked, State
 from signoff.core.base.errors import SlackDeferred, SlackRefused
@@ -326,6 +325,6 @@ async def test_configured_external_user_gets_a_direct_message(office: Office) ->
         at=await office.ledger.now(),
         headline="Still waiting.",
     )
-    (result,) = await SlackChannel(office.web).deliver([message])
+    (result,) = await fast_channel(office.web, office.ledger).deliver([message])
     assert isinstance(result, Delivered)
     assert office.card()["text"] == "Still waiting."

@@ -13,6 +13,8 @@ import pytest
 from builders import MARA, make_approval, people, present
 from channels.conftest import Channels, SinkFactory
 from channels.slack.emulator import BOT, OWNER, PEOPLE, POOR, Emulator, emulator
+from channels.slack.workspace import fast_channel, slack_channel
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused
@@ -63,10 +65,10 @@ async def delivered(channel: SlackChannel, one: Message) -> Receipt:
     return receipt
 
 
-async def test_the_whole_port(slack: Emulator, clock: VirtualClock) -> None:
+async def test_the_whole_port(slack: Emulator, clock: VirtualClock, still_ledger: Ledger) -> None:
     """A card by mail address, its end, a reply in its thread and a private message."""
     web = connected(slack)
-    channel = SlackChannel(web)
+    channel = fast_channel(web, still_ledger)
     try:
         first = message(clock)
         card_at = await delivered(channel, first)
@@ -99,11 +101,11 @@ async def test_the_whole_port(slack: Emulator, clock: VirtualClock) -> None:
 
 
 async def test_channel_gets_one_card_and_non_members_get_direct_messages(
-    slack: Emulator, clock: VirtualClock
+    slack: Emulator, clock: VirtualClock, still_ledger: Ledger
 ) -> None:
     """A channel has one card; other people get direct messages."""
     web = connected(slack)
-    channel, ops = SlackChannel(web), await slack.channel("ops")
+    channel, ops = fast_channel(web, still_ledger), await slack.channel("ops")
     try:
         card_at = await delivered(channel, message(clock, address=ops, person=""))
         assert card_at.channel == ops
@@ -119,11 +121,11 @@ async def test_channel_gets_one_card_and_non_members_get_direct_messages(
 
 
 async def test_unknown_recipient_is_refused_and_deleted_card_is_lost(
-    slack: Emulator, clock: VirtualClock
+    slack: Emulator, clock: VirtualClock, still_ledger: Ledger
 ) -> None:
     """An unknown address or channel is refused; a deleted card is lost."""
     web = connected(slack)
-    channel = SlackChannel(web)
+    channel = fast_channel(web, still_ledger)
     try:
         nobody = message(clock, address="nobody@example.com")
         nowhere = message(clock, address="C0NOWHERE")
@@ -143,11 +145,11 @@ async def test_unknown_recipient_is_refused_and_deleted_card_is_lost(
 
 
 async def test_the_scopes_are_enough_and_each_is_asked_for(
-    slack: Emulator, clock: VirtualClock
+    slack: Emulator, clock: VirtualClock, still_ledger: Ledger
 ) -> None:
     """The manifest's scopes suffice; a missing one is reported, and the card still posted."""
     poor = connected(slack, POOR)
-    channel = SlackChannel(poor)
+    channel = fast_channel(poor, still_ledger)
     try:
         first = await delivered(channel, message(clock))
         # It cannot check for an existing card: a second card is better than none.
@@ -163,7 +165,7 @@ async def test_a_limited_slack_and_mail_ask_together_and_are_both_closed(
     """Slack answers 429 for a while; the person decides by mail, and both cards are closed."""
     channels, sink, web = still_channels, await start_sink(), connected(slack)
     channels.policies = (Policy(name="expenses", ask=("mara",), channels=("slack",), within="40m"),)
-    ways = (SlackChannel(web, channels.ledger, app=BOT), EmailChannel(sink.settings()))
+    ways = (slack_channel(web, channels.ledger), EmailChannel(sink.settings()))
 
     async def once() -> None:
         await Router(

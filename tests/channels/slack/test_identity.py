@@ -8,7 +8,7 @@ from builders import CLEO, MARA
 from channels.slack.office import view_submission
 from channels.slack.workspace import TEAM, Workspace
 from signoff.channels.slack.inbound.identity import Identities
-from signoff.channels.slack.inbound.payloads import SlackUser, Submission, read_payload
+from signoff.channels.slack.inbound.payloads import SlackUser, ViewSubmission, read_payload
 from signoff.channels.slack.web import SlackWeb
 from signoff.core.base.errors import SlackDeferred
 from signoff.core.directory.people import Directory
@@ -90,7 +90,7 @@ async def test_missing_user_team_is_looked_up_at_slack(
     sent = view_submission({"callback_id": "signoff.approve"}, {}, "U0MARA")
     del sent["user"]["team_id"]
     read = read_payload(sent)
-    assert isinstance(read, Submission)
+    assert isinstance(read, ViewSubmission)
     found = await Identities(web_api, DIRECTORY).who(read.actor)
     assert (found.id if found else None) == person
 

@@ -9,7 +9,7 @@ import pytest
 
 from builders import MARA, make_approval
 from channels.slack.office import CLEO_AT, MARA_AT
-from channels.slack.workspace import Workspace
+from channels.slack.workspace import Workspace, slack_channel
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Result, Retry
@@ -25,7 +25,7 @@ HISTORY, POST, OPEN = "conversations.history", "chat.postMessage", "conversation
 @pytest.fixture
 def slack(web_api: SlackWeb, still_ledger: Ledger) -> SlackChannel:
     """Return the channel as processes have it."""
-    return SlackChannel(web_api, still_ledger, app="xoxb")
+    return slack_channel(web_api, still_ledger)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from signoff.channels.slack.inbound.payloads import Click, SlackUser, Submission, read_payload
+from signoff.channels.slack.inbound.payloads import Click, SlackUser, ViewSubmission, read_payload
 from signoff.channels.slack.references import Receipt
 from signoff.core.base.errors import SlackPayloadUnreadable
 
@@ -193,7 +193,7 @@ def test_a_click(payload: Json, actor: SlackUser, message: Receipt | None, about
 def test_a_submission(payload: Json, actor: SlackUser) -> None:
     """The user, the modal and its values."""
     read = read_payload(payload)
-    assert isinstance(read, Submission)
+    assert isinstance(read, ViewSubmission)
     assert (read.actor, read.callback, read.view) == (actor, "signoff.approve", "V0VIEW")
     assert read.metadata == "{}"
 

@@ -11,11 +11,11 @@ import pytest
 from builders import CLEO, MARA
 from channels.conftest import Sink, SinkFactory
 from channels.slack.office import Office
+from channels.slack.workspace import slack_channel
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.pipeline.bundles import BundleRule
 from signoff.channels.pipeline.deliver import Delivery
-from signoff.channels.slack.outbound.channel import SlackChannel
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.policies.policy import Policy
@@ -55,7 +55,7 @@ class Both:
         office = self.office
         await office.route()
         for channel in (
-            SlackChannel(office.web, office.ledger, app="xoxb"),
+            slack_channel(office.web, office.ledger),
             EmailChannel(self.sink.settings()),
         ):
             delivery = Delivery(

@@ -9,10 +9,12 @@ import pytest
 
 from builders import CLEO, MARA, RILEY
 from channels.slack.office import CLEO_AT, MARA_AT, Office
+from channels.slack.workspace import BOT, NoLimit
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Kind, Message, Result
 from signoff.channels.slack.outbound.channel import SlackChannel
+from signoff.channels.slack.outbound.conversations import Conversations
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import State
 from signoff.core.directory.people import Person
@@ -93,7 +95,11 @@ class _Overtaken(SlackChannel):
     """Delivers its first update only after a newer one has been delivered."""
 
     def __init__(self, office: Office, approval: str, person: Person) -> None:
-        super().__init__(office.web)
+        super().__init__(
+            office.web,
+            Conversations(office.web, office.ledger, app=BOT),
+            NoLimit(office.ledger),
+        )
         self.office, self.approval, self.person = office, approval, person
         self.overtaken = False
 

@@ -11,15 +11,21 @@ import itertools
 import json
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from aiohttp import WSMsgType, web
 from aiohttp.test_utils import TestServer
 
 from channels.slack.limits import faults_of
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.slack.outbound.channel import SlackChannel
+from signoff.channels.slack.outbound.conversations import Conversations
+from signoff.channels.slack.outbound.rate_limit import Call, SlackRateLimit
+from signoff.channels.slack.web import SlackWeb
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -36,6 +42,27 @@ _BROKEN: Final[dict[str | int | None, tuple[str, str, int]]] = {
     "failed": ("<html>Bad gateway</html>", "text/html", 502),
 }
 """Answers that are not what Slack documents, with their types and statuses."""
+
+
+def slack_channel(web: SlackWeb, ledger: Ledger) -> SlackChannel:
+    """Return the channel as processes have it."""
+    return SlackChannel(web, Conversations(web, ledger, app=BOT), SlackRateLimit(ledger))
+
+
+def fast_channel(web: SlackWeb, ledger: Ledger) -> SlackChannel:
+    """Return the channel without a limit of its own, for tests that are not about limits."""
+    return SlackChannel(web, Conversations(web, ledger, app=BOT), NoLimit(ledger))
+
+
+class NoLimit(SlackRateLimit):
+    """Lets all calls go out at once."""
+
+    async def take(self, calls: Sequence[tuple[str, Call, datetime | None]]) -> list[float]:
+        """Wait for nothing."""
+        return [0.0] * len(calls)
+
+    async def pause(self, call: Call, seconds: float) -> None:
+        """Stop nothing."""
 
 
 @dataclass

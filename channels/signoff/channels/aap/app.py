@@ -53,7 +53,7 @@ class Aap:
     """
 
     def __init__(
-        self, decisions: Decisions, requests: Requests, receivers: Receivers, *, rate: int = 0
+        self, decisions: Decisions, requests: Requests, receivers: Receivers, *, rate: int
     ) -> None:
         self._ledger = decisions.ledger
         self._requests = requests
@@ -138,7 +138,7 @@ class Aap:
 
 
 def make_aap(
-    decisions: Decisions, requests: Requests, receivers: Receivers, *, rate: int = 0
+    decisions: Decisions, requests: Requests, receivers: Receivers, *, rate: int
 ) -> Starlette:
     """Return the application, to be mounted at `PATH`; see `Aap` for the arguments."""
     routes = Aap(decisions, requests, receivers, rate=rate)

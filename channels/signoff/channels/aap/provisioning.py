@@ -36,12 +36,7 @@ _REPLACED: Final = (
 
 
 class Provisioning:
-    """Handles the requests of provisioners.
-
-    Args:
-        decisions: The ledger.
-        receivers: Verifies receivers.
-    """
+    """Handles the requests of provisioners."""
 
     def __init__(self, decisions: Decisions, receivers: Receivers) -> None:
         self._decisions = decisions

@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import Field
 
-from signoff.channels.web.settings import Table
+from signoff.channels.web.settings import SettingsTable
 from signoff.core.base.durations import Duration
 
 REQUESTS_KEPT: Final = timedelta(days=8)
@@ -13,7 +13,7 @@ REQUESTS_KEPT: Final = timedelta(days=8)
 decision, and a day after the last attempt to notify a receiver."""
 
 
-class AapSettings(Table):
+class AapSettings(SettingsTable):
     """[aap]: agents that ask by the Agent Approval Protocol."""
 
     enabled: bool = Field(

@@ -29,9 +29,6 @@ Read = Callable[[], Awaitable[Approval]]
 class Waiting:
     """Lets requests wait for decisions.
 
-    Args:
-        store: The store, which has the audit.
-
     Attributes:
         reads: Set while the audit is read, because a request waits.
     """

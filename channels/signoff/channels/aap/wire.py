@@ -124,11 +124,7 @@ def validated(kind: type[T], value: object) -> T:
 
 
 def members(body: bytes) -> dict[str, str]:
-    """Return the members of a JSON object, by name, as parts of its text.
-
-    Args:
-        body: A JSON object, which `loads` accepts.
-    """
+    """Return the members of a JSON object that `loads` accepts, by name, as parts of its text."""
     text = body.decode()
     found: dict[str, str] = {}
     at = _BLANK.match(text, 0).end() + 1  # type: ignore[union-attr] # it matches the empty text

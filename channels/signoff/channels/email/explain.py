@@ -11,7 +11,7 @@ from signoff.core.replies.reply import Approve, Part, Reject, Unclear
 from signoff.core.replies.text import ReplyContext
 
 
-class Sender(BaseModel):
+class MailAuthor(BaseModel):
     """What is known about the author of a mail.
 
     Attributes:
@@ -62,12 +62,10 @@ class Explanation(BaseModel):
     left_over: tuple[str, ...] = ()
     example: str = ""
     parts: tuple[Part, ...] = ()
-    sender: Sender | None = None
+    sender: MailAuthor | None = None
 
 
-def explain_mail(
-    mail: IncomingMail, context: ReplyContext | None = None, *, text: bool = False
-) -> Explanation:
+def explain_mail(mail: IncomingMail, context: ReplyContext, *, text: bool = False) -> Explanation:
     """Explain how the intake would read a message.
 
     Args:
@@ -75,16 +73,15 @@ def explain_mail(
         context: The context of the request that it answers.
         text: Whether it was a bare text without a sender: see `mail_of_text`.
     """
-    sender = Sender(addresses=mail.from_addresses, address=mail.sender or "")
-    read = _explained(mail, context or ReplyContext())
+    sender = MailAuthor(addresses=mail.from_addresses, address=mail.sender or "")
+    read = _explained(mail, context)
     return read.model_copy(update={"sender": None if text else sender})
 
 
 def mail_of_text(raw: bytes) -> bytes:
     """Return a bare text as a message without a sender.
 
-    Args:
-        raw: The text, in UTF-16 with a byte order mark, in UTF-8, or else in cp1252.
+    The text is in UTF-16 with a byte order mark, in UTF-8, or else in cp1252.
     """
     head = b"Content-Type: text/plain; charset=utf-8\r\n\r\n"
     return head + text_of_bytes(raw).encode("utf-8", "replace")

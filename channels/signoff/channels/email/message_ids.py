@@ -23,11 +23,7 @@ _KEY: Final = "key:message-ids"
 
 
 class MessageKey:
-    """The random key of the codes, which the first process creates and the ledger keeps.
-
-    Args:
-        ledger: The ledger, which keeps the key.
-    """
+    """The random key of the codes, which the first process creates and the ledger keeps."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -77,13 +73,13 @@ def bundle_named(message_id: str) -> str:
     return bundle if bundle.startswith(_BUNDLE) else ""
 
 
-def is_caused_by(message_id: str, cause: str, approval: str, *, key: bytes = b"") -> bool:
+def is_caused_by(message_id: str, cause: str, approval: str, *, key: bytes) -> bool:
     """Return whether a Message-ID is that of our mail for a cause."""
     wanted = _parts_of(cause, approval, key)
     return hmac.compare_digest(".".join(_parts(message_id)).encode(), ".".join(wanted).encode())
 
 
-def is_ours(message_id: str, approval: str, *, key: bytes = b"") -> bool:
+def is_ours(message_id: str, approval: str, *, key: bytes) -> bool:
     """Return whether a Message-ID is that of one of our mails about an approval."""
     match _parts(message_id):
         case [short, code, named] if named == approval:

@@ -6,12 +6,12 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from signoff.channels.web.settings import Table
+from signoff.channels.web.settings import SettingsTable
 from signoff.core.base.errors import ConfigError
 from signoff.core.base.networks import is_address, is_loopback
 
 
-class ServerSettings(Table):
+class ServerSettings(SettingsTable):
     """A mail server that we connect to.
 
     Attributes:

@@ -11,7 +11,7 @@ from signoff.channels.email.imap.settings import ImapSettings, OAuthSettings
 from signoff.channels.email.outbound.settings import DkimSettings
 from signoff.channels.email.parsing.addresses import normal_address
 from signoff.channels.email.servers import ServerSettings
-from signoff.channels.web.settings import Table, WebhookSecret
+from signoff.channels.web.settings import SettingsTable, WebhookSecret
 from signoff.channels.web.signatures import key_of
 from signoff.core.policies.policy import EmailProof
 
@@ -77,7 +77,7 @@ class SmtpSettings(ServerSettings):
         return self
 
 
-class InboundSettings(Table):
+class InboundSettings(SettingsTable):
     """The server that receives replies by SMTP or LMTP.
 
     Attributes:
@@ -114,7 +114,7 @@ def _signing_key(secret: SecretStr) -> SecretStr:
     return secret
 
 
-class WebhookSettings(Table):
+class WebhookSettings(SettingsTable):
     """Mail by HTTP, at the gateway's ``/inbound/mail``.
 
     Attributes:
@@ -141,7 +141,7 @@ class WebhookSettings(Table):
         return tuple(one.get_secret_value().encode() for one in self.mailgun_secrets)
 
 
-class LimitSettings(Table):
+class LimitSettings(SettingsTable):
     """Limits on incoming mail.
 
     Attributes:
@@ -163,7 +163,7 @@ class LimitSettings(Table):
     unknown_recipients: int = Field(default=100, ge=1)
 
 
-class EmailSettings(Table):
+class EmailSettings(SettingsTable):
     """The email channel.
 
     Attributes:

@@ -145,13 +145,7 @@ async def published_key(ledger: Ledger) -> str:
 
 
 async def subscriptions_of(ledger: Ledger, person: Person, ours: str) -> list[Subscription]:
-    """Return the subscriptions of a person, the latest first.
-
-    Args:
-        ledger: The ledger.
-        person: The person.
-        ours: The public key of the sender. Subscriptions for another key are left out.
-    """
+    """Return the subscriptions of a person for our public key, the latest first."""
     record = await ledger.raw(_key(person.id))
     if record is None:
         return []

@@ -25,7 +25,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.lease import KeyLease, kept
 from signoff.broker.work import RouteApproval
 from signoff.channels.aap.opening import opening, require_proven, require_startable
-from signoff.channels.aap.requests import Hides
+from signoff.channels.aap.requests import DecideUnasked, Hides
 from signoff.channels.aap.waiting import Waiting
 from signoff.channels.aap.wire import LONGEST
 from signoff.channels.mcp import elicitation, records
@@ -47,9 +47,6 @@ from signoff.core.base.errors import (
 from signoff.core.policies.policy import InDoubt
 
 log = structlog.get_logger(__name__)
-
-DecideUnasked = Callable[[str], Awaitable[bool]]
-"""Decides an approval at once, if nobody has to be asked."""
 
 Send = Callable[[Mapping[str, str]], Awaitable[Answer]]
 """Sends a call to the server, with more members of its params, and returns the answer."""

@@ -26,7 +26,7 @@ from starlette.routing import Route
 from signoff.channels.mcp import messages
 from signoff.channels.mcp.calls import CallLost, Calls, NotSent
 from signoff.channels.mcp.events import ServerEvents
-from signoff.channels.mcp.messages import Answer, BadMessage, Call, Message
+from signoff.channels.mcp.messages import Answer, BadMessage, Call, JsonRpcMessage
 from signoff.channels.mcp.records import Caller
 from signoff.channels.web.problems import Patience, Problem, read_body
 from signoff.core.base.errors import SignoffError
@@ -269,7 +269,7 @@ class Gate:
 
     # Everything else.
 
-    async def _pass_on(self, request: Request, message: Message | None) -> Response:
+    async def _pass_on(self, request: Request, message: JsonRpcMessage | None) -> Response:
         """Pass a request on as it is, and its response."""
         body = message.text.encode() if message is not None else b""
         sent = self._http.build_request(
@@ -312,7 +312,7 @@ class Gate:
         return {**passed, b"accept-encoding": b"identity", **self._headers}
 
 
-def _require_same(request: Request, message: Message, call: Call | None) -> None:
+def _require_same(request: Request, message: JsonRpcMessage, call: Call | None) -> None:
     """Refuse headers that differ from the message: a server may go by either.
 
     Raises:

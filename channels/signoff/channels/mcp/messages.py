@@ -56,7 +56,7 @@ class BadMessage(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class JsonRpcMessage:
     """A message.
 
     Attributes:
@@ -176,12 +176,7 @@ class Call:
         return Answer("result", json.dumps(result))
 
     def request(self, id_: Id, more: Mapping[str, str]) -> str:
-        """Return the request for the server, on one line.
-
-        Args:
-            id_: Its id.
-            more: Members of the params, as JSON, besides those of the client.
-        """
+        """Return the request for the server, on one line, with more members (JSON) of params."""
         members = dict(self.params)
         declared = self.meta.get(_CAPABILITIES)
         if isinstance(declared, dict) and not self.answers_input:
@@ -193,7 +188,7 @@ class Call:
         return f'{{{head},"params":{params}}}'
 
 
-def read(data: bytes) -> Message:
+def read(data: bytes) -> JsonRpcMessage:
     """Return a message.
 
     Raises:
@@ -206,7 +201,7 @@ def read(data: bytes) -> Message:
     if not isinstance(value, dict):
         # Batches are gone since 2025-06-18, and would hide calls.
         raise BadMessage("Send one message at a time.")
-    return Message(data.decode().translate(_ONE_LINE).strip(), value)
+    return JsonRpcMessage(data.decode().translate(_ONE_LINE).strip(), value)
 
 
 def id_in(data: bytes) -> Id | None:
@@ -223,7 +218,7 @@ def id_of(value: object) -> Id | None:
     return value if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
-def call_of(message: Message) -> Call | None:
+def call_of(message: JsonRpcMessage) -> Call | None:
     """Return the call in a message of a client, None if it has another method.
 
     Raises:

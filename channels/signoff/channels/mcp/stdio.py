@@ -13,7 +13,7 @@ import structlog
 
 from signoff.channels.mcp import messages
 from signoff.channels.mcp.calls import CallLost, Calls, NotSent
-from signoff.channels.mcp.messages import Answer, BadMessage, Call, Id, Message
+from signoff.channels.mcp.messages import Answer, BadMessage, Call, Id, JsonRpcMessage
 from signoff.channels.mcp.records import Caller
 
 log = structlog.get_logger(__name__)
@@ -155,7 +155,7 @@ class Pipe:
             else:
                 self._asked[call.id] = asyncio.create_task(self._ask(call))
 
-    async def _pass_on(self, message: Message) -> None:
+    async def _pass_on(self, message: JsonRpcMessage) -> None:
         if message.method == _CANCELLED:
             params = message.value.get("params")
             id_ = messages.id_of(params.get("requestId")) if isinstance(params, dict) else None

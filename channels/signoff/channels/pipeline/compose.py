@@ -28,7 +28,7 @@ from signoff.channels.pipeline.outbox import BATCH
 from signoff.channels.pipeline.port import Kind, Message, Pages
 from signoff.channels.pipeline.quiet_hours import comes_with_card
 from signoff.channels.words import phrases
-from signoff.channels.words.messages import Words, is_shown_to
+from signoff.channels.words.messages import RenderedMessage, is_shown_to
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.approvals.milestones import Milestone, is_over
@@ -128,7 +128,7 @@ class Composer:
         now: datetime,
         *,
         is_lost: bool,
-    ) -> Words | None:
+    ) -> RenderedMessage | None:
         """Return the text of a message besides its card, None if it is not to be delivered.
 
         A lost card may have been delivered although it has no receipt.
@@ -138,19 +138,21 @@ class Composer:
         match work:
             case SendCard():
                 is_wanted = deliveries.is_wanted(approval, asked)
-                return Words("") if is_wanted and asks_still(work, approval, asked) else None
+                return (
+                    RenderedMessage("") if is_wanted and asks_still(work, approval, asked) else None
+                )
             case UpdateCard():
                 there = asked.receipt or is_lost
                 shown = self._rewrites and there and asks_still(work, approval, asked)
-                return Words("") if shown else None
+                return RenderedMessage("") if shown else None
             case CloseCard() | CloseLevel() | ReportFailure() | ReportResult():
                 there = asked.receipt or is_lost
                 return self._closing(work, approval, asked) if there else None
             case SendStatus():
                 return self._status(work, approval)
-        return Words(work.headline, work.text, work.example)
+        return RenderedMessage(work.headline, work.text, work.example)
 
-    def _status(self, work: SendStatus, approval: Approval) -> Words | None:
+    def _status(self, work: SendStatus, approval: Approval) -> RenderedMessage | None:
         if is_over(approval, work.milestone, work.level_key):
             return None
         return phrases.status(
@@ -178,7 +180,7 @@ class Composer:
                 return fresh or not (here and awaited)
         return is_reported(work, approval)
 
-    def _closing(self, work: Closing, approval: Approval, asked: Asked) -> Words | None:
+    def _closing(self, work: Closing, approval: Approval, asked: Asked) -> RenderedMessage | None:
         match work:
             case CloseLevel(level_key=level_key) if level_key != asked.level_key:
                 # This person was asked again, and has the card of a later level.

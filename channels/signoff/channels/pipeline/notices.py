@@ -8,7 +8,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.work import AskRequester, SendNotice, TellMove
 from signoff.channels.pipeline.cards import remind, time_left
 from signoff.channels.pipeline.reply_tokens import Holder, Role, issue_token
-from signoff.channels.words.messages import Words, called, quoted, say
+from signoff.channels.words.messages import RenderedMessage, called, quoted, say
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.parts import CommentKind
@@ -20,7 +20,7 @@ from signoff.core.routing.targets import EMAIL, SLACK
 def tell(
     change: Change,
     holder: Holder,
-    words: Words,
+    words: RenderedMessage,
     *,
     cause: str,
     token: str = "",
@@ -158,7 +158,7 @@ def _reassigned(
 
 
 def _ask(
-    change: Change, work: TellMove, holder: Holder, words: Words, *, within: timedelta
+    change: Change, work: TellMove, holder: Holder, words: RenderedMessage, *, within: timedelta
 ) -> None:
     """Add a message about a move to a person who may answer it."""
     token = issue_token(change, holder, within=within)

@@ -108,10 +108,6 @@ class LocalWork:
 
     The items are in the outbox, leased, before the work begins: if this process dies, others get
     them when the lease ends. The work needs no doorbell, and its items are not read again.
-
-    Args:
-        ledger: The ledger.
-        workers: The worker of each stage.
     """
 
     def __init__(self, ledger: Ledger, workers: Mapping[str, Worker]) -> None:

@@ -178,10 +178,7 @@ class Channel(Protocol):
     """The name in ``deliver.<name>``, in `Asked.channel` and in the audit."""
 
     async def deliver(self, messages: Sequence[Message]) -> list[Result]:
-        """Deliver a batch.
-
-        Args:
-            messages: Any number of them, of any kind.
+        """Deliver any number of messages of any kind.
 
         Returns:
             One result for each message, in the same order. A message that cannot be delivered does

@@ -26,11 +26,9 @@ async def nobody(people: Collection[str]) -> frozenset[str]:
 
 
 def recipients(approval: Approval, person: str) -> Sequence[str]:
-    """Return the ids of the people whom a card or a reminder asks.
+    """Return the ids of the people whom a card or a reminder to a person asks.
 
-    Args:
-        approval: The approval.
-        person: The recipient; "" for a Slack channel, where all approvers are asked.
+    A card in a Slack channel (person "") asks all approvers.
     """
     return (person,) if person else sorted(approval.approvers)
 

@@ -47,10 +47,6 @@ class RemovedChannels:
 
     A channel counts as removed when two checks in a row find it in no channels process, because
     while processes are restarted with new settings, only some of them may have it.
-
-    Args:
-        ledger: The ledger.
-        delivery: Returns the stage that delivers by a channel.
     """
 
     def __init__(self, ledger: Ledger, delivery: Callable[[Channel], Delivery]) -> None:

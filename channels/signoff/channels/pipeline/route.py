@@ -361,16 +361,15 @@ class Router:
         fresh = self._cards_due(approval)
         if not fresh:
             return approval, ()
-        after, events = approval.asked_too(fresh, now=now)
+        asked = _ask_too(change, approval, fresh, now)
         log.info("approval.asked", approval=approval.id, people=[one.key for one in fresh])
-        send_cards(change, after, only=fresh, now=now)
-        return after, events
+        return asked
 
     def _cards_due(self, approval: Approval) -> tuple[Asked, ...]:
         """Return the missing cards of the people whose answer is awaited at this level."""
         if approval.terms is None:
             return ()
-        here = [one for one in approval.asked if one.level_key == approval.level_key]
+        here = _asked_here(approval)
         if any(not one.person for one in here):
             return ()
         ballot, has = approval.ballot, {one.person for one in here}
@@ -404,8 +403,7 @@ class Router:
             return self._ask_next(change, was, approval, now)
         after = approval
         if mails:
-            after, events = approval.asked_too(mails, now=now)
-            send_cards(change, after, only=mails, now=now)
+            after, events = _ask_too(change, approval, mails, now)
             change.note(events)
         after, events = self._cards(change, after, now)
         if after is not was:
@@ -419,7 +417,7 @@ class Router:
         The card is still tried, and the level and its deadline stay. If the policy names channels,
         the only other one is mail.
         """
-        here = [one for one in approval.asked if one.level_key == approval.level_key]
+        here = _asked_here(approval)
         cards = [one for one in here if one.key == key]
         if not cards or any(one.receipt for one in cards):
             return change
@@ -434,8 +432,7 @@ class Router:
             "approval.asked_elsewhere", approval=approval.id, people=[one.key for one in fresh]
         )
         why = f"the card by {cards[0].channel} could not be delivered yet"
-        after, events = approval.asked_too(fresh, now=now, why=why)
-        send_cards(change, after, only=fresh, now=now)
+        after, events = _ask_too(change, approval, fresh, now, why=why)
         return change.put(after, was=approval).note(events)
 
     def _with_delegates(
@@ -502,7 +499,7 @@ class Router:
         self, approval: Approval, only: Collection[str] | None = None
     ) -> tuple[Asked, ...]:
         """Return the mails for the people whom no other channel has reached."""
-        here = [one for one in approval.asked if one.level_key == approval.level_key]
+        here = _asked_here(approval)
         if here and all(one.channel == EMAIL for one in here):
             return ()
         return other_targets(
@@ -596,6 +593,20 @@ class Router:
                 # This level gets no cards: the next one is asked, or the default.
                 route_again(change, approval)
         return change
+
+
+def _asked_here(approval: Approval) -> list[Asked]:
+    """Return the cards of the present level."""
+    return [one for one in approval.asked if one.level_key == approval.level_key]
+
+
+def _ask_too(
+    change: Change, approval: Approval, fresh: Sequence[Asked], now: datetime, *, why: str = ""
+) -> tuple[Approval, tuple[Event, ...]]:
+    """Add more cards of the present level to a change; return the approval and the events."""
+    after, events = approval.asked_too(fresh, now=now, why=why)
+    send_cards(change, after, only=fresh, now=now)
+    return after, events
 
 
 def route_again(change: Change, approval: Approval) -> Change:

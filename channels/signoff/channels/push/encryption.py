@@ -18,12 +18,7 @@ MOST: Final = 3000
 
 
 def encrypted(content: Mapping[str, object], to: Subscription) -> bytes:
-    """Return a message, encrypted for one subscription (``aes128gcm``).
-
-    Args:
-        content: The data for the service worker.
-        to: The subscription.
-    """
+    """Return a message, encrypted for one subscription (``aes128gcm``)."""
     body: bytes = http_ece.encrypt(
         json.dumps(content, ensure_ascii=False).encode("utf-8", "backslashreplace"),
         salt=os.urandom(16),

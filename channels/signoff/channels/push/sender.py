@@ -26,13 +26,20 @@ from signoff.channels.inbox.subscriptions import (
     unsubscribe,
 )
 from signoff.channels.inbox.vapid import authorization, public_key
-from signoff.channels.pipeline.outbox import backoff, dead_letter, drain, read_each, work_of
+from signoff.channels.pipeline.outbox import (
+    backoff,
+    dead_letter,
+    drain,
+    post_each,
+    read_each,
+    work_of,
+)
 from signoff.channels.push.encryption import MOST, encrypted
 from signoff.channels.webhooks.addresses import PrivateAddress, Resolve, resolve
 from signoff.channels.webhooks.posting import Poster
 from signoff.channels.words.messages import moment
 from signoff.core.approvals.approval import Approval, State
-from signoff.core.base.errors import LeaseLost, LedgerError
+from signoff.core.base.errors import LedgerError
 from signoff.core.base.shown_text import shortened
 from signoff.core.cards.card import card, unbroken
 from signoff.core.directory.people import Person
@@ -41,7 +48,6 @@ from signoff.core.routing.quiet_hours import held_until
 log = structlog.get_logger(__name__)
 
 _TIMEOUT: Final = 10.0
-_AT_ONCE: Final = 8
 _MOST_ATTEMPTS: Final = 6
 """They take about five minutes. The card itself has been delivered already."""
 
@@ -121,28 +127,18 @@ class PushSender:
             LedgerUnavailable: Redis cannot be reached.
         """
         await self._decisions.roster.refresh()
-        window = asyncio.Semaphore(_AT_ONCE)
-
-        async def one(item: Item) -> None:
-            async with window:
-                try:
-                    change = await self._done(item)
-                except LedgerError:
-                    raise
-                except Exception as error:
-                    log.exception("push.failed", item=item.id)
-                    change = dead_letter(Change(), item, f"{type(error).__name__}: {error}")
-                try:
-                    await self._ledger.commit(change)
-                except LeaseLost as error:
-                    log.info("push.lease_lost", item=item.id, error=str(error))
-
-        results = await asyncio.gather(*map(one, items), return_exceptions=True)
-        for problem in results:
-            if isinstance(problem, BaseException):
-                raise problem
+        await post_each(self._ledger, items, self._done)
 
     async def _done(self, item: Item) -> Change:
+        try:
+            return await self._notified(item)
+        except LedgerError:
+            raise
+        except Exception as error:
+            log.exception("push.failed", item=item.id)
+            return dead_letter(Change(), item, f"{type(error).__name__}: {error}")
+
+    async def _notified(self, item: Item) -> Change:
         """Notify one person, and return the change that records it."""
         work = work_of(item)
         if not isinstance(work, SendPush):

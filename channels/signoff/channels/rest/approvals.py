@@ -38,7 +38,7 @@ from signoff.core.directory.queues import QUEUE
 log = structlog.get_logger(__name__)
 
 
-class Wanted(Paging):
+class ApprovalFilters(Paging):
     """Filters; an unset one matches everything."""
 
     q: str = Field(
@@ -111,7 +111,7 @@ class Approvals:
         self._requests = IdempotentRequests(decisions)
 
     async def search(
-        self, access: Reader, wanted: Annotated[Wanted, Query()]
+        self, access: Reader, wanted: Annotated[ApprovalFilters, Query()]
     ) -> models.Page[models.Approval]:
         """List approvals, by default the newest first."""
         # Approvals that wait for a person have a short index of their own.

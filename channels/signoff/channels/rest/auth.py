@@ -92,12 +92,7 @@ def _access(request: Request) -> Access:
 
 
 class Needs:
-    """A dependency that requires a scope of the token.
-
-    Args:
-        scope: The scope.
-        or_admin: Whether the token of an administrator is accepted too.
-    """
+    """A dependency that requires a scope of the token, or (`or_admin`) one of an administrator."""
 
     def __init__(self, scope: api_tokens.Scope, *, or_admin: bool = False) -> None:
         self._scope = scope

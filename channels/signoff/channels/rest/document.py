@@ -27,10 +27,6 @@ def document_of(app: FastAPI, path: str) -> dict[str, Any]:
 
     The scopes of an operation are in its ``security``, as the roles that OpenAPI allows there. A
     token needs only one of them.
-
-    Args:
-        app: The application.
-        path: The path at which it is served.
     """
     made = get_openapi(
         title=app.title,

@@ -32,7 +32,7 @@ GrantId = Annotated[
 ]
 
 
-class Wanted(Paging):
+class GrantFilters(Paging):
     """Filters; an unset one matches everything."""
 
     every: bool = Field(False, alias="all", description="Include ended ones.")
@@ -51,7 +51,7 @@ class GrantRoutes:
         self._requests = IdempotentRequests(decisions)
 
     async def search(
-        self, access: Reader, wanted: Annotated[Wanted, Query()]
+        self, access: Reader, wanted: Annotated[GrantFilters, Query()]
     ) -> models.Page[models.Grant]:
         """List the grants of the token's person, the newest first."""
         now = await self._decisions.ledger.now()

@@ -50,11 +50,7 @@ class Once:
         self._name, self._token, self._mark = name, token, mark
 
     def done(self, about: str) -> Change | None:
-        """Return the change that records the key in the same commit; None without a key.
-
-        Args:
-            about: The id of the result.
-        """
+        """Return the change that records the key with the id of the result; None without a key."""
         if not self._name:
             return None
         note = json.dumps({"request": self._mark, "about": about})

@@ -46,11 +46,7 @@ About = Annotated[ApprovalRequest, Depends()]
 
 
 class IdempotentRequests:
-    """Carries out requests about approvals.
-
-    Args:
-        decisions: Makes the moves.
-    """
+    """Carries out requests about approvals."""
 
     def __init__(self, decisions: Decisions) -> None:
         self._decisions = decisions

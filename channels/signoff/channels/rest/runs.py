@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 Id = Annotated[str, Path(max_length=128, description="The id of a run: run_ and 16 digits.")]
 
 
-class Wanted(Paging):
+class RunFilters(Paging):
     """Filters; an unset one matches everything."""
 
     state: RunState | None = Field(None, description="Only those in this state.")
@@ -89,7 +89,7 @@ class Runs:
         return shapes.run(done)
 
     async def search(
-        self, access: RunReader, wanted: Annotated[Wanted, Query()]
+        self, access: RunReader, wanted: Annotated[RunFilters, Query()]
     ) -> models.Page[models.Run]:
         """List runs, the newest first."""
         listed = partial(listing.runs, self._ledger)

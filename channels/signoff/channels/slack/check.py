@@ -16,7 +16,7 @@ _SECRET = 32
 _MOST_PEOPLE = 20
 
 
-class Result(NamedTuple):
+class CheckResult(NamedTuple):
     """The result of one check; the problem is "" if it passed."""
 
     about: str
@@ -26,7 +26,7 @@ class Result(NamedTuple):
 
 async def check(
     settings: SlackSettings, channels: Iterable[str], people: Iterable[Person]
-) -> list[Result]:
+) -> list[CheckResult]:
     """Check the tokens, scopes, channels and people, without posting anything.
 
     Args:
@@ -43,13 +43,13 @@ async def check(
 
 async def _results(
     web: SlackWeb, settings: SlackSettings, channels: Iterable[str], people: Iterable[Person]
-) -> AsyncIterator[Result]:
+) -> AsyncIterator[CheckResult]:
     try:
         me = await web.whoami()
     except SlackError as error:
-        yield Result("bot_token", str(error))
+        yield CheckResult("bot_token", str(error))
         return
-    yield Result("bot_token", "", f"it is good for {me.url or me.team}")
+    yield CheckResult("bot_token", "", f"it is good for {me.url or me.team}")
     yield await _scopes(web)
     yield await _clicks(web, settings)
     named = sorted(set(channels))
@@ -61,39 +61,39 @@ async def _results(
             yield found
 
 
-async def _scopes(web: SlackWeb) -> Result:
+async def _scopes(web: SlackWeb) -> CheckResult:
     try:
         missing = sorted(set(SCOPES) - await web.scopes())
     except SlackError as error:
-        return Result("scopes", str(error))
+        return CheckResult("scopes", str(error))
     advice = "install the app again from `signoff slack manifest`"
-    return Result("scopes", f"{', '.join(missing)} are missing; {advice}" if missing else "")
+    return CheckResult("scopes", f"{', '.join(missing)} are missing; {advice}" if missing else "")
 
 
-async def _clicks(web: SlackWeb, settings: SlackSettings) -> Result:
+async def _clicks(web: SlackWeb, settings: SlackSettings) -> CheckResult:
     if settings.socket_mode:
         try:
             await web.can_connect(settings.app_token.get_secret_value())
         except SlackError as error:
-            return Result("app_token", f"{error} It needs the scope connections:write.")
-        return Result("app_token", "", f"clicks come over {settings.connections} connections")
+            return CheckResult("app_token", f"{error} It needs the scope connections:write.")
+        return CheckResult("app_token", "", f"clicks come over {settings.connections} connections")
     secret = settings.signing_secret.get_secret_value()
     if len(secret) != _SECRET or set(secret) - set(string.hexdigits):
         problem = "it does not have the form of a Signing Secret: 32 hexadecimal digits"
-        return Result("signing_secret", problem)
-    return Result("signing_secret", "", "clicks come by HTTP to /slack/interactions")
+        return CheckResult("signing_secret", problem)
+    return CheckResult("signing_secret", "", "clicks come by HTTP to /slack/interactions")
 
 
-async def _channel(web: SlackWeb, channel: str) -> Result:
+async def _channel(web: SlackWeb, channel: str) -> CheckResult:
     try:
         inside = await web.is_member(channel)
     except SlackError as error:
-        return Result(f"channel {channel}", str(error))
+        return CheckResult(f"channel {channel}", str(error))
     problem = "" if inside else "the app is not in it: /invite it there"
-    return Result(f"channel {channel}", problem)
+    return CheckResult(f"channel {channel}", problem)
 
 
-async def _person(web: SlackWeb, person: Person) -> Result:
+async def _person(web: SlackWeb, person: Person) -> CheckResult:
     about = f"person {person.id}"
     try:
         if person.slack:
@@ -101,5 +101,5 @@ async def _person(web: SlackWeb, person: Person) -> Result:
         else:
             await web.user_of(person.email)
     except SlackError as error:
-        return Result(about, str(error))
-    return Result(about, "")
+        return CheckResult(about, str(error))
+    return CheckResult(about, "")

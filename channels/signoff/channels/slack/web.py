@@ -110,9 +110,6 @@ class SlackWeb:
     """Calls the Web API, with one session that is created in the event loop of the first call.
 
     It does not retry: the caller knows whether a retry is safe.
-
-    Args:
-        settings: The settings.
     """
 
     def __init__(self, settings: SlackSettings) -> None:

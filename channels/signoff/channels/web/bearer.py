@@ -29,7 +29,7 @@ class Bearers:
         rate: The most requests a minute for one token; 0 for no limit.
     """
 
-    def __init__(self, decisions: Decisions, rate: int = 0) -> None:
+    def __init__(self, decisions: Decisions, rate: int) -> None:
         self._decisions = decisions
         self._rate = rate
         self._throttle = Throttle(decisions.ledger.store)

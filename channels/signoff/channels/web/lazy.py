@@ -9,11 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 class LazyApp:
-    """An ASGI application that is created at its first request, and uses no memory before it.
-
-    Args:
-        make: Creates it; called in a thread, because this may take a while.
-    """
+    """An ASGI application that a thread makes at its first request; it uses no memory before it."""
 
     def __init__(self, make: Callable[[], ASGIApp]) -> None:
         self._make = make

@@ -10,7 +10,7 @@ _SHORTEST_KEY: Final = 24
 _LONGEST_KEY: Final = 64
 
 
-class Table(BaseModel):
+class SettingsTable(BaseModel):
     """A table of the settings file, which refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)

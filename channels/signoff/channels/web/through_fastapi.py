@@ -11,12 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 
 class ThroughFastApi(BaseRoute):
-    """One route that passes requests to the routes of a FastAPI router.
-
-    Args:
-        router: The router.
-        handlers: The exception handlers, by the class of the exception.
-    """
+    """One route that passes requests to the routes of a FastAPI router."""
 
     def __init__(self, router: APIRouter, handlers: Mapping[Any, Any]) -> None:
         self._app = FastAPI(

@@ -39,9 +39,7 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 def why_refused(url: str, *, allow_private: bool) -> str:
     """Return why a URL is refused, "" if it is not; names are looked up later.
 
-    Args:
-        url: The URL.
-        allow_private: Allow private networks, this machine, and plain HTTP.
+    `allow_private` allows private networks, this machine, and plain HTTP.
     """
     try:
         parts = urlsplit(url)
@@ -70,7 +68,7 @@ def _may_be_public(host: str) -> bool:
     return is_public(host)
 
 
-async def public_address(host: str, port: int, lookup: Resolve = resolve) -> str:
+async def public_address(host: str, port: int, lookup: Resolve) -> str:
     """Return an address to connect to.
 
     Raises:

@@ -32,12 +32,7 @@ _BLOCK_MS: Final = 2000
 
 
 class Feed:
-    """Reads the audit and adds work for the webhooks.
-
-    Args:
-        ledger: The ledger.
-        hooks: The webhooks.
-    """
+    """Reads the audit and adds work for the webhooks."""
 
     def __init__(self, ledger: Ledger, hooks: Sequence[Webhook]) -> None:
         self._ledger = ledger

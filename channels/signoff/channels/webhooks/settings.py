@@ -4,7 +4,7 @@ from typing import Final, Self
 
 from pydantic import Field, model_validator
 
-from signoff.channels.web.settings import Table, WebhookSecret
+from signoff.channels.web.settings import SettingsTable, WebhookSecret
 from signoff.channels.web.signatures import key_of
 from signoff.channels.webhooks.addresses import why_refused
 from signoff.core.approvals.events import What
@@ -23,7 +23,7 @@ USUAL: Final = (
 """The events that are posted by default."""
 
 
-class Webhook(Table):
+class Webhook(SettingsTable):
     """[[webhooks]]: a server that gets events.
 
     Attributes:

@@ -24,7 +24,7 @@ _MOST_READ = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class RenderedMessage:
     """A rendered message.
 
     Attributes:
@@ -62,7 +62,9 @@ class _Message:
     example: str
     names: frozenset[str]
 
-    def render(self, values: dict[str, object], *, title: str = "", example: str = "") -> Words:
+    def render(
+        self, values: dict[str, object], *, title: str = "", example: str = ""
+    ) -> RenderedMessage:
         # All templates share one context: creating it takes longer than rendering most paragraphs.
         context = self.headline.new_context(values, shared=True)
         headline, *paragraphs = (
@@ -70,7 +72,7 @@ class _Message:
             for one in (self.headline, *self.paragraphs)
         )
         text = "\n\n".join(filter(None, paragraphs))
-        return Words(headline, text, example or self.example, title)
+        return RenderedMessage(headline, text, example or self.example, title)
 
 
 # Mails and pages escape the text themselves, and Slack shows it as plain text.
@@ -118,7 +120,7 @@ def say(
     *,
     example: str = "",
     **values: object,
-) -> Words:
+) -> RenderedMessage:
     """Return a message about a request.
 
     Its headline begins with the title that the policy gives the request, if the reader may see it.
@@ -182,7 +184,7 @@ _NAMES: Final[Mapping[str, Callable[[_About], object]]] = {
 """The variables that every template can use."""
 
 
-def say_plainly(name: str, **values: object) -> Words:
+def say_plainly(name: str, **values: object) -> RenderedMessage:
     """Return a message that is not about a single request; see `say`."""
     return _message(name).render(values)
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from signoff.broker.decisions import Refused, Taken
 from signoff.channels.words import phrases
-from signoff.channels.words.messages import Words, called, say
+from signoff.channels.words.messages import RenderedMessage, called, say
 from signoff.channels.words.phrases import About
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, State
@@ -34,7 +34,7 @@ class Answered(NamedTuple):
     """A reply to the person who requested a move."""
 
     about: About
-    words: Words
+    words: RenderedMessage
 
 
 _DONE: Final[Mapping[type[Move], str]] = {
@@ -61,7 +61,7 @@ _REFUSED: Final[Mapping[type[ApprovalError], tuple[About, str]]] = {
 
 
 def effect_of(
-    move: Move, taken: Taken, person: Person, directory: Directory, *, again: bool = False
+    move: Move, taken: Taken, person: Person, directory: Directory, *, again: bool
 ) -> Answered | None:
     """Return the effect of a move; None if the outcome of the approval already says it.
 

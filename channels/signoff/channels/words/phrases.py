@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from signoff.broker.work import BundleKind
 from signoff.channels.words.messages import (
-    Words,
+    RenderedMessage,
     called,
     moment,
     one_paragraph,
@@ -66,7 +66,7 @@ class About(StrEnum):
 
 def outcome(
     approval: Approval, person: str, directory: Directory, *, reader: str | None = None
-) -> Words:
+) -> RenderedMessage:
     """Return the message about how an approval ended, for one of the people who were asked.
 
     Args:
@@ -106,7 +106,7 @@ def result(
     directory: Directory,
     *,
     reader: str | None = None,
-) -> Words:
+) -> RenderedMessage:
     """Return the message about what the agent did after a decision, which replaces the outcome.
 
     Args:
@@ -129,7 +129,7 @@ def result(
     )
 
 
-def already_decided(approval: Approval, person: str, directory: Directory) -> Words:
+def already_decided(approval: Approval, person: str, directory: Directory) -> RenderedMessage:
     """Return the message that the approval was already decided: by whom, and how."""
     decision = approval.decision
     if approval.state is State.TIMED_OUT:
@@ -142,7 +142,7 @@ def already_decided(approval: Approval, person: str, directory: Directory) -> Wo
 
 def late(
     approval: Approval, directory: Directory, reader: str, *, at: datetime | None = None
-) -> Words:
+) -> RenderedMessage:
     """Return the message that the answer came after the deadline."""
     ended_at = moment(approval.deadline or at, directory.zone_of(reader))
     return say("late", approval, directory, reader, ended_at=ended_at)
@@ -150,7 +150,7 @@ def late(
 
 def not_understood(
     approval: Approval, problem: str, directory: Directory, reader: str, *, example: str = ""
-) -> Words:
+) -> RenderedMessage:
     """Return the message that nothing was decided, with the problem and a valid answer."""
     example = example or approval.example_of_yes
     return refusal("not_understood", approval, problem, directory, reader, example=example)
@@ -164,7 +164,7 @@ def refusal(
     reader: str,
     *,
     example: str = "",
-) -> Words:
+) -> RenderedMessage:
     """Return a message with a problem, whose text may contain words of others."""
     problem = one_paragraph(problem)
     return say(name, approval, directory, reader, example=example, problem=problem)
@@ -172,7 +172,7 @@ def refusal(
 
 def of_stranger(
     name: str, approval: Approval, address: str, directory: Directory, reader: str
-) -> Words:
+) -> RenderedMessage:
     """Return a message about an answer from an address that does not belong to an approver."""
     # Look-alike letters would make a stranger's address read like a known one.
     plain = one_line(address)[:254].encode("ascii", "backslashreplace").decode()
@@ -182,13 +182,15 @@ def of_stranger(
 
 def first_step(
     approval: Approval, step: Decision, directory: Directory, reader: str, *, again: bool
-) -> Words:
+) -> RenderedMessage:
     """Return the message that the first step of an approval was recorded, and how to confirm it."""
     given = _stated(approval, step, directory)["given"]
     return say("first_step", approval, directory, reader, given=given, again=again)
 
 
-def moved_on(approval: Approval, directory: Directory, level_key: str, reader: str) -> Words:
+def moved_on(
+    approval: Approval, directory: Directory, level_key: str, reader: str
+) -> RenderedMessage:
     """Return the message to an approver of an earlier level that the request has moved on.
 
     Args:
@@ -202,7 +204,7 @@ def moved_on(approval: Approval, directory: Directory, level_key: str, reader: s
     return say("went_on" if passed else "escalated", approval, directory, reader)
 
 
-def seat_gone(approval: Approval, directory: Directory, reader: str) -> Words:
+def seat_gone(approval: Approval, directory: Directory, reader: str) -> RenderedMessage:
     """Return the message to a person whose seat another person has, or has answered for."""
     handed = [one for one in approval.handovers if one.of == reader]
     if not handed:
@@ -211,13 +213,13 @@ def seat_gone(approval: Approval, directory: Directory, reader: str) -> Words:
     return say("handed_on", approval, directory, reader, to=to, reason=reason)
 
 
-def reminder(approval: Approval, directory: Directory, reader: str) -> Words:
+def reminder(approval: Approval, directory: Directory, reader: str) -> RenderedMessage:
     """Return the reminder to an approver who has not answered yet."""
     example = approval.example_of_yes
     return say("reminder", approval, directory, reader, example=example)
 
 
-def voted(approval: Approval, person: str, directory: Directory) -> Words:
+def voted(approval: Approval, person: str, directory: Directory) -> RenderedMessage:
     """Return the message that a vote counts, and what is still missing for a decision."""
     ballot = approval.ballot
     yes, more = person in ballot.yes, ballot.need - len(ballot.yes)
@@ -235,7 +237,7 @@ def status(
     reader: str,
     remarks: str = "",
     problem: str = "",
-) -> Words:
+) -> RenderedMessage:
     """Return the message about a milestone to somebody who does not decide.
 
     Args:
@@ -271,14 +273,16 @@ def status(
     )
 
 
-def granted(approval: Approval, grant: Grant, directory: Directory, reader: str) -> Words:
+def granted(approval: Approval, grant: Grant, directory: Directory, reader: str) -> RenderedMessage:
     """Return the message to the giver of a grant: what it covers, and how to revoke it."""
     vary = ", ".join(map(one_line, grant.scope.vary))
     limits = " and ".join(map(one_line, grant.scope.limits))
     return say("granted", approval, directory, reader, grant=grant, vary=vary, limits=limits)
 
 
-def no_grant(approval: Approval, problem: str, directory: Directory, reader: str) -> Words:
+def no_grant(
+    approval: Approval, problem: str, directory: Directory, reader: str
+) -> RenderedMessage:
     """Return the message that no grant was given, and the state of the call."""
     name = "no_grant" if approval.state is State.PENDING else "no_more_grants"
     return refusal(name, approval, problem, directory, reader)
@@ -292,7 +296,7 @@ def example_of_offer(approval: Approval) -> str:
     return f'To approve similar calls too, write "{example_of_grant(rules.longest)}".'
 
 
-def bundle(kind: BundleKind, *, waiting: int, listed: int) -> Words:
+def bundle(kind: BundleKind, *, waiting: int, listed: int) -> RenderedMessage:
     """Return the text above a list of requests.
 
     Args:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.session import Json, operator, settings_of, with_decisions, write_json
+from signoff.cli.commands.context import Json, operator, settings_of, with_decisions, write_json
 from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import say
 from signoff.core.base.errors import ConfigError

@@ -6,7 +6,7 @@ import json
 
 import typer
 
-from signoff.cli.commands.session import write_json
+from signoff.cli.commands.context import write_json
 
 app = typer.Typer(no_args_is_help=True, help="The REST API that the gateway serves.")
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signoff.cli.commands.session import Json, length_of, settings_of, with_decisions, write_json
+from signoff.cli.commands.context import Json, length_of, settings_of, with_decisions, write_json
+from signoff.cli.commands.options import Limit
 from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import export_json, say
 from signoff.core.base.counts import counted
@@ -91,7 +92,7 @@ def run(
 def list_(
     ctx: typer.Context,
     *,
-    limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
+    limit: Limit = 100,
     as_json: Json = False,
 ) -> None:
     """List archived runs and approvals, the last archived first."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from signoff.cli.commands.archive import files_of, report, verified
-from signoff.cli.commands.session import Json, with_decisions
+from signoff.cli.commands.context import Json, with_decisions
 from signoff.cli.terminal import export_json
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from signoff.cli.boundary import REFUSED, USAGE
-from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
+from signoff.cli.commands.context import Json, settings_of, with_decisions, write_json
 from signoff.cli.printing import Output, Text
 from signoff.cli.terminal import say
 

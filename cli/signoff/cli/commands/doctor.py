@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from signoff.cli.boundary import REFUSED
-from signoff.cli.commands.session import Json, settings_of, write_json
+from signoff.cli.commands.context import Json, settings_of, write_json
 from signoff.cli.doctor.loading import AgentLoading
 from signoff.cli.lean import import_lean
 from signoff.cli.printing import Output, Text

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from signoff.cli.commands.session import settings_of
+from signoff.cli.commands.context import settings_of
 from signoff.core.base.errors import ConfigError
 from signoff.core.base.networks import is_loopback
 

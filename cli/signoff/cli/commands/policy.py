@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from signoff.cli.boundary import REFUSED
-from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
+from signoff.cli.commands.context import Json, settings_of, with_decisions, write_json
 from signoff.cli.printing import Output, Table
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.session import settings_of, with_decisions, write_json
+from signoff.cli.commands.context import settings_of, with_decisions, write_json
+from signoff.cli.commands.options import ApprovalId
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from signoff.core.approvals.approval import Approval
 
 app = typer.Typer(no_args_is_help=True, help="The receipts of decisions, and their keys.")
-
-ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="The id: ap_ and 16 letters.")]
 
 
 @app.command()

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from signoff.cli.commands.session import settings_of
+from signoff.cli.commands.context import settings_of
 from signoff.cli.terminal import say
 
 app = typer.Typer(no_args_is_help=True, help="The users of Redis.")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.boundary import REFUSED
-from signoff.cli.commands.session import Json, operator, settings_of, with_decisions, write_json
+from signoff.cli.commands.context import Json, operator, settings_of, with_decisions, write_json
+from signoff.cli.commands.options import By, Limit, RunId
 from signoff.cli.composition.kinds import login
 from signoff.cli.printing import Output
 from signoff.cli.terminal import say
@@ -102,7 +103,7 @@ def run(
 def list_(
     ctx: typer.Context,
     *,
-    limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 50,
+    limit: Limit = 50,
     as_json: Json = False,
 ) -> None:
     """List runs, the latest first."""
@@ -130,7 +131,7 @@ def list_(
 @app.command()
 def show(
     ctx: typer.Context,
-    run_id: Annotated[str, typer.Argument(metavar="ID", help="The id: run_ and 16 digits.")],
+    run_id: RunId,
     *,
     as_json: Json = False,
 ) -> None:
@@ -152,10 +153,10 @@ def show(
 @app.command()
 def settle(
     ctx: typer.Context,
-    run_id: Annotated[str, typer.Argument(metavar="ID", help="The id: run_ and 16 digits.")],
+    run_id: RunId,
     *,
     reason: Annotated[str, typer.Option(help="What happened, for the audit log.")],
-    by: Annotated[str, typer.Option(help="Who does it. The default is the logged-in user.")] = "",
+    by: By = "",
     as_json: Json = False,
 ) -> None:
     """Settle a run in doubt, after somebody has checked what its tool did.

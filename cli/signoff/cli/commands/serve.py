@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.boundary import REFUSED
-from signoff.cli.commands.session import (
+from signoff.cli.commands.context import (
     Json,
     config_of,
     settings_of,

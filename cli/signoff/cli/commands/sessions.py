@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
+from signoff.cli.commands.context import Json, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
 from signoff.core.base.counts import counted
 from signoff.core.base.errors import SessionsNotMoved

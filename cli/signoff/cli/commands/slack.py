@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from signoff.cli.commands.session import write_json
+from signoff.cli.commands.context import write_json
 
 app = typer.Typer(no_args_is_help=True, help="The Slack app.")
 

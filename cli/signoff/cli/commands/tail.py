@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.session import Json, with_decisions
+from signoff.cli.commands.context import Json, with_decisions
 from signoff.cli.terminal import say, say_json
 from signoff.core.base.errors import SubjectNotFound
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
+from signoff.cli.commands.context import Json, settings_of, with_decisions, write_json
 from signoff.cli.terminal import make_console
 
 if TYPE_CHECKING:

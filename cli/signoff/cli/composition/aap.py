@@ -10,21 +10,16 @@ from signoff.channels.aap.notifications import Notifier, Receivers
 from signoff.channels.aap.requests import Requests
 from signoff.channels.gateway import Gateway
 from signoff.cli.composition.parts import Parts
-from signoff.cli.composition.routing import router_of
 from signoff.cli.config.settings import Settings
 
 
 class ServedAap:
-    """The routes of the protocol in the gateway.
-
-    Args:
-        parts: The parts of the process.
-    """
+    """The routes of the protocol in the gateway."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         # The router decides immediately if nobody has to be asked.
-        self._router = router_of(parts)
+        self._router = parts.router()
 
     def renew(self, fresh: Settings) -> None:
         """Use the policies of these settings from now on."""

@@ -14,12 +14,7 @@ if TYPE_CHECKING:
 
 
 def open_bell(settings: Settings, store: Store) -> Bell:
-    """Return the bell of a process.
-
-    Args:
-        settings: The settings.
-        store: The ledger's store.
-    """
+    """Return the bell of a process."""
     if settings.rings_in_redis:
         return RedisBell(store)
     from signoff.broker.doorbells.celery import CeleryBell  # noqa: PLC0415 -- few brokers need it

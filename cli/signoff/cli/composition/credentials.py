@@ -85,8 +85,11 @@ WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The tables and keys that a kind of process does not get; ``*`` stands for any name."""
 
-_PREFIX: Final = "SIGNOFF_"
-_NESTED: Final = "__"
+PREFIX: Final = "SIGNOFF_"
+"""The beginning of the variables that are settings."""
+
+NESTED: Final = "__"
+"""Between the names of a table and of a setting in it, in a variable."""
 
 
 def own_content(kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,9 +118,9 @@ def own_environment(kind: str, environment: Mapping[str, str]) -> dict[str, str]
     for name, value in environment.items():
         # The name of a file that contains a secret is withheld like the secret.
         upper = name.upper().removesuffix("_FILE")
-        place = upper.removeprefix(_PREFIX).lower().split(_NESTED)
+        place = upper.removeprefix(PREFIX).lower().split(NESTED)
         kept: str | None = value
-        if upper.startswith(_PREFIX):
+        if upper.startswith(PREFIX):
             for path in _paths(kind):
                 kept = _without_value(kept, place, path) if kept is not None else None
         if kept is not None:

@@ -26,12 +26,12 @@ from signoff.channels.web.bearer import Bearers
 from signoff.channels.web.closing import Closing
 from signoff.channels.web.problems import Problem
 from signoff.cli import log as logs
+from signoff.cli.composition.credentials import PREFIX
 from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.cli.composition.monitoring import COMMAND, traced
 from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.process import ready, renewing
 from signoff.cli.composition.reload import Reloader
-from signoff.cli.composition.routing import router_of
 from signoff.cli.config.settings import Settings
 from signoff.core.base.errors import ConfigError
 from signoff.worker.adk_api.local import why_not_local
@@ -39,19 +39,17 @@ from signoff.worker.adk_api.local import why_not_local
 log = structlog.get_logger(__name__)
 
 _VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
-_OWN: Final = "SIGNOFF_"
 
 
 def server_environment(file: Path | None) -> dict[str, str]:
     """Return the environment of the server: ours without Signoff's variables, plus a file's.
 
-    Args:
-        file: A file of lines NAME=value; blank lines and lines that begin with # are ignored.
+    The file has lines NAME=value; blank lines and lines that begin with # are ignored.
 
     Raises:
         ConfigError: The file cannot be read, or has other lines.
     """
-    env = {name: value for name, value in os.environ.items() if not name.startswith(_OWN)}
+    env = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     if file is None:
         return env
     try:
@@ -92,7 +90,7 @@ async def _calls(settings: Settings, wait: float) -> AsyncIterator[tuple[Parts, 
     """Yield the parts, and the calls that ask for approvals by the current policies."""
     logs.configure(settings.logging)
     parts = build(settings)
-    router = router_of(parts)
+    router = parts.router()
     calls = Calls(
         parts.decisions,
         router.decide_unasked,

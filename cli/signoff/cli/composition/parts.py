@@ -16,6 +16,8 @@ from signoff.cli.config.settings import Settings
 if TYPE_CHECKING:
     from celery import Celery
 
+    from signoff.channels.pipeline.route import Router
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -30,13 +32,24 @@ class Parts:
         """The Celery app, for processes that work on stages."""
         return open_celery(self.settings)
 
+    def router(self) -> Router:
+        """Return a router for the policies: of the stage, or to decide a call immediately."""
+        from signoff.channels.pipeline.route import Router  # noqa: PLC0415 -- a worker has none
+
+        settings = self.settings
+        return Router(
+            self.ledger,
+            policies=settings.policies,
+            fallback=settings.default,
+            directory=self.decisions.directory,
+            channels=settings.channel_names,
+            owners=settings.owners,
+            notifications=settings.notifications.as_told(),
+        )
+
 
 def build(settings: Settings, *, decides: bool = True) -> Parts:
-    """Build the parts; nothing is connected yet.
-
-    Args:
-        settings: The settings.
-        decides: Whether this process decides approvals; a worker does not.
+    """Build the parts of a process that decides approvals (a worker does not); nothing connects.
 
     Raises:
         ConfigError: A key of the receipts cannot be read or made.

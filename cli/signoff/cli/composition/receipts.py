@@ -13,11 +13,7 @@ from signoff.core.base.errors import ConfigError
 
 
 def open_receipts(settings: Settings, *, signs: bool = True) -> Receipts:
-    """Return the signer and verifier of this process.
-
-    Args:
-        settings: The settings.
-        signs: Whether the process decides; a worker does not, and has no private key.
+    """Return the signer and verifier of this process. A worker does not sign: it has no key for it.
 
     Raises:
         ConfigError: The public keys cannot be read.

@@ -133,11 +133,7 @@ class Reloader:
 
 
 class CurrentSettings:
-    """Settings that a command reads again when one of their files has changed.
-
-    Args:
-        settings: The settings that the command was started with.
-    """
+    """Settings that a command reads again when one of their files has changed."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

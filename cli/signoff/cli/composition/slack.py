@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.custom import added_channels
 from signoff.channels.pipeline.port import Channel
 from signoff.cli.composition.parts import Parts
@@ -34,26 +33,26 @@ class ClickReceivers(NamedTuple):
     close: Callable[[], Awaitable[None]]
 
 
-def further_channels(settings: Settings, ledger: Ledger | None = None) -> FurtherChannels:
+def further_channels(parts: Parts) -> FurtherChannels:
     """Return the channels besides email that are set up.
-
-    Args:
-        settings: The settings.
-        ledger: The ledger through which processes share the limits of their sending rates.
 
     Raises:
         ConfigError: A custom channel cannot be created.
     """
+    settings, ledger = parts.settings, parts.ledger
     added = added_channels(settings.channels)
     if not settings.slack.enabled:
         return FurtherChannels(added, _nothing)
     # Imported here, so that processes without Slack do not load the client.
     from signoff.channels.slack.outbound.channel import SlackChannel  # noqa: PLC0415
+    from signoff.channels.slack.outbound.conversations import Conversations  # noqa: PLC0415
+    from signoff.channels.slack.outbound.rate_limit import SlackRateLimit  # noqa: PLC0415
     from signoff.channels.slack.web import SlackWeb  # noqa: PLC0415
 
     web = SlackWeb(settings.slack)
-    app = settings.slack.bot_token.get_secret_value()
-    return FurtherChannels([SlackChannel(web, ledger, app=app), *added], web.close)
+    conversations = Conversations(web, ledger, app=settings.slack.bot_token.get_secret_value())
+    slack = SlackChannel(web, conversations, SlackRateLimit(ledger))
+    return FurtherChannels([slack, *added], web.close)
 
 
 def slack_groups(settings: Settings) -> list[str]:

@@ -1,10 +1,10 @@
-"""Checks custom channels: whether they exist and reach the people."""
+"""Checks Slack and custom channels: whether they exist and reach the people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from signoff.cli.config.faults import Found, Loc, defect, suggest, warning
+from signoff.cli.config.faults import NO_SLACK, Found, Loc, defect, export, suggest, warning
 from signoff.cli.config.settings import Settings
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.core.routing.targets import EMAIL, SLACK, address_of
@@ -22,6 +22,36 @@ def check(settings: Settings) -> Iterator[Found]:
                 yield (*loc, "channels"), defect(message, _remedy(name, known))
             elif name != SLACK:
                 yield from _unreached(settings, (*loc, "channels"), rule, name)
+
+
+def slack(settings: Settings) -> Iterator[Found]:
+    """Find Slack ids of two people, and policies that ask in Slack without an app."""
+    owners: dict[str, str] = {}
+    for index, person in enumerate(settings.people):
+        owner = owners.setdefault(person.slack, person.id) if person.slack else person.id
+        if owner != person.id:
+            message = f"{person.slack} is already the Slack id of {owner!r}"
+            remedy = "An id identifies the person who clicks, so it can belong to one person only."
+            yield ("people", index, "slack"), defect(message, remedy)
+    if settings.slack.enabled:
+        return
+    remedy = f"{NO_SLACK}, or remove it: then people are asked by mail."
+    for loc, rule in settings.rules:
+        if "slack" in rule.channels:
+            yield (*loc, "channels"), defect("Slack is not set up", remedy)
+        if rule.slack_channel:
+            yield (*loc, "slack_channel"), defect("Slack is not set up", remedy)
+
+
+def clicks(settings: Settings) -> Iterator[Found]:
+    """Find an app whose clicks cannot be received."""
+    if settings.slack.enabled and not settings.slack.takes_clicks:
+        message = "cards could be sent, but clicks could not be received"
+        remedy = (
+            f"For Socket Mode: {export(('slack', 'app_token'), 'xapp-…')}. For HTTP: "
+            f"{export(('slack', 'signing_secret'))}."
+        )
+        yield ("slack",), defect(message, remedy)
 
 
 def _addresses(settings: Settings) -> Iterator[Found]:

@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_settings import EnvSettingsSource, SettingsError
 
+from signoff.cli.composition.credentials import NESTED, PREFIX
 from signoff.cli.config.faults import ConfigErrors, Fault
-from signoff.cli.config.secret_files import NESTED, PREFIX
 
 
 def read_environment(model: type[BaseModel], variables: Mapping[str, str]) -> dict[str, Any]:

@@ -78,11 +78,7 @@ def warning(message: str, remedy: str) -> Fault:
 
 
 class ConfigErrors(ConfigError):
-    """The settings have faults; the message lists all of them.
-
-    Args:
-        faults: At least one.
-    """
+    """The settings have faults; the message lists all of them."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = tuple(faults)
@@ -103,9 +99,7 @@ def key_text(loc: Loc) -> str:
 def place_text(loc: Loc, content: object) -> str:
     """Return the path of a setting with the name of its table: ``policy 'x': within``.
 
-    Args:
-        loc: The path.
-        content: The settings: a model, or the content of a file, with or without faults.
+    The settings are a model, or the content of a file, with or without faults.
     """
     table, index, *rest = *loc, "", ""
     if table not in _NAMED or not isinstance(index, int):

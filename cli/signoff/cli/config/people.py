@@ -13,10 +13,12 @@ from signoff.cli.config.faults import (
     defect,
     suggest,
     unknown_person,
+    warning,
 )
 from signoff.cli.config.settings import Settings
 from signoff.core.directory.absences import circle
-from signoff.core.directory.people import Directory
+from signoff.core.directory.identity import mailbox
+from signoff.core.directory.people import Directory, identity_key
 from signoff.core.directory.queues import QUEUE, Queue
 from signoff.core.directory.schedules import Schedule, read_calendar
 from signoff.core.routing.resolve import (
@@ -43,6 +45,44 @@ def check(settings: Settings) -> Iterator[Found]:
         yield from _group(("schedules", index), schedule, settings.schedules[:index])
         yield from _members(("schedules", index, "people"), schedule.people, known, twice=True)
         yield from _calendar(("schedules", index), schedule)
+
+
+def identities(settings: Settings) -> Iterator[Found]:
+    """Find ids and addresses that belong to several people."""
+    ids: dict[str, int] = {}
+    owners: dict[str, tuple[int, str]] = {}
+    for index, person in enumerate(settings.people):
+        first = ids.setdefault(person.id, index)
+        if first != index:
+            message = f"{person.id!r} is already the id of another person"
+            yield ("people", index, "id"), defect(message, "Give each person an id of their own.")
+        for key, address in [("email", person.email), *(("aliases", a) for a in person.aliases)]:
+            owner, owner_id = owners.setdefault(identity_key(address), (index, person.id))
+            if owner != index:
+                message = f"{address} is already an address of {owner_id!r}"
+                remedy = "An address identifies who answers, so it can belong to one person only."
+                yield ("people", index, key), defect(message, remedy)
+    yield from _mailboxes(settings)
+    normal = {identity_key(one): one for one in reversed(ids)}
+    for address, (index, person_id) in owners.items():
+        named = normal.get(address, person_id)
+        if named != person_id:
+            message = f"{address} is also the id of {named!r}"
+            yield ("people", index, "email"), defect(message, "Rename that id.")
+
+
+def _mailboxes(settings: Settings) -> Iterator[Found]:
+    """Find addresses of two people that deliver to one mailbox."""
+    owners: dict[str, tuple[str, str]] = {}
+    for index, person in enumerate(settings.people):
+        for key, address in [("email", person.email), *(("aliases", a) for a in person.aliases)]:
+            mine = (person.id, identity_key(address))
+            owner, other = owners.setdefault(mailbox(address), mine)
+            # The same address twice is an error, which is reported above.
+            if owner != person.id and other != mine[1]:
+                message = f"{address} and {other} of {owner!r} lead to one mailbox"
+                remedy = "They count as one person: give each a mailbox, or make it one entry."
+                yield ("people", index, key), warning(message, remedy)
 
 
 def reference(settings: Settings, asked: str) -> Fault | None:

@@ -10,10 +10,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
+from signoff.cli.composition.credentials import NESTED, PREFIX
 from signoff.cli.config.faults import Fault
 
-PREFIX: Final = "SIGNOFF_"
-NESTED: Final = "__"
 FILE: Final = "_FILE"
 PATHS: Final = frozenset({"ca_file"})
 """Settings that are paths themselves: ``_FILE`` is a part of their names."""

@@ -15,7 +15,7 @@ from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.webhooks.settings import Webhook
-from signoff.cli.composition.credentials import own_content
+from signoff.cli.composition.credentials import NESTED, PREFIX, own_content
 from signoff.cli.config.faults import (
     ConfigErrors,
     Fault,
@@ -26,7 +26,7 @@ from signoff.cli.config.faults import (
     read_text,
     suggest,
 )
-from signoff.cli.config.secret_files import FILE, NESTED, PREFIX, with_files
+from signoff.cli.config.secret_files import FILE, with_files
 from signoff.cli.config.sections import (
     AgentSettings,
     BrokerSettings,
@@ -280,11 +280,10 @@ class Settings(Value):
         return [name for name in names if getattr(self, name) != getattr(other, name)]
 
 
-def find_file(path: Path | None = None) -> Path | None:
+def find_file(path: Path | None) -> Path | None:
     """Return the settings file to read; None if there is none and none was named.
 
-    Args:
-        path: The file of ``--config``; else SIGNOFF_CONFIG; else signoff.toml, if it is there.
+    It is the file of ``--config``; else SIGNOFF_CONFIG; else signoff.toml, if it is there.
 
     Raises:
         ConfigErrors: The named file does not exist, or signoff.toml is not a file.

@@ -104,8 +104,7 @@ def sourced(settings: DirectorySettings, home: Path) -> Sourced:
 class CsvPeople:
     """A `PeopleSource` that reads a CSV file, for sources that write one.
 
-    Args:
-        file: The file: UTF-8, with a header, and commas or semicolons between the fields.
+    The file is in UTF-8, with a header, and commas or semicolons between the fields.
     """
 
     def __init__(self, file: Path) -> None:

@@ -25,10 +25,7 @@ _SETTINGS: Final = "settings"
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Lock the folder, because two Redis servers would corrupt their append-only file.
-
-    Args:
-        folder: The folder of Signoff's state on this machine.
+    """Lock the folder of the state, because two Redis servers would corrupt their files.
 
     Raises:
         ConfigError: Another process has locked it.

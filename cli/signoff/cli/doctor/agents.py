@@ -31,11 +31,7 @@ def of_adk(folder: Path) -> list[str]:
 
 
 def load_all(folder: Path, code: dict[str, Any]) -> dict[str, Loaded]:
-    """Load every agent of a folder; return what is known of each.
-
-    Args:
-        folder: The folder.
-        code: The settings of [ces] as JSON.
+    """Load every agent of a folder, with [ces] as JSON; return what is known of each.
 
     Raises:
         ConfigError: There is no such folder.

@@ -21,11 +21,7 @@ class BrokerUnavailable(SignoffError):
 
 
 def require_broker(celery: Celery, *, tries: int = _TRIES) -> None:
-    """Return when the broker answers.
-
-    Args:
-        celery: The app.
-        tries: The number of attempts, with growing pauses.
+    """Return when the broker answers, after at most this many tries, with growing pauses.
 
     Raises:
         BrokerUnavailable: It has not answered after all attempts.

@@ -65,11 +65,7 @@ class AgentLoading:
         self._process.communicate()
 
     def load(self, folder: Path, code: dict[str, Any]) -> dict[str, Loaded]:
-        """Load every agent of a folder and return what is known of each. Call this only once.
-
-        Args:
-            folder: The folder.
-            code: The settings of [ces] as JSON.
+        """Load all agents of a folder, with [ces] as JSON; return what is known of each. Call once.
 
         Raises:
             LoadingFailed: The framework is not installed, or an agent has ended the process.

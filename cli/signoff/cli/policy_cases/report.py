@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from signoff.cli.policy_cases.results import Result
+from signoff.cli.policy_cases.results import CaseResult
 from signoff.cli.printing import Output, Text
 
-Results = Mapping[Path, Sequence[Result]]
+Results = Mapping[Path, Sequence[CaseResult]]
 """The results of the cases of each file."""
 
 

@@ -20,7 +20,7 @@ from signoff.core.simulation.forecast import LevelForecast, SimulatedAnswer, Tim
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CaseResult:
     """The result of a case.
 
     Attributes:
@@ -34,7 +34,7 @@ class Result:
     failures: tuple[str, ...]
 
 
-def results_of(file: Path, rules: Rulebook) -> list[Result]:
+def results_of(file: Path, rules: Rulebook) -> list[CaseResult]:
     """Run the cases of a file against settings.
 
     Raises:
@@ -44,7 +44,7 @@ def results_of(file: Path, rules: Rulebook) -> list[Result]:
     return [_run(line, case, cases, rules) for line, case in zip(lines, cases.cases, strict=True)]
 
 
-def _run(line: int, case: Case, cases: Cases, rules: Rulebook) -> Result:
+def _run(line: int, case: Case, cases: Cases, rules: Rulebook) -> CaseResult:
     start = start_of(case, cases)
     facts = call_facts(case.tool, case.args, app=case.app, agent=case.agent, user=case.user)
     zone = zone_of(case, cases)
@@ -57,22 +57,16 @@ def _run(line: int, case: Case, cases: Cases, rules: Rulebook) -> Result:
             answers=answers_of(case, cases),
         )
     except ApprovalError as error:
-        return Result(line, case, (str(error),))
+        return CaseResult(line, case, (str(error),))
     failures = (
         *_failures(case.expect, timeline, zone),
         *_differences_shown(case.expect, timeline, rules.everybody),
     )
-    return Result(line, case, failures)
+    return CaseResult(line, case, failures)
 
 
 def people_of(case: Case, rules: Rulebook, start: datetime) -> Directory:
-    """Return the directory of a case, with its absences.
-
-    Args:
-        case: The case.
-        rules: The settings.
-        start: When the request is routed.
-    """
+    """Return the directory of a case that is routed at `start`, with its absences."""
     day = start.date()
     long_ago, never = day - timedelta(days=2), day + timedelta(days=20 * 366)
     absences = {

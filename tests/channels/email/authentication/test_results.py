@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signoff.channels.email.authentication.results import Result, parse_results, topmost
+from signoff.channels.email.authentication.results import MethodResult, parse_results, topmost
 from signoff.channels.email.parsing.mime import parse_mail
 
 GMAIL = """\
@@ -147,13 +147,13 @@ def test_every_form_of_the_grammar_is_read() -> None:
     assert results is not None
     assert results.server == "mx.example.org"
     assert results.results == (
-        Result(
+        MethodResult(
             "dkim",
             "pass",
             {"reason": "all; (good)", "header.d": "example.com", "header.b": "ab+/12=="},
         ),
-        Result("spf", "pass", {"smtp.mailfrom": "a=b+c@example.com"}),
-        Result("dmarc", "pass", {"header.from": "example.com"}),
+        MethodResult("spf", "pass", {"smtp.mailfrom": "a=b+c@example.com"}),
+        MethodResult("dmarc", "pass", {"header.from": "example.com"}),
     )
     assert results.of("spf")[0].domain("header.x", "smtp.mailfrom") == "example.com"
     assert parse_results("mx.example.org; none") is not None
@@ -197,7 +197,9 @@ def test_a_quoted_value_may_contain_any_mark() -> None:
     """A backslash quotes the next mark, in quotes and in comments only."""
     results = parse_results(r'mx.example.org; dmarc=pass (a \) (b)) reason="a\";(" policy.x=a\b')
     assert results is not None
-    assert results.results == (Result("dmarc", "pass", {"reason": 'a";(', "policy.x": r"a\b"}),)
+    assert results.results == (
+        MethodResult("dmarc", "pass", {"reason": 'a";(', "policy.x": r"a\b"}),
+    )
 
 
 @given(st.text(alphabet='ab.=;()"\\ \tpas1/@', max_size=200))

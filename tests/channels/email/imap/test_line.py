@@ -22,7 +22,7 @@ from lmtp import deliver
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.imap.connection import Folder, LoginRefused
 from signoff.channels.email.imap.reader import MailboxReader
-from signoff.channels.email.imap.session import Session
+from signoff.channels.email.imap.session import ImapSession
 from signoff.channels.email.imap.settings import ImapSettings
 from signoff.channels.email.settings import EmailSettings
 from signoff.core.base.errors import (
@@ -44,15 +44,15 @@ def settings(port: int, **more: Any) -> ImapSettings:
 async def look(port: int, token: str = "", **more: Any) -> tuple[Folder, bytes | None]:
     """Log in, open the folder, fetch the first message, and leave."""
     imap = settings(port, **more)
-    async with await Session.open(imap, largest=100, token=token) as session:
+    async with await ImapSession.open(imap, largest=100, token=token) as session:
         folder = await session.call(session.mailbox.select)
         return folder, await session.call(session.mailbox.fetch, 1)
 
 
 @asynccontextmanager
-async def opened(server: Scripted) -> AsyncIterator[Session]:
+async def opened(server: Scripted) -> AsyncIterator[ImapSession]:
     """Log in; every message counts as seen."""
-    async with await Session.open(settings(server.port), largest=100) as session:
+    async with await ImapSession.open(settings(server.port), largest=100) as session:
         await session.call(session.mailbox.select)
         await session.call(session.mailbox.search, 0, date(2026, 1, 1))
         yield session

@@ -31,12 +31,7 @@ _WIDE: Final = ("utf-16", "utf-32", "utf-7", "utf16", "utf32", "utf7", "hz", "is
 
 
 def is_read_as_signed(mail: Part, covers: Collection[str]) -> bool:
-    """Return whether a mail is read in the way in which it was signed.
-
-    Args:
-        mail: The mail.
-        covers: The names of the fields that its signature covers, in lower case.
-    """
+    """Return whether a mail is read as it was signed, by the covered fields (in lower case)."""
     typed, encoded = TYPE in covers, ENCODING in covers
     if mail.media_type.startswith("multipart/"):
         # A multipart is never encoded as a whole (RFC 2045, section 6.4).

@@ -24,7 +24,7 @@ class Fault(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class AuthorCheck:
     """The result of the check of an answer.
 
     Attributes:
@@ -46,7 +46,7 @@ def judge(
     requester: str,
     address: str,
     directory: Directory,
-) -> Finding:
+) -> AuthorCheck:
     """Check whether an answer counts as the answer of the person who was asked.
 
     Args:
@@ -61,17 +61,17 @@ def judge(
     author = owner_of(proof.address, directory)
     if proof.proven is Proven.NONE:
         own = author is not None and author.id == person.id
-        return Finding(fault=Fault.UNPROVEN if own else Fault.STRANGER, why=proof.why)
+        return AuthorCheck(fault=Fault.UNPROVEN if own else Fault.STRANGER, why=proof.why)
     if author is not None and author.id != person.id:
         why = f"it is from {author.id}, who was not asked by this card"
-        return Finding(fault=Fault.SOMEBODY_ELSE, why=why, author=author)
+        return AuthorCheck(fault=Fault.SOMEBODY_ELSE, why=why, author=author)
     if author is None and (
         required is not EmailProof.TOKEN or may_be_same(proof.address, requester)
     ):
         why = "the sender is not the person who was asked"
-        return Finding(fault=Fault.STRANGER, why=why)
+        return AuthorCheck(fault=Fault.STRANGER, why=why)
     if required is not EmailProof.TOKEN_FROM_DMARC or proof.vouches_for(address):
-        return Finding(author=author)
+        return AuthorCheck(author=author)
     why = proof.why
     if proof.open:
         why += (
@@ -83,7 +83,7 @@ def judge(
             f"; but {proof.domain} does not vouch that it was written to this card's address: "
             "it may have been sent on"
         )
-    return Finding(fault=Fault.UNPROVEN, why=why, author=author)
+    return AuthorCheck(fault=Fault.UNPROVEN, why=why, author=author)
 
 
 def owner_of(address: str, directory: Directory) -> Person | None:

@@ -24,7 +24,7 @@ _WRITTEN: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class MethodResult:
     """One result: the method, its outcome, and the properties that it checked.
 
     ``Result("dkim", "pass", {"header.d": "example.com"})``
@@ -47,9 +47,9 @@ class Results:
     """One field: the server and its results."""
 
     server: str
-    results: tuple[Result, ...]
+    results: tuple[MethodResult, ...]
 
-    def of(self, method: str) -> tuple[Result, ...]:
+    def of(self, method: str) -> tuple[MethodResult, ...]:
         """Return the results of one method, in order."""
         return tuple(one for one in self.results if one.method == method)
 
@@ -87,7 +87,7 @@ def parse_results(value: str) -> Results | None:
     named = bool(head) and all(pair.value is None for pair in head)
     if not named or not (len(head) == 1 or (len(head) == 2 and head[1].name.isdecimal())):
         return None
-    results: list[Result] = []
+    results: list[MethodResult] = []
     for pairs in rest:
         if pairs in ([], [_Pair("none", None)]):
             continue
@@ -108,7 +108,7 @@ class _Pair(NamedTuple):
     value: str | None
 
 
-def _result(pairs: list[_Pair]) -> Result | None:
+def _result(pairs: list[_Pair]) -> MethodResult | None:
     method, value = pairs[0]
     if value is None:
         return None
@@ -116,7 +116,7 @@ def _result(pairs: list[_Pair]) -> Result | None:
     for name, content in pairs[1:]:
         if content is None or properties.setdefault(name, content) != content:
             return None
-    return Result(method.partition("/")[0].strip(), value.lower(), properties)
+    return MethodResult(method.partition("/")[0].strip(), value.lower(), properties)
 
 
 def _segments(value: str) -> list[list[_Atom]] | None:

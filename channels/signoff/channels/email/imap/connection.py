@@ -49,7 +49,7 @@ class Folder:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class MailboxMessage:
     """The server's data about a message.
 
     Attributes:
@@ -154,7 +154,7 @@ class Connection:
         with self._translated("refuses the search"):
             return max(map(int, self._client.search(["UID", f"1:{uid - 1}"])), default=0)
 
-    def metadata(self, uids: Sequence[int]) -> list[Message]:
+    def metadata(self, uids: Sequence[int]) -> list[MailboxMessage]:
         """Return the size and keyword of messages, without those that are already gone.
 
         Raises:
@@ -164,7 +164,7 @@ class Connection:
             found = self._client.fetch(uids, ["RFC822.SIZE", "FLAGS"])
             own = KEYWORD.lower().encode()
             return [
-                Message(
+                MailboxMessage(
                     uid,
                     int(found[uid].get(b"RFC822.SIZE", 0)),
                     own in {flag.lower() for flag in found[uid].get(b"FLAGS", ())},

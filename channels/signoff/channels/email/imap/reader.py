@@ -13,10 +13,10 @@ import structlog
 
 from signoff.broker.ledger.lease import KeyLease, kept
 from signoff.broker.ledger.ledger import Ledger
-from signoff.channels.email.imap.connection import LoginRefused, Message, MessageRefused
+from signoff.channels.email.imap.connection import LoginRefused, MailboxMessage, MessageRefused
 from signoff.channels.email.imap.cursor import Cursor, lease_key, move_cursor, read_cursor
 from signoff.channels.email.imap.oauth import Tokens
-from signoff.channels.email.imap.session import Session
+from signoff.channels.email.imap.session import ImapSession
 from signoff.channels.email.imap.settings import ImapSettings
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.settings import EmailSettings
@@ -180,7 +180,7 @@ class MailboxReader:
 
     async def _take_all(
         self,
-        session: Session,
+        session: ImapSession,
         hold: KeyLease,
         cursor: Cursor,
         uids: Sequence[int],
@@ -212,7 +212,7 @@ class MailboxReader:
         return cursor
 
     async def _take_in(
-        self, session: Session, numbering: int, uids: Sequence[int]
+        self, session: ImapSession, numbering: int, uids: Sequence[int]
     ) -> tuple[list[Event], list[int]]:
         """Store messages.
 
@@ -242,7 +242,7 @@ class MailboxReader:
         self._failed.pop(uids[0], None)
         return noted, seen
 
-    async def _can_fetch_others(self, session: Session, uid: int) -> bool:
+    async def _can_fetch_others(self, session: ImapSession, uid: int) -> bool:
         """Return whether the server returns other messages than one that it does not return.
 
         If no later one has come, the message before it is fetched, and discarded.
@@ -254,14 +254,14 @@ class MailboxReader:
                 self._fetched_others = bool(await session.call(session.mailbox.fetch, before))
         return self._fetched_others
 
-    async def _mark(self, session: Session, uids: Sequence[int]) -> None:
+    async def _mark(self, session: ImapSession, uids: Sequence[int]) -> None:
         """Mark messages as stored. The mark is only for people; the cursor has the position."""
         try:
             await session.call(session.mailbox.mark, uids)
         except MessageRefused as error:
             log.warning("imap.not_marked", uids=uids, error=str(error))
 
-    async def _one(self, session: Session, message: Message) -> str:
+    async def _one(self, session: ImapSession, message: MailboxMessage) -> str:
         """Store a message; return the problem if it cannot be stored."""
         if message.size > self._largest:
             await self._store_head(session, message.uid)
@@ -278,7 +278,7 @@ class MailboxReader:
         log.info("mail.stored" if new else "mail.known", uid=message.uid, size=len(raw))
         return ""
 
-    async def _store_head(self, session: Session, uid: int) -> None:
+    async def _store_head(self, session: ImapSession, uid: int) -> None:
         """Store the header of a message that is too large, so that its author is told."""
         head = await session.call(session.mailbox.fetch_head, uid)
         if head is not None:
@@ -300,7 +300,7 @@ def tokens_for(imap: ImapSettings, ledger: Ledger) -> Tokens | None:
     return Tokens(imap.oauth, ledger, timeout=imap.timeout) if imap.oauth else None
 
 
-async def log_in(imap: ImapSettings, tokens: Tokens | None, *, largest: int) -> Session:
+async def log_in(imap: ImapSettings, tokens: Tokens | None, *, largest: int) -> ImapSession:
     """Return a session after the login; a refused token is renewed once.
 
     Raises:
@@ -309,10 +309,10 @@ async def log_in(imap: ImapSettings, tokens: Tokens | None, *, largest: int) -> 
         ConfigError: The file of certificates cannot be read.
     """
     if tokens is None:
-        return await Session.open(imap, largest=largest)
+        return await ImapSession.open(imap, largest=largest)
     try:
-        return await Session.open(imap, largest=largest, token=await tokens.get())
+        return await ImapSession.open(imap, largest=largest, token=await tokens.get())
     except LoginRefused as error:
         log.warning("imap.token_refused", mailbox=imap.mailbox, error=str(error))
         tokens.forget()
-    return await Session.open(imap, largest=largest, token=await tokens.get())
+    return await ImapSession.open(imap, largest=largest, token=await tokens.get())

@@ -19,12 +19,10 @@ _STEPS: Final = 6
 """A call that takes longer than this many steps of the conversation is stuck."""
 
 
-class Session:
+class ImapSession:
     """An authenticated connection; leaving its context closes it.
 
-    Args:
-        settings: The mailbox.
-        mailbox: The connection, whose methods are passed to `call`.
+    `call` takes methods of ``mailbox``, the connection.
     """
 
     def __init__(self, settings: ImapSettings, mailbox: Connection) -> None:

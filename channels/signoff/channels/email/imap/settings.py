@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from signoff.channels.email.servers import ServerSettings
-from signoff.channels.web.settings import Table
+from signoff.channels.web.settings import SettingsTable
 from signoff.core.base.networks import is_loopback
 
 
@@ -18,7 +18,7 @@ def _token_url(text: str) -> str:
     return text
 
 
-class OAuthSettings(Table):
+class OAuthSettings(SettingsTable):
     """OAuth instead of a password (RFC 6749).
 
     Attributes:

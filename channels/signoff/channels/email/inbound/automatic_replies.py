@@ -37,11 +37,7 @@ _LONGEST_WHY: Final = 200
 
 
 class AutomaticMail:
-    """Handles automatic mail.
-
-    Args:
-        ledger: The ledger.
-    """
+    """Handles automatic mail."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

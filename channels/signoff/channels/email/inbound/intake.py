@@ -20,7 +20,7 @@ from signoff.broker.work import BundleKind, ReadMail, SendBundle
 from signoff.channels.answers import ONCE_IN, Answers
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.proof import Proof, Proven
-from signoff.channels.email.authentication.requirement import Fault, Finding, judge, owner_of
+from signoff.channels.email.authentication.requirement import AuthorCheck, Fault, judge, owner_of
 from signoff.channels.email.inbound.automatic_replies import AutomaticMail
 from signoff.channels.email.inbound.duplicates import identity
 from signoff.channels.email.inbound.limits import Limits
@@ -450,7 +450,9 @@ class Intake:
             log.info("mail.limited", mail=stored.id)
         return over > 0
 
-    def _judge(self, answer: Answer, approval: Approval, person: Person, proof: Proof) -> Finding:
+    def _judge(
+        self, answer: Answer, approval: Approval, person: Person, proof: Proof
+    ) -> AuthorCheck:
         terms = approval.terms
         return judge(
             proof,
@@ -461,7 +463,9 @@ class Intake:
             directory=self._decisions.directory,
         )
 
-    async def _refuse(self, answer: Answer, finding: Finding, proof: Proof, addresses: str) -> None:
+    async def _refuse(
+        self, answer: Answer, finding: AuthorCheck, proof: Proof, addresses: str
+    ) -> None:
         if finding.fault is Fault.UNPROVEN:
             await self._answers.refuse_unproven(answer, finding.why)
             return

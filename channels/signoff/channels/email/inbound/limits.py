@@ -15,12 +15,7 @@ SPAN: Final = timedelta(hours=1)
 
 
 class Limits:
-    """Counts mail, for all gateways and channels together.
-
-    Args:
-        ledger: The ledger, which keeps the counters.
-        settings: The limits.
-    """
+    """Counts mail, for all gateways and channels together."""
 
     def __init__(self, ledger: Ledger, settings: LimitSettings) -> None:
         self._ledger = ledger
@@ -65,8 +60,7 @@ class Limits:
     async def over_noise(self, source: str) -> int:
         """Count a mail that decides nothing, and return by how many its source exceeds the limit.
 
-        Args:
-            source: The holder of the request, or the sender.
+        The source is the holder of the request, or the sender.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.

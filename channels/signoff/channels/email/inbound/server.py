@@ -133,9 +133,6 @@ class MailServer:
 class Certificate:
     """The certificate for STARTTLS (RFC 3207).
 
-    Args:
-        settings: The settings, with the files of the certificate and the key.
-
     Attributes:
         context: The TLS context of connections.
     """

@@ -32,7 +32,7 @@ def subject_tag(approval: str) -> str:
 
 
 def why_not_ours(
-    mail: IncomingMail, approval: Approval, *, key: bytes, rewriting: Collection[str] = ()
+    mail: IncomingMail, approval: Approval, *, key: bytes, rewriting: Collection[str]
 ) -> str:
     """Return why a mail does not answer one of our mails about an approval, "" if it does.
 

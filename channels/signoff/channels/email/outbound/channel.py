@@ -10,7 +10,7 @@ import structlog
 
 from signoff.channels.email.imap.oauth import Tokens
 from signoff.channels.email.message_ids import MessageKey
-from signoff.channels.email.outbound.pace import AGAIN, Pace
+from signoff.channels.email.outbound.rate_limit import AGAIN, MailRateLimit
 from signoff.channels.email.outbound.render import (
     is_whole,
     plain_text,
@@ -73,7 +73,7 @@ class EmailChannel:
         self,
         settings: EmailSettings,
         *,
-        pace: Pace | None = None,
+        pace: MailRateLimit | None = None,
         tokens: Tokens | None = None,
         key: MessageKey | None = None,
     ) -> None:

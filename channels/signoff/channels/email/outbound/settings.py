@@ -5,7 +5,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, model_validator
 
-from signoff.channels.web.settings import Table
+from signoff.channels.web.settings import SettingsTable
 
 
 def _label(text: str) -> str:
@@ -18,7 +18,7 @@ def _label(text: str) -> str:
 Label = Annotated[str, AfterValidator(_label)]
 
 
-class DkimSettings(Table):
+class DkimSettings(SettingsTable):
     """Signoff's own DKIM signature, if no relay signs.
 
     Attributes:

@@ -129,9 +129,7 @@ class AuthContext:
     async def of(self, request: Request, *, used: bool = True) -> Visit:
         """Return the visitor of a request.
 
-        Args:
-            request: The request.
-            used: Whether it prolongs the session. Automatic requests of an open page never do.
+        It prolongs the session if it is `used`. Automatic requests of an open page never do.
 
         Raises:
             SignInFirst: Nobody is signed in.
@@ -179,9 +177,7 @@ class AuthContext:
     async def required_proof(self, visit: Visit, *, strict: bool) -> RequiredProof | None:
         """Return the second factors that a form accepts, None if it needs none now.
 
-        Args:
-            visit: The visitor.
-            strict: Whether the form needs a second factor, given within the last minutes.
+        A strict form needs a second factor that was given within the last minutes.
         """
         if not strict or await self.sessions.is_fresh(visit.session):
             return None

@@ -63,11 +63,7 @@ class Link:
 
 
 class Links:
-    """Takes requests for links, and finds the links that are opened.
-
-    Args:
-        ledger: The ledger.
-    """
+    """Takes requests for links, and finds the links that are opened."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

@@ -91,12 +91,7 @@ _SESSION: Final = TypeAdapter(Session)
 
 
 class Sessions:
-    """All sessions.
-
-    Args:
-        ledger: The ledger.
-        settings: How long sessions last.
-    """
+    """All sessions."""
 
     def __init__(self, ledger: Ledger, settings: InboxSettings) -> None:
         self._ledger = ledger

@@ -92,10 +92,6 @@ def read_values(wanted: Sequence[Field], sent: Mapping[str, str]) -> dict[str, J
 
     Unchanged inputs are left out, so that these fields keep exactly their initial values.
 
-    Args:
-        wanted: The fields from which the form was made.
-        sent: The submitted form.
-
     Raises:
         PayloadErrors: The errors by field. Nothing else is raised, whatever was sent.
     """

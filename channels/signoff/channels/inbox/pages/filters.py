@@ -45,7 +45,7 @@ DUES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted(Search):
+class ListFilters(Search):
     """The filters, order and page of a list.
 
     Attributes:
@@ -57,7 +57,7 @@ class Wanted(Search):
     after: Place | None = None
 
     @classmethod
-    def of(cls, query: Mapping[str, str], *, sort: Sort) -> Wanted:
+    def of(cls, query: Mapping[str, str], *, sort: Sort) -> ListFilters:
         """Return the filters in an address.
 
         Args:
@@ -85,7 +85,7 @@ class Wanted(Search):
     @property
     def narrows(self) -> bool:
         """Whether a filter is set."""
-        return replace(self, sort=Sort.OLDEST, after=None) != Wanted()
+        return replace(self, sort=Sort.OLDEST, after=None) != ListFilters()
 
     def query(self, after: Place | None = None) -> str:
         """Return the parameters of the address of the page after a place, or of the first page."""

@@ -21,7 +21,6 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Rotations
 from signoff.core.policies.levels import Verdict
 from signoff.core.routing.quiet_hours import card_waits_for
-from signoff.core.routing.selection import NO_ROTATIONS
 
 _MOST_EVENTS: Final = 200
 _LONGEST: Final = 4_000
@@ -59,7 +58,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class AgentResult:
     """What the agent did with the answer: a sentence, the tool's result, its last message."""
 
     what: str
@@ -85,7 +84,7 @@ class History:
     sent: tuple[Sent, ...] = ()
     informed: str = ""
     past: tuple[Moment, ...] = ()
-    result: Result | None = None
+    result: AgentResult | None = None
 
 
 def history_of(
@@ -96,7 +95,7 @@ def history_of(
     directory: Directory,
     *,
     now: datetime,
-    rotations: Rotations = NO_ROTATIONS,
+    rotations: Rotations,
 ) -> History:
     """Return the history that a person may see of an approval.
 
@@ -253,7 +252,7 @@ def _sent(asked: Asked, names: _Names, waits_for: str) -> Sent:
     )
 
 
-def _result(approval: Approval, run: Run, *, whole: bool) -> Result | None:
+def _result(approval: Approval, run: Run, *, whole: bool) -> AgentResult | None:
     what = _sentence("handoff", approval.handoff.value)
     if what is None or approval.state is State.SUPERSEDED:
         return None
@@ -261,7 +260,7 @@ def _result(approval: Approval, run: Run, *, whole: bool) -> Result | None:
         return None  # the program starts nothing, and reports nothing
     secrets = hidden_texts(approval)
     done = run.state is RunState.COMPLETED and approval.handoff is Handoff.RESUMED
-    return Result(
+    return AgentResult(
         what.render(),
         gave=shortened(shown(masked(approval).result), _LONGEST) if whole else "",
         said=shortened(shown(without_secrets(run.text, secrets)), _LONGEST)

@@ -23,9 +23,9 @@ from signoff.channels.inbox.pages.filters import (
     ENDED,
     SORTS,
     WAITING,
-    Wanted,
+    ListFilters,
 )
-from signoff.channels.inbox.pages.rows import When, by_day, line, names, queues_seen
+from signoff.channels.inbox.pages.rows import When, by_day, list_row, names, queues_seen
 from signoff.channels.inbox.pages.views import may_see
 from signoff.channels.inbox.settings import ROOT
 from signoff.channels.inbox.templating import Live
@@ -225,7 +225,7 @@ class ListPages(Pages):
         """Show a page of a list: the entries that fit the filters and that the person may see."""
         person, directory, now = visit.person, self._decisions.directory, await self._ledger.now()
         index, usual = source.index.replace("{person}", person.id), next(iter(source.orders))
-        wanted = Wanted.of(visit.request.query_params, sort=usual)
+        wanted = ListFilters.of(visit.request.query_params, sort=usual)
         (count,) = await self._ledger.store.sizes([index or "approvals"])
         sort = wanted.sort if wanted.sort in source.orders else usual
         unsorted = bool(source.orders[sort][0]) and count > SORTED
@@ -257,7 +257,7 @@ class ListPages(Pages):
         queues = [one for one in queues_seen(person, directory) if index != one]
         # Many are read in the order of their timers, so only each page is sorted by deadline.
         found = sorted(part.found, key=listing.deadline_order) if by_timer else part.found
-        lines = [line(one, person, directory, now) for one in found]
+        lines = [list_row(one, person, directory, now) for one in found]
         return visit.page(
             "list",
             here=source.section or source.here,
@@ -281,7 +281,7 @@ class ListPages(Pages):
         )
 
 
-def _address(source: _Source, wanted: Wanted, after: Place | None = None) -> str:
+def _address(source: _Source, wanted: ListFilters, after: Place | None = None) -> str:
     query = wanted.query(after)
     return f"{ROOT}{source.here}" + (f"?{query}" if query else "")
 

@@ -44,13 +44,8 @@ _STREAM_ID: Final = re.compile(r"[0-9]{1,16}-[0-9]{1,16}")
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-class Listener:
-    """One open page.
-
-    Args:
-        person: The visitor.
-        about: The id of the page's approval; "" for all approvals that the person may see.
-    """
+class OpenPage:
+    """One open page, about an approval, or ("") about all approvals that the person may see."""
 
     def __init__(self, person: Person, about: str) -> None:
         self.person = person
@@ -93,7 +88,7 @@ class Hub:
     def __init__(self, decisions: Decisions, *, patience: float = _PATIENCE) -> None:
         self._decisions = decisions
         self._patience = patience
-        self._listeners: set[Listener] = set()
+        self._listeners: set[OpenPage] = set()
         self._reader: asyncio.Task[None] | None = None
         self._begun = asyncio.Event()
         self._closed = False
@@ -103,7 +98,7 @@ class Hub:
         theirs = sum(one.person.id == person.id for one in self._listeners)
         return theirs < MOST_EACH and len(self._listeners) < MOST
 
-    def attach(self, listener: Listener) -> bool:
+    def attach(self, listener: OpenPage) -> bool:
         """Add a listener; return whether there is room for it."""
         if not self.has_room(listener.person):
             return False
@@ -114,7 +109,7 @@ class Hub:
             self._reader = asyncio.create_task(self._read())
         return True
 
-    def detach(self, listener: Listener) -> None:
+    def detach(self, listener: OpenPage) -> None:
         """Remove a listener."""
         self._listeners.discard(listener)
         if not self._listeners and self._reader is not None:
@@ -128,7 +123,7 @@ class Hub:
         for one in self._listeners:
             one.close()
 
-    async def catch_up(self, listener: Listener, start: str) -> None:
+    async def catch_up(self, listener: OpenPage, start: str) -> None:
         """Notify a listener of the changes after an entry of the audit.
 
         Raises:
@@ -164,7 +159,7 @@ class Hub:
                 start = reached or start
                 await asyncio.sleep(self._patience)
 
-    async def _notify(self, entries: Sequence[Entry], listeners: Iterable[Listener]) -> None:
+    async def _notify(self, entries: Sequence[Entry], listeners: Iterable[OpenPage]) -> None:
         latest = {event.approval: entry for entry, event in entries if event.approval}
         found = await self._decisions.ledger.readable(list(latest))
         directory = self._decisions.directory
@@ -185,9 +180,7 @@ class LivePages:
         heartbeat: Seconds after which a page without a change gets an empty event.
     """
 
-    def __init__(
-        self, decisions: Decisions, auth: AuthContext, *, heartbeat: float = HEARTBEAT
-    ) -> None:
+    def __init__(self, decisions: Decisions, auth: AuthContext, *, heartbeat: float) -> None:
         self._auth = auth
         self._heartbeat = heartbeat
         self._hub = Hub(decisions)
@@ -205,7 +198,7 @@ class LivePages:
             return PlainTextResponse("Nobody is signed in.\n", 401, headers=_HEADERS)
         query = request.query_params
         start = request.headers.get("last-event-id", "") or query.get("since", "")
-        listener = Listener(visit.person, query.get("about", ""))
+        listener = OpenPage(visit.person, query.get("about", ""))
         if not self._hub.has_room(visit.person):
             text = "Too many pages are open. Reload this one to see changes.\n"
             return PlainTextResponse(text, 429, headers=_HEADERS)
@@ -214,7 +207,7 @@ class LivePages:
             self._events(visit, listener, start), media_type="text/event-stream", headers=_HEADERS
         )
 
-    async def _events(self, visit: Visit, listener: Listener, start: str) -> AsyncIterator[str]:
+    async def _events(self, visit: Visit, listener: OpenPage, start: str) -> AsyncIterator[str]:
         # Not before the stream begins: a stream that never begins does not detach.
         if not self._hub.attach(listener):
             return

@@ -77,7 +77,7 @@ class Chip:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ListRow:
     """One line of a list.
 
     Attributes:
@@ -116,7 +116,7 @@ class Line:
     at_once: str
 
 
-def line(approval: Approval, person: Person, directory: Directory, now: datetime) -> Line:
+def list_row(approval: Approval, person: Person, directory: Directory, now: datetime) -> ListRow:
     """Return the line of an approval for a person."""
     shape, pending = card(approval, directory), approval.state is State.PENDING
     parts = (shape.level, shape.progress) if pending else ()
@@ -131,7 +131,7 @@ def line(approval: Approval, person: Person, directory: Directory, now: datetime
         waits_on = "Nobody can be asked"
     due = approval.deadline if pending else None
     overdue = due is None and approval.terms is not None
-    return Line(
+    return ListRow(
         id=approval.id,
         path=page_of(approval.id),
         title=shape.line,
@@ -157,7 +157,7 @@ def _is_whole(shape: Card, what: str) -> bool:
     return not more and all(unbroken(one) == one and not _LIKE_ROWS.search(one) for one in values)
 
 
-def by_day(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
+def by_day(lines: Sequence[ListRow]) -> list[tuple[str, list[ListRow]]]:
     """Group lines by the day on which they are due; the lines are sorted by it."""
     return [(day, list(group)) for day, group in groupby(lines, key=lambda one: one.day)]
 

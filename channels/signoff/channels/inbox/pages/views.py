@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from signoff.channels.words import phrases
-from signoff.channels.words.messages import Words, moment
+from signoff.channels.words.messages import RenderedMessage, moment
 from signoff.channels.words.phrases import INFORMED
 from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, Decision, State
@@ -114,7 +114,7 @@ class View:
     card: Card
     may: May
     said: Statement | None = None
-    over: Words | None = None
+    over: RenderedMessage | None = None
     ended: datetime | None = None
     why_not: str = ""
     vote: str = ""
@@ -234,7 +234,7 @@ def _replaceable(
 
 def _ended_for(
     approval: Approval, person: Person, directory: Directory, now: datetime
-) -> Words | None:
+) -> RenderedMessage | None:
     if approval.state is not State.PENDING:
         # The person who has withdrawn it reads the same text as all others.
         reader = "" if approval.state is State.WITHDRAWN else person.id

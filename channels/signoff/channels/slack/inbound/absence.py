@@ -25,7 +25,7 @@ from signoff.channels.slack.inbound.acks import (
     was_handled,
 )
 from signoff.channels.slack.inbound.identity import Who
-from signoff.channels.slack.inbound.payloads import SlackUser, Submission
+from signoff.channels.slack.inbound.payloads import SlackUser, ViewSubmission
 from signoff.channels.slack.inbound.submitted import InvalidInput, errors_at, given
 from signoff.channels.slack.outbound import views
 from signoff.channels.slack.outbound.channel import NAME
@@ -69,7 +69,7 @@ class AbsenceModal:
         waiting = len(await waits_for(self._decisions.ledger, person.id))
         return views.away_view(person.day(now), f"{known}." if known else "", waiting=waiting)
 
-    async def take(self, submission: Submission) -> Ack:
+    async def take(self, submission: ViewSubmission) -> Ack:
         """Set the absence of a modal; the response shows the result, or the errors at their blocks.
 
         Raises:
@@ -106,7 +106,7 @@ class AbsenceModal:
         words = absence_words(absence, directory, end=_END, waiting=waiting)
         return replace_modal(views.notice_view(words.headline, words.text, title="Noted"))
 
-    async def _waiting(self, submission: Submission, person: Person, absence: Absence) -> str:
+    async def _waiting(self, submission: ViewSubmission, person: Person, absence: Absence) -> str:
         """Hand over the pending requests of a person who ticked that; return what was done.
 
         Raises:
@@ -123,7 +123,7 @@ class AbsenceModal:
         return handed_words(handed, delegate)
 
     async def _set_absence(
-        self, submission: Submission, person: Person, source: str
+        self, submission: ViewSubmission, person: Person, source: str
     ) -> Absence | None:
         """Return the absence that was set, None for a person who is back.
 
@@ -170,7 +170,7 @@ class AbsenceModal:
         return found.id
 
 
-def _day(submission: Submission, block: str) -> date:
+def _day(submission: ViewSubmission, block: str) -> date:
     text = given(submission, block, "selected_date")
     if not isinstance(text, str) or not text:
         raise InvalidInput(block, "Choose a day.")

@@ -18,7 +18,7 @@ from signoff.channels.answers import Answers
 from signoff.channels.incoming import Answer
 from signoff.channels.slack.inbound.acks import ASK_OPERATOR, LATER, STRANGER, Ack, refusal_modal
 from signoff.channels.slack.inbound.identity import Who
-from signoff.channels.slack.inbound.payloads import SlackUser, Submission
+from signoff.channels.slack.inbound.payloads import SlackUser, ViewSubmission
 from signoff.channels.slack.inbound.submitted import InvalidInput, errors_at, given, text_in
 from signoff.channels.slack.outbound import views
 from signoff.channels.slack.references import (
@@ -107,7 +107,7 @@ class CollaborationModals:
         return views.answer_view(shape, about, shown(question.text) if question else "")
 
     async def take(
-        self, submission: Submission, seen: Current, person: Person, answer: Answer
+        self, submission: ViewSubmission, seen: Current, person: Person, answer: Answer
     ) -> Ack:
         """Make the move of a modal, or return its errors at their blocks.
 
@@ -151,7 +151,7 @@ class CollaborationModals:
         else:
             collaboration.may_answer_back(approval, person, directory, now=now)
 
-    async def _move(self, submission: Submission, person: Person) -> Move:
+    async def _move(self, submission: ViewSubmission, person: Person) -> Move:
         """Return the move that a modal describes.
 
         Raises:
@@ -185,7 +185,7 @@ def _is_final(error: ApprovalError) -> bool:
     return not isinstance(error, MoveRefused)
 
 
-def _length(submission: Submission) -> timedelta:
+def _length(submission: ViewSubmission) -> timedelta:
     """Return the additional time that a modal asks for.
 
     Raises:

@@ -40,7 +40,7 @@ from signoff.channels.slack.inbound.payloads import (
     Click,
     Shortcut,
     SlackUser,
-    Submission,
+    ViewSubmission,
     read_payload,
 )
 from signoff.channels.slack.inbound.submitted import (
@@ -169,9 +169,9 @@ class SlackHandler:
             case Shortcut() as shortcut:
                 await self._handle_shortcut(shortcut)
                 return None
-            case Submission(callback=callback) as submission if callback == AWAY:
+            case ViewSubmission(callback=callback) as submission if callback == AWAY:
                 return await self._absences.take(submission)
-            case Submission() as submission:
+            case ViewSubmission() as submission:
                 return await self._handle_submission(submission)
         return None
 
@@ -276,7 +276,7 @@ class SlackHandler:
         else:
             await self._answers.make(answer, person, moves.Approve(), seen=seen)
 
-    async def _handle_submission(self, submission: Submission) -> Ack:
+    async def _handle_submission(self, submission: ViewSubmission) -> Ack:
         if submission.callback not in {APPROVE, REJECT, ASK, *MODALS}:
             return None
         reference = read_reference(submission.metadata)
@@ -303,7 +303,7 @@ class SlackHandler:
 
     async def _handle_decision(
         self,
-        submission: Submission,
+        submission: ViewSubmission,
         seen: Current,
         person: Person,
         answer: Answer,
@@ -456,7 +456,12 @@ def _refusal(refused: Refused, person: Person, directory: Directory) -> Ack:
 
 
 def _ask_to_confirm(
-    submission: Submission, refused: Refused, shown: Card, reference: Reference, *, may_grant: bool
+    submission: ViewSubmission,
+    refused: Refused,
+    shown: Card,
+    reference: Reference,
+    *,
+    may_grant: bool,
 ) -> Ack:
     """Return the same modal with what was entered, and a button that confirms the reason."""
     approval, reason = refused.approval, text_in(submission, views.REASON)

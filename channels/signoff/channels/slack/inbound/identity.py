@@ -38,9 +38,7 @@ class _Known(NamedTuple):
 class Identities:
     """Finds the person behind a user of Slack.
 
-    Args:
-        web: The Web API, which is asked about users whose id is not configured.
-        directory: The people.
+    The Web API is asked about users whose id is not configured.
     """
 
     def __init__(self, web: SlackWeb, directory: Directory) -> None:

@@ -151,7 +151,7 @@ class Shortcut:
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
+class ViewSubmission:
     """The submission of a modal.
 
     Attributes:
@@ -169,7 +169,7 @@ class Submission:
     values: dict[str, dict[str, Any]]
 
 
-def read_payload(payload: Json) -> Click | Shortcut | Submission | None:
+def read_payload(payload: Json) -> Click | Shortcut | ViewSubmission | None:
     """Return the interaction; None for one that needs no handling, such as a closed modal.
 
     Raises:
@@ -184,7 +184,7 @@ def read_payload(payload: Json) -> Click | Shortcut | Submission | None:
         case "view_submission":
             sent = _read(_ViewSubmission, payload)
             view = sent.view
-            return Submission(
+            return ViewSubmission(
                 _actor(sent), view.callback_id, view.id, view.private_metadata, view.state.values
             )
     return None

@@ -36,10 +36,6 @@ class SocketListener:
     Slack sends each click over one of the connections, and renews each of them every few hours:
     with two, one is always open. The SDK reconnects a connection that ends. If it fails for a
     while, this class opens a new one, with growing delays.
-
-    Args:
-        settings: The settings.
-        handler: Handles the clicks.
     """
 
     name = "slack"

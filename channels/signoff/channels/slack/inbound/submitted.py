@@ -9,7 +9,7 @@ from typing import Any
 from signoff.channels.form_fields import MOST_FIELDS, field_id, fields
 from signoff.channels.slack.form import VALUE, read_values
 from signoff.channels.slack.inbound.acks import Ack
-from signoff.channels.slack.inbound.payloads import Submission
+from signoff.channels.slack.inbound.payloads import ViewSubmission
 from signoff.channels.slack.outbound import views
 from signoff.channels.slack.references import ASK, REJECT
 from signoff.core.approvals import moves
@@ -30,7 +30,7 @@ class InvalidInput(Exception):
         self.block = block
 
 
-def move_in(submission: Submission, approval: Approval, confirmed: str = "") -> Move:
+def move_in(submission: ViewSubmission, approval: Approval, confirmed: str) -> Move:
     """Return the move of a modal for a decision or a question to the requester.
 
     Args:
@@ -53,7 +53,7 @@ def move_in(submission: Submission, approval: Approval, confirmed: str = "") -> 
     return moves.Approve(reason=reason, values=values or None, as_it_is=as_it_is)
 
 
-def _span_of(submission: Submission) -> timedelta | None:
+def _span_of(submission: ViewSubmission) -> timedelta | None:
     """Return the chosen duration of a grant for similar calls; None if there is none."""
     chosen = span_text(submission)
     try:
@@ -64,20 +64,20 @@ def _span_of(submission: Submission) -> timedelta | None:
     return span if isinstance(span, timedelta) else None
 
 
-def span_text(submission: Submission) -> str | None:
+def span_text(submission: ViewSubmission) -> str | None:
     """Return the chosen duration of a grant as Slack sends it, None if there is none."""
     option = given(submission, views.SPAN, "selected_option")
     chosen = option.get("value") if isinstance(option, Mapping) else None
     return chosen if isinstance(chosen, str) else None
 
 
-def text_in(submission: Submission, block: str) -> str:
+def text_in(submission: ViewSubmission, block: str) -> str:
     """Return the text of a block, "" if it is empty."""
     text = given(submission, block, "value")
     return clean_text(text).strip()[:LONGEST_REASON] if isinstance(text, str) else ""
 
 
-def given(submission: Submission, block: str, key: str) -> Any:  # noqa: ANN401 -- Slack's JSON
+def given(submission: ViewSubmission, block: str, key: str) -> Any:  # noqa: ANN401 -- Slack's JSON
     """Return the value under a key of a block's input, None if there is none."""
     element = submission.values.get(block)
     held = element.get(VALUE) if isinstance(element, Mapping) else None

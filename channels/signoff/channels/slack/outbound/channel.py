@@ -11,11 +11,17 @@ from typing import Final, TypeVar
 import structlog
 from slack_sdk.models.blocks import Block
 
-from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.channels.slack.outbound import blocks
 from signoff.channels.slack.outbound.conversations import Conversations
-from signoff.channels.slack.outbound.pace import HISTORY, POST, UPDATE, WHISPER, Call, Pace
+from signoff.channels.slack.outbound.rate_limit import (
+    HISTORY,
+    POST,
+    UPDATE,
+    WHISPER,
+    Call,
+    SlackRateLimit,
+)
 from signoff.channels.slack.outbound.rows import extent
 from signoff.channels.slack.references import Receipt, read_receipt
 from signoff.channels.slack.web import UNUSABLE, SlackWeb
@@ -63,19 +69,20 @@ class SlackChannel:
 
     Args:
         web: The Web API.
-        ledger: Shares rate limits and look-ups among all processes. Without one, only Slack limits
-            the rate.
-        app: The name of the app; each app has its own conversations.
+        conversations: Finds the direct conversations of users.
+        rate_limit: Delays calls above Slack's limits.
     """
 
     name = NAME
     rewrites = True
     bundles = True
 
-    def __init__(self, web: SlackWeb, ledger: Ledger | None = None, *, app: str = "") -> None:
+    def __init__(
+        self, web: SlackWeb, conversations: Conversations, rate_limit: SlackRateLimit
+    ) -> None:
         self._web = web
-        self._pace = Pace(ledger) if ledger is not None else None
-        self._conversations = Conversations(web, app=app, ledger=ledger)
+        self._conversations = conversations
+        self._rate_limit = rate_limit
 
     async def deliver(self, messages: Sequence[Message]) -> list[Result]:
         """Deliver a batch concurrently; see `Channel`.
@@ -114,10 +121,8 @@ class SlackChannel:
         )
 
     async def _waits(self, wishes: Sequence[tuple[str, Call, datetime | None]]) -> list[float]:
-        if self._pace is None:
-            return [0.0] * len(wishes)
         try:
-            return await self._pace.take(wishes)
+            return await self._rate_limit.take(wishes)
         except LedgerUnavailable as error:
             log.warning("slack.pace_unknown", problem=str(error))
             return [_LEDGER_RETRY] * len(wishes)
@@ -293,8 +298,8 @@ class SlackChannel:
 
     async def _pause_calls(self, call: Call, error: SlackDeferred) -> None:
         """Stop such calls, in all processes, for as long as Slack asked."""
-        if error.limited and self._pace is not None and error.after:
-            await self._pace.pause(call, error.after)
+        if error.limited and error.after:
+            await self._rate_limit.pause(call, error.after)
 
     async def _take_slot(self, method: str) -> None:
         """Take a slot for a look-up.
@@ -302,10 +307,9 @@ class SlackChannel:
         Raises:
             SlackDeferred: No slot is free.
         """
-        wish = (method, Call(method), None)
-        if self._pace is not None and (wait := (await self._pace.take([wish]))[0]):
-            problem = f"It waits for its turn: {method}."
-            raise SlackDeferred(problem, after=wait, limited=True)
+        (wait,) = await self._rate_limit.take([(method, Call(method), None)])
+        if wait:
+            raise SlackDeferred(f"It waits for its turn: {method}.", after=wait, limited=True)
 
 
 def _refused(error: SlackRefused, message: Message) -> Result:

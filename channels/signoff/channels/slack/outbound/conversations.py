@@ -31,15 +31,14 @@ class Conversations:
 
     Args:
         web: The Web API.
+        ledger: Keeps the results for all processes.
         app: The name of the app; each app has its own conversations.
-        ledger: Keeps the results for all processes; None keeps them only in this one.
     """
 
-    def __init__(self, web: SlackWeb, *, app: str = "", ledger: Ledger | None = None) -> None:
+    def __init__(self, web: SlackWeb, ledger: Ledger, *, app: str) -> None:
         self._web = web
-        self._app = app
         self._ledger = ledger
-        self._without_ledger: dict[str, str] = {}
+        self._app = app
         self._from_ledger: set[str] = set()
         self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -67,7 +66,7 @@ class Conversations:
         Raises:
             LedgerError: Redis cannot be reached.
         """
-        if place not in self._from_ledger or self._ledger is None:
+        if place not in self._from_ledger:
             return False
         self._from_ledger.discard(place)
         if (record := await self._ledger.raw(self._key(place))) is not None:
@@ -76,8 +75,6 @@ class Conversations:
 
     async def _known(self, place: str) -> str:
         """Return the result of an earlier look-up, "" if there is none or it has expired."""
-        if self._ledger is None:
-            return self._without_ledger.get(place, "")
         record = await self._ledger.raw(self._key(place))
         if record is None:
             self._from_ledger.discard(place)
@@ -92,14 +89,11 @@ class Conversations:
             user = await self._web.user_of(place)
         await ready("conversations.open")
         found = await self._web.direct(user)
-        if self._ledger is None:
-            self._without_ledger[place] = found
-        else:
-            kept = _KEPT_BY_ADDRESS if "@" in place else _KEPT
-            try:
-                await self._ledger.commit(Change().put_raw(self._key(place), found, ttl=kept))
-            except Conflict:
-                log.debug("slack.conversation_known", place=place)  # another process was faster
+        kept = _KEPT_BY_ADDRESS if "@" in place else _KEPT
+        try:
+            await self._ledger.commit(Change().put_raw(self._key(place), found, ttl=kept))
+        except Conflict:
+            log.debug("slack.conversation_known", place=place)  # another process was faster
         return found
 
     def _key(self, place: str) -> str:

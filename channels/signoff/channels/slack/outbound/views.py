@@ -199,7 +199,7 @@ def details_view(card: Card) -> View:
     return _view(DETAILS, "Details", blocks)
 
 
-def away_view(today: date, away: str = "", *, waiting: int = 0) -> View:
+def away_view(today: date, away: str, *, waiting: int) -> View:
     """Return the modal in which a person sets an absence.
 
     Args:

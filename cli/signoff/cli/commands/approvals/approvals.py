@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from signoff.cli.commands.approvals import moves, review
-from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
+from signoff.cli.commands.context import Json, person_of, with_decisions, write_json
+from signoff.cli.commands.options import ApprovalId, As, Limit
 from signoff.cli.printing import Output
 from signoff.cli.terminal import say
 from signoff.core.approvals.lists.search_terms import Due, Sort, Status
@@ -30,11 +31,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Approvals: list, decide, claim, reassign, ask.")
 
-ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="The id: ap_ and 16 letters.")]
-As = Annotated[
-    str,
-    typer.Option("--as", metavar="PERSON", help="The approver: an id or address in [[people]]."),
-]
 Reason = Annotated[str, typer.Option(help="The reason. The agent gets the reason of a rejection.")]
 
 
@@ -79,7 +75,7 @@ def list_(
         Sort | None,
         typer.Option(help="The order; `due` is only for pending ones, by their next timer."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
+    limit: Limit = 100,
     after: Annotated[
         str,
         typer.Option(metavar="PLACE", help="Continue after the place that the last page named."),

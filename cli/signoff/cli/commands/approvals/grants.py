@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from signoff.cli.commands.approvals.moves import CHANNEL
-from signoff.cli.commands.session import (
+from signoff.cli.commands.context import (
     Json,
     length_of,
     operator,
@@ -18,6 +18,7 @@ from signoff.cli.commands.session import (
     with_decisions,
     write_json,
 )
+from signoff.cli.commands.options import AuditReason, By, Limit
 from signoff.cli.printing import Output, Table, Text
 from signoff.cli.terminal import say
 from signoff.core.base.counts import counted
@@ -94,7 +95,7 @@ def list_(
     ctx: typer.Context,
     *,
     everything: Annotated[bool, typer.Option("--all", help="Include ended ones.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
+    limit: Limit = 100,
     as_json: Json = False,
 ) -> None:
     """List grants, the latest first."""
@@ -144,8 +145,8 @@ def revoke(
     ctx: typer.Context,
     grant_id: GrantId,
     *,
-    reason: Annotated[str, typer.Option(help="The reason, for the audit log.")],
-    by: Annotated[str, typer.Option(help="Who does it. The default is the logged-in user.")] = "",
+    reason: AuditReason,
+    by: By = "",
     as_json: Json = False,
 ) -> None:
     """Revoke a grant at once."""
@@ -233,7 +234,6 @@ def _print(grant: Grant, used: Iterable[Approval], directory: Directory, now: da
         "revoked": revoked if grant.revoked_at else "",
     }
     made = Table("", "")
-    made.show_header = False
     for name, value in facts.items():
         if value:
             tables.add(made, name, value)

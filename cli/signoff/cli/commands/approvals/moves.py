@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from signoff.cli.commands.session import (
+from signoff.cli.commands.context import (
     Json,
     length_of,
     operator,
@@ -15,6 +15,7 @@ from signoff.cli.commands.session import (
     with_decisions,
     write_json,
 )
+from signoff.cli.commands.options import ApprovalId, As
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -25,12 +26,7 @@ if TYPE_CHECKING:
 
 CHANNEL: Final = "cli"
 
-ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="The id: ap_ and 16 letters.")]
 Text = Annotated[str, typer.Argument(metavar="TEXT", help="The text; quote it.")]
-As = Annotated[
-    str,
-    typer.Option("--as", metavar="PERSON", help="The approver: an id or address in [[people]]."),
-]
 MaybeAs = Annotated[
     str,
     typer.Option("--as", metavar="PERSON", help="The person. Without it you act as the operator."),

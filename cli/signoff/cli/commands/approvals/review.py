@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.commands.approvals.moves import CHANNEL
-from signoff.cli.commands.session import person_of, with_decisions
+from signoff.cli.commands.context import person_of, with_decisions
 from signoff.cli.printing import Output, Table, Text
 from signoff.cli.terminal import say
 from signoff.core.approvals.lists.search_terms import Status
@@ -93,7 +93,6 @@ def _show(decisions: Decisions, seen: list[Approval]) -> None:
         head = f"{number} of {len(seen)}  {shape.title}"
         out.print(Text(head, style="bold"), Text(one.id, style="dim"))
         rows = Table("", "")
-        rows.show_header = False
         for row in shape.rows:
             rows.add_row(Text(row.name, style="dim"), Text(row.value))
         for warning in shape.warnings:

@@ -207,7 +207,6 @@ def _print_card(out: Output, approval: Approval, directory: Directory) -> None:
     shape = card(approval, directory)
     out.print(Text(shape.title, style="bold"), Text("·"), state_text(approval.state.value))
     facts = Table("", "")
-    facts.show_header = False
     for name, value in _facts(approval, directory):
         facts.add_row(Text(name, style="dim"), Text(value))
     out.print(facts)
@@ -304,7 +303,6 @@ def print_run(out: Output, run: Run, directory: Directory, events: Sequence[Even
     title = Text(f"{run.app}: {one_line(run.message)}", style="bold")
     out.print(title, Text("·"), state_text(run.state.value))
     facts = Table("", "")
-    facts.show_header = False
     rows = {
         "id": run.id,
         "requester": _name(directory, run.user),
@@ -391,7 +389,6 @@ def _section(out: Output, title: str, rows: Iterable[tuple[str, str]]) -> None:
         return
     out.print(Text(f"\n{title}", style="bold"))
     made = Table("", "")
-    made.show_header = False
     for name, value in found:
         made.add_row(Text(name), Text(value))
     out.print(made)

@@ -72,8 +72,8 @@ def print_timeline(
     directory: Directory,
     zone: tzinfo,
     *,
-    bundles: tuple[int, timedelta] | None = None,
-    approving: bool = False,
+    bundles: tuple[int, timedelta] | None,
+    approving: bool,
 ) -> None:
     """Print the policy that applies, and what happens when.
 
@@ -197,8 +197,7 @@ def _requester_is_told(timeline: Timeline, directory: Directory) -> str:
 
 def _print_policies(out: Output, timeline: Timeline) -> None:
     out.print(Text("\npolicies", style="bold"))
-    rows = Table("", "name", "when", "here")
-    rows.show_header = False
+    rows = Table("", "", "", "")
     for one in timeline.considered:
         sign, colour = _SIGNS[one.verdict]
         when = one.when or "every call"
@@ -319,7 +318,6 @@ def _print_alike(out: Output, group: Sequence[Changed]) -> None:
     ids = first_names([each.approval.id for each in group])
     out.print(Text(one_line(f"{ids}  {call}()  {policy.policy if policy else ''}"), style="bold"))
     rows = Table("", "", "")
-    rows.show_header = False
     for difference in one.differences:
         frozen, new = _plainly(difference.frozen), _plainly(difference.new)
         cells = (Text(f"- {frozen}", style="red"), Text(f"+ {new}", style="green"))

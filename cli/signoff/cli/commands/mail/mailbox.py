@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.broker.server.private import private_folder
-from signoff.cli.commands.session import Json, settings_of, write_json
+from signoff.cli.commands.context import Json, settings_of, write_json
 from signoff.cli.composition.credentials import MAILBOX, drop_foreign_secrets
 from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import say

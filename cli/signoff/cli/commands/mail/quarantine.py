@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signoff.cli.commands.session import Json, operator, with_decisions, write_json
+from signoff.cli.commands.context import Json, operator, with_decisions, write_json
+from signoff.cli.commands.options import AuditReason, By, Limit
 from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import say
 
@@ -18,15 +19,13 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Unreadable mails, which are kept for 30 days.")
 
 MailId = Annotated[str, typer.Argument(metavar="ID", help="The id, or the beginning of it.")]
-Reason = Annotated[str, typer.Option(help="The reason, for the audit log.")]
-By = Annotated[str, typer.Option(help="Who does it. The default is the logged-in user.")]
 
 
 @app.command("list")
 def list_(
     ctx: typer.Context,
     *,
-    limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
+    limit: Limit = 100,
     as_json: Json = False,
 ) -> None:
     """List mails in quarantine, the latest first."""
@@ -93,12 +92,7 @@ def show(
 
 @app.command()
 def retry(
-    ctx: typer.Context,
-    mail_id: MailId,
-    *,
-    reason: Reason,
-    by: By = "",
-    as_json: Json = False,
+    ctx: typer.Context, mail_id: MailId, *, reason: AuditReason, by: By = "", as_json: Json = False
 ) -> None:
     """Process a mail again, after its problem was fixed."""
 
@@ -114,12 +108,7 @@ def retry(
 
 @app.command()
 def drop(
-    ctx: typer.Context,
-    mail_id: MailId,
-    *,
-    reason: Reason,
-    by: By = "",
-    as_json: Json = False,
+    ctx: typer.Context, mail_id: MailId, *, reason: AuditReason, by: By = "", as_json: Json = False
 ) -> None:
     """Delete a mail permanently."""
 

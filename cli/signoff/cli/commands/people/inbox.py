@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import typer
 
-from signoff.cli.commands.session import Json, person_of, settings_of, with_decisions, write_json
+from signoff.cli.commands.context import Json, person_of, settings_of, with_decisions, write_json
+from signoff.cli.commands.options import PersonArgument
 from signoff.cli.terminal import say
 from signoff.core.base.errors import ConfigError
 
@@ -40,12 +41,7 @@ def _group() -> None:
 @app.command()
 def link(
     ctx: typer.Context,
-    person: Annotated[
-        str,
-        typer.Argument(
-            metavar="PERSON", help="An id or address in [[people]].", show_default=False
-        ),
-    ],
+    person: PersonArgument,
     *,
     as_json: Json = False,
 ) -> None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.people.inbox import require_page
-from signoff.cli.commands.session import (
+from signoff.cli.commands.context import (
     Json,
     operator,
     person_of,
@@ -18,6 +17,8 @@ from signoff.cli.commands.session import (
     with_decisions,
     write_json,
 )
+from signoff.cli.commands.options import AuditReason, PersonArgument
+from signoff.cli.commands.people.inbox import require_page
 from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import say
 from signoff.core.base.counts import counted
@@ -40,11 +41,6 @@ app = typer.Typer(
     no_args_is_help=True,
     help="People, their absences and their second factors.",
 )
-
-Who = Annotated[
-    str,
-    typer.Argument(metavar="PERSON", help="An id or address in [[people]].", show_default=False),
-]
 
 
 @app.command("list")
@@ -84,7 +80,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
 @app.command()
 def away(
     ctx: typer.Context,
-    person: Who,
+    person: PersonArgument,
     *,
     until: Annotated[str, typer.Option("--until", metavar="DAY", help="The last day, YYYY-MM-DD.")],
     start: Annotated[
@@ -137,7 +133,7 @@ def away(
 
 
 @app.command()
-def back(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
+def back(ctx: typer.Context, person: PersonArgument, *, as_json: Json = False) -> None:
     """End an absence, also one in the settings. It takes effect at once.
 
     Later absences stay.
@@ -157,7 +153,7 @@ def back(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
 @app.command()
 def enroll(
     ctx: typer.Context,
-    person: Who,
+    person: PersonArgument,
     *,
     replace: Annotated[
         bool,
@@ -222,7 +218,7 @@ def _invite(ctx: typer.Context, inbox: InboxSettings, person: str, *, as_json: b
 
 
 @app.command()
-def unenroll(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
+def unenroll(ctx: typer.Context, person: PersonArgument, *, as_json: Json = False) -> None:
     """Remove a person's second factors, passkeys included, and end their sessions.
 
     PERSON can also be the id of somebody who has left [[people]].
@@ -275,7 +271,7 @@ def reseal(ctx: typer.Context, *, as_json: Json = False) -> None:
 
 
 @app.command("sign-out")
-def sign_out(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
+def sign_out(ctx: typer.Context, person: PersonArgument, *, as_json: Json = False) -> None:
     """End a person's sessions on the inbox page, in every browser. It takes effect at once.
 
     PERSON can also be the id of somebody who has left [[people]].
@@ -305,7 +301,7 @@ def erase(
         ),
     ],
     *,
-    reason: Annotated[str, typer.Option(help="The reason, for the audit log.")],
+    reason: AuditReason,
     also: Annotated[
         list[str] | None,
         typer.Option(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
+from signoff.cli.commands.context import Json, settings_of, with_decisions, write_json
+from signoff.cli.commands.options import Limit
 from signoff.cli.printing import Output, Table, Text
 from signoff.cli.terminal import say, say_json
 from signoff.core.base.counts import counted
@@ -71,7 +72,7 @@ def show(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="A queue, a person, or `all`.")],
     *,
-    limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
+    limit: Limit = 100,
     watch: Watch = False,
     as_json: Json = False,
 ) -> None:

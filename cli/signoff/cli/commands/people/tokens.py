@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.session import (
+from signoff.cli.commands.context import (
     Json,
     length_of,
     operator,

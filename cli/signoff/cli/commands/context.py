@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -27,28 +27,14 @@ _MOST_IDS = 20
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-class Session(NamedTuple):
-    """One call of the command.
-
-    Attributes:
-        config: The file of ``--config``.
-    """
-
-    config: Path | None = None
-
-
 def config_of(ctx: typer.Context) -> Path | None:
     """Return the file of ``--config``."""
-    session = ctx.find_root().obj
-    return session.config if isinstance(session, Session) else None
+    config = ctx.find_root().obj
+    return config if isinstance(config, Path) else None
 
 
 def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
-    """Read the settings of this call, once, and send warnings to standard error.
-
-    Args:
-        ctx: The call.
-        kind: The kind of the process; see `load_settings`.
+    """Read the settings of this call for a kind of process, once; warnings go to standard error.
 
     Raises:
         ConfigErrors: The settings have errors.
@@ -69,10 +55,7 @@ def with_decisions(
 ) -> T:
     """Call a function with the ledger of the settings, and return its result.
 
-    Args:
-        ctx: The call.
-        work: The function.
-        rings: Whether it puts work into a stage; the processes of that stage are then notified.
+    `rings` says that it puts work into a stage, whose processes are then notified.
 
     Raises:
         SignoffError: The function has raised it.

@@ -49,12 +49,8 @@ class Call(NamedTuple):
     channel: str = ""
 
 
-class Pace:
-    """Gives out slots for calls of the Web API.
-
-    Args:
-        ledger: The ledger, which counts the calls.
-    """
+class SlackRateLimit:
+    """Gives out slots for calls of the Web API, counted in the ledger."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._slots = Slots(ledger.store)

@@ -25,13 +25,8 @@ _SLOT_LEASE: Final = 120.0
 """Seconds after which the connection of a dead process no longer counts."""
 
 
-class Pace:
-    """Limits mails and connections, with counters in the ledger.
-
-    Args:
-        ledger: The ledger, which keeps the counters.
-        settings: The limits.
-    """
+class MailRateLimit:
+    """Limits mails and connections, with counters in the ledger."""
 
     def __init__(self, ledger: Ledger, settings: SmtpSettings) -> None:
         self._ledger = ledger

@@ -16,7 +16,7 @@ from builders import MARA, NOON, asked_approval, people
 from channels.conftest import Channels, Sink, SinkFactory
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.outbound.channel import EmailChannel
-from signoff.channels.email.outbound.pace import AGAIN, Pace
+from signoff.channels.email.outbound.rate_limit import AGAIN, MailRateLimit
 from signoff.channels.pipeline.outbox import MOST_ATTEMPTS
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.core.cards.card import card
@@ -49,7 +49,7 @@ def always(result: Result) -> Callable[[Message], Result]:
 def channel(ledger: Ledger, sink: Sink, **smtp: Any) -> EmailChannel:
     """Return a channel that sends to the sink with a shared rate limit."""
     settings = sink.settings(**smtp)
-    return EmailChannel(settings, pace=Pace(ledger, settings.smtp))
+    return EmailChannel(settings, pace=MailRateLimit(ledger, settings.smtp))
 
 
 async def test_all_senders_share_the_rate_limit(start_sink: SinkFactory, ledger: Ledger) -> None:
@@ -69,7 +69,7 @@ async def test_connections_are_limited(start_sink: SinkFactory, ledger: Ledger) 
     """While the only connection is in use, the others wait for it."""
     sink = await start_sink()
     email = channel(ledger, sink, connections=1)
-    async with Pace(ledger, sink.settings(connections=1).smtp).connection() as free:
+    async with MailRateLimit(ledger, sink.settings(connections=1).smtp).connection() as free:
         assert free
         (waits,) = await email.deliver(messages(1))
         assert isinstance(waits, Retry)
