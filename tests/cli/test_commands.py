@@ -390,6 +390,18 @@ def test_values_are_read_by_the_template(invoke: Invoke, on_ledger: OnLedger) ->
     assert after.decision.payload == {"approved_days": 3}
 
 
+def test_approving_other_values_says_that_nothing_runs(invoke: Invoke, waiting: Approval) -> None:
+    """Somebody who typed "approve" reads why it is a rejection, and what the agent is told."""
+    done = invoke("approvals", "approve", waiting.id, "--as", "mara", "--value", "amount=900")
+    assert done.exit_code == 0
+    assert done.stdout == (
+        f"{waiting.id}: rejected by Mara Lind. What was shown will not be run. The agent is told "
+        "that Mara Lind would approve amount = 900, and may propose that.\n"
+    )
+    shown = invoke("approvals", "show", waiting.id).stdout
+    assert re.search(r"proposed +amount = 900", shown)
+
+
 @pytest.mark.usefixtures("settings_file")
 def test_missing_approval_is_a_one_line_error(invoke: Invoke) -> None:
     """It is refused with a suggestion and without a traceback."""
