@@ -629,6 +629,19 @@ def test_ctrl_c_is_quiet(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> Non
 # -- the development mailbox ----------------------------------------------------------------------
 
 
+def test_mail_that_is_looked_for_in_the_wrong_mailbox_is_named(
+    invoke: Invoke, settings_file: Path
+) -> None:
+    """Settings that send mail to a server of their own fill no development mailbox."""
+    settings_file.write_text('[email.smtp]\nhost = "smtp.example.com"\nsecurity = "tls"\n')
+    where = "[email.smtp] sends mail to smtp.example.com:465."
+    assert invoke("mailbox", "list").output == f"No mail. {where}\n"
+    for command in (("show", "last"), ("reply", "last", "approve")):
+        result = invoke("mailbox", *command)
+        assert result.exit_code == 1
+        assert result.stderr.endswith(f"yet. {where}\n")
+
+
 def test_mail_of_the_development_mailbox_is_listed_shown_and_answered(
     invoke: Invoke, settings_file: Path, tmp_path: Path
 ) -> None:

@@ -124,10 +124,13 @@ def test_file_left_by_a_killed_up_is_ignored(tmp_path: Path) -> None:
     assert provided(state) == {}
 
 
-def test_missing_redis_error_suggests_up(invoke: Invoke, tmp_path: Path) -> None:
-    """If nothing listens at Redis's usual port, the error suggests `signoff up`."""
+@pytest.mark.parametrize("here", [True, False])
+def test_missing_redis_error_suggests_up(invoke: Invoke, tmp_path: Path, *, here: bool) -> None:
+    """Without a Redis at its usual port, the error suggests `signoff up`, or another folder."""
+    if here:
+        (tmp_path / "signoff.toml").write_text("")
     done = invoke("runs", "list", env={"SIGNOFF_REDIS__PREFIX": "x:"})
     if done.exit_code == 0:
         pytest.skip("a Redis listens on its usual port on this machine")
-    assert "`signoff up`" in done.stderr
+    assert ("`signoff up`" if here else "There is no signoff.toml in") in done.stderr
     assert str(tmp_path) in done.stderr
