@@ -6,11 +6,13 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.conftest import Invoke
-from signoff.cli.config.settings import load_settings
+from signoff.cli.composition.first_steps import first_steps
+from signoff.cli.config.settings import Settings, load_settings
 from signoff.cli.config.started import alone, provide, provided
 from signoff.core.base.errors import ConfigError
 
@@ -134,3 +136,21 @@ def test_missing_redis_error_suggests_up(invoke: Invoke, tmp_path: Path, *, here
         pytest.skip("a Redis listens on its usual port on this machine")
     assert ("`signoff up`" if here else "There is no signoff.toml in") in done.stderr
     assert str(tmp_path) in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("parts", "answer"),
+    [
+        ({}, 'signoff mailbox reply last "approve"'),
+        ({"email": {"smtp": {"host": "127.0.0.1"}}}, "signoff approvals approve ID --as mara"),
+        (
+            {"slack": {"bot_token": "xoxb-1", "app_token": "xapp-1"}},
+            "signoff approvals approve ID --as mara",
+        ),
+    ],
+)
+def test_first_steps_answer_where_people_are_asked(parts: dict[str, Any], answer: str) -> None:
+    """The development mailbox has cards only if there is neither a mail server nor Slack."""
+    people = [{"id": "mara", "email": "mara@example.com"}]
+    settings = Settings.model_validate({"people": people, "default": {"ask": ["mara"]}, **parts})
+    assert first_steps(settings)[-1] == f"Answer: {answer}"
