@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,11 +22,14 @@ from typer.core import TyperGroup
 from builders import NOON, paused
 from cli.conftest import Invoke
 from deciding import Decider
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.follow import follow
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.cli.command_help import EXAMPLES, GROUPS
 from signoff.cli.main import app
 from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import What
 from signoff.core.approvals.parts import Kind
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.directory.people import Directory
@@ -471,6 +475,37 @@ def test_wait_for_a_run_ends_at_the_timeout(invoke: Invoke) -> None:
     assert result.exit_code == 1
     assert "Waiting for a worker that runs finance (run_" in result.stderr
     assert "still queued" in result.stderr
+
+
+@pytest.mark.usefixtures("settings_file")
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [("", "Completed: I have paid it."), ("there is no key", "Failed: there is no key")],
+)
+def test_until_asked_tells_how_a_run_has_ended(
+    invoke: Invoke, on_ledger: OnLedger, problem: str, told: str
+) -> None:
+    """Nobody was asked, and the reason is on standard error, beside the id for scripts."""
+
+    async def work(ledger: Ledger) -> None:
+        async for event in follow(ledger.store):
+            if event.what is What.SUBMITTED:
+                run, now = await ledger.run(event.run), await ledger.now()
+                ended = (
+                    run.failed(problem, now=now)
+                    if problem
+                    else run.completed("I have paid it.", now=now)
+                )
+                await ledger.commit(Change().put(ended[0], was=run).note(ended[1]))
+                return
+
+    with ThreadPoolExecutor() as pool:
+        worker = pool.submit(on_ledger, work)
+        done = invoke("run", "finance", "hello", "--until-asked")
+        worker.result()
+    assert done.exit_code == (1 if problem else 0)
+    assert re.fullmatch(r"run_[0-9a-f]{16}\n", done.stdout)
+    assert done.stderr.endswith(f"{told}\n")
 
 
 # -- audit ----------------------------------------------------------------------------------------
