@@ -664,6 +664,18 @@ def test_ctrl_c_is_quiet(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> Non
 # -- the development mailbox ----------------------------------------------------------------------
 
 
+@pytest.mark.skipif(not Path("/sys/kernel").is_dir(), reason="only Linux has such a folder")
+def test_folder_that_may_not_be_written_is_no_fault_of_ours(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the file and the reason; not even root may write there."""
+    monkeypatch.chdir("/sys/kernel")
+    done = invoke("init", "--yes")
+    assert done.exit_code == 1
+    assert "/sys/kernel/signoff.toml: Permission denied. Check the rights" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_mail_that_is_looked_for_in_the_wrong_mailbox_is_named(
     invoke: Invoke, settings_file: Path
 ) -> None:
