@@ -12,7 +12,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.work import RouteApproval
 from signoff.channels.pipeline.route import Router
-from signoff.channels.words.phrases import outcome
+from signoff.channels.words.phrases import outcome, result
 from signoff.core.approvals import reopening
 from signoff.core.approvals.approval import Approval, Asked, Origin, Shown, State, ToolCall
 from signoff.core.approvals.events import What
@@ -104,6 +104,18 @@ def test_the_other_approvers_read_whose_values_these_are() -> None:
     """Cleo did not propose them."""
     text = outcome(edited(make_approval()), "cleo", people()).text
     assert "The agent is told that Mara Lind would approve amount = 900" in text
+
+
+@pytest.mark.parametrize(
+    ("reader", "proposed", "would"), [("mara", "You", "you"), ("", "Mara Lind", "Mara Lind")]
+)
+def test_result_of_an_edit_says_what_was_proposed(reader: str, proposed: str, would: str) -> None:
+    """Somebody who wrote "approve" with other values does not read that they rejected it."""
+    words = result(edited(make_approval()), reader, "I will ask for 900.", people())
+    assert words.headline == "reimburse was not run as shown"
+    assert f"{proposed} proposed other values on" in words.text
+    assert f"The agent was told that {would} would approve amount = 900." in words.text
+    assert "rejected" not in words.text
 
 
 async def route(ledger: Ledger, approval: Approval, edits: Edits, *policies: Policy) -> Approval:

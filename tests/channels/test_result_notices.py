@@ -11,6 +11,7 @@ from channels.conftest import Channels
 from signoff.broker.ledger.change import Change
 from signoff.channels.pipeline.port import Kind, Message
 from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.approval import Kind as ApprovalKind
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run
 from signoff.worker import turn_results
@@ -71,6 +72,17 @@ async def test_a_rejection_has_an_end_as_well(channels: Channels) -> None:
     assert "Reason: too much" in told.text
     assert "I am sorry to hear that." in told.text
     assert not told.good
+
+
+@pytest.mark.parametrize("yes", [True, False])
+async def test_decision_about_a_long_running_call_names_the_decision(
+    channels: Channels, *, yes: bool
+) -> None:
+    """The tool has run before anybody was asked, so only the decision is news."""
+    approval, run = await decided(channels, yes=yes, kind=ApprovalKind.LONG_RUNNING)
+    (told,) = await told_at_the_end(channels, approval, run, "Done.")
+    verb = "approved" if yes else "rejected"
+    assert told.headline == f"The agent was told that reimburse was {verb}"
 
 
 async def test_turn_without_text_or_result_sends_no_message(channels: Channels) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,11 +22,14 @@ from typer.core import TyperGroup
 from builders import NOON, paused
 from cli.conftest import Invoke
 from deciding import Decider
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.follow import follow
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.cli.command_help import EXAMPLES, GROUPS
 from signoff.cli.main import app
 from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import What
 from signoff.core.approvals.parts import Kind
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.directory.people import Directory
@@ -390,6 +394,18 @@ def test_values_are_read_by_the_template(invoke: Invoke, on_ledger: OnLedger) ->
     assert after.decision.payload == {"approved_days": 3}
 
 
+def test_approving_other_values_says_that_nothing_runs(invoke: Invoke, waiting: Approval) -> None:
+    """Somebody who typed "approve" reads why it is a rejection, and what the agent is told."""
+    done = invoke("approvals", "approve", waiting.id, "--as", "mara", "--value", "amount=900")
+    assert done.exit_code == 0
+    assert done.stdout == (
+        f"{waiting.id}: rejected by Mara Lind. What was shown will not be run. The agent is told "
+        "that Mara Lind would approve amount = 900, and may propose that.\n"
+    )
+    shown = invoke("approvals", "show", waiting.id).stdout
+    assert re.search(r"proposed +amount = 900", shown)
+
+
 @pytest.mark.usefixtures("settings_file")
 def test_missing_approval_is_a_one_line_error(invoke: Invoke) -> None:
     """It is refused with a suggestion and without a traceback."""
@@ -459,6 +475,37 @@ def test_wait_for_a_run_ends_at_the_timeout(invoke: Invoke) -> None:
     assert result.exit_code == 1
     assert "Waiting for a worker that runs finance (run_" in result.stderr
     assert "still queued" in result.stderr
+
+
+@pytest.mark.usefixtures("settings_file")
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [("", "Completed: I have paid it."), ("there is no key", "Failed: there is no key")],
+)
+def test_until_asked_tells_how_a_run_has_ended(
+    invoke: Invoke, on_ledger: OnLedger, problem: str, told: str
+) -> None:
+    """Nobody was asked, and the reason is on standard error, beside the id for scripts."""
+
+    async def work(ledger: Ledger) -> None:
+        async for event in follow(ledger.store):
+            if event.what is What.SUBMITTED:
+                run, now = await ledger.run(event.run), await ledger.now()
+                ended = (
+                    run.failed(problem, now=now)
+                    if problem
+                    else run.completed("I have paid it.", now=now)
+                )
+                await ledger.commit(Change().put(ended[0], was=run).note(ended[1]))
+                return
+
+    with ThreadPoolExecutor() as pool:
+        worker = pool.submit(on_ledger, work)
+        done = invoke("run", "finance", "hello", "--until-asked")
+        worker.result()
+    assert done.exit_code == (1 if problem else 0)
+    assert re.fullmatch(r"run_[0-9a-f]{16}\n", done.stdout)
+    assert done.stderr.endswith(f"{told}\n")
 
 
 # -- audit ----------------------------------------------------------------------------------------
@@ -615,6 +662,31 @@ def test_ctrl_c_is_quiet(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 # -- the development mailbox ----------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/sys/kernel").is_dir(), reason="only Linux has such a folder")
+def test_folder_that_may_not_be_written_is_no_fault_of_ours(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the file and the reason; not even root may write there."""
+    monkeypatch.chdir("/sys/kernel")
+    done = invoke("init", "--yes")
+    assert done.exit_code == 1
+    assert "/sys/kernel/signoff.toml: Permission denied. Check the rights" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_mail_that_is_looked_for_in_the_wrong_mailbox_is_named(
+    invoke: Invoke, settings_file: Path
+) -> None:
+    """Settings that send mail to a server of their own fill no development mailbox."""
+    settings_file.write_text('[email.smtp]\nhost = "smtp.example.com"\nsecurity = "tls"\n')
+    where = "[email.smtp] sends mail to smtp.example.com:465."
+    assert invoke("mailbox", "list").output == f"No mail. {where}\n"
+    for command in (("show", "last"), ("reply", "last", "approve")):
+        result = invoke("mailbox", *command)
+        assert result.exit_code == 1
+        assert result.stderr.endswith(f"yet. {where}\n")
 
 
 def test_mail_of_the_development_mailbox_is_listed_shown_and_answered(

@@ -34,7 +34,7 @@ def told(*whens: str, tools: Tools = TOOLS, **more: Any) -> list[str]:
     settings = Settings(
         people=(TOM, OLGA),
         policies=more.pop("policies", tuple(policies)),
-        default=Fallback(ask=("tom",)),
+        default=more.pop("default", Fallback(ask=("tom",))),
         **more,
     )
     return [one.text for one in about_rules(settings, tools, settings.everybody, NOW)]
@@ -94,6 +94,73 @@ def test_misspelt_tools_and_arguments_are_found(when: str, what: str, remedy: st
 def test_what_other_agents_may_have_is_no_finding(whens: list[str], tools: Tools) -> None:
     """Only what surely matches no call of the agents here is told."""
     assert told(*whens, tools=tools) == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "what", "remedy"),
+    [
+        ({"title": "Refund {args.amont:money EUR}"}, "args.amont in `title`", "'amount'?"),
+        ({"title": "{args.amount:money args.curency}"}, "args.curency in `title`", "order."),
+        ({"money": {"amonut": "EUR"}}, "args.amonut in `money`", "'amount'?"),
+        ({"money": {"amount": "args.ordr"}}, "args.ordr in `money`", "'order'?"),
+        ({"hide": ["ordr"]}, "args.ordr in `hide`", "'order'?"),
+    ],
+)
+def test_misspelt_arguments_of_a_card_are_found(
+    parts: dict[str, Any], what: str, remedy: str
+) -> None:
+    """A title would show nothing, and a secret would not be hidden."""
+    policy = Policy(name="p", when="tool == 'refund'", ask=("tom",), **parts)
+    (text,) = told(policies=(policy,))
+    assert text.startswith(f"policy 'p' names {what}, which its tools do not take. ")
+    assert text.endswith(remedy)
+    assert told(policies=(policy,), tools=OPEN) == []
+
+
+def test_fields_inside_of_arguments_can_be_hidden() -> None:
+    """They are not known, so only what looks like an argument counts as misspelt."""
+    hide = ("iban", "order.customer", "amount")
+    policy = Policy(name="p", when="tool == 'refund'", ask=("tom",), hide=hide)
+    assert told(policies=(policy,)) == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        (
+            {"agents": {"owners": {"shopping": "olga", "shop_agent": "olga", "finnance": "olga"}}},
+            (
+                "[agents.owners] names the agent 'finnance', which is not here. Did you mean "
+                "'finance'?"
+            ),
+        ),
+        (
+            {"long_running": [{"tool": "reports"}, {"tool": "wait_for_it"}]},
+            "[[long_running]] names the tool 'reports', which is not here. Did you mean 'report'?",
+        ),
+        (
+            {"inputs": [{"app": "finance"}, {"app": "shopp", "yes": True}]},
+            "[[inputs]] names the agent 'shopp', which is not here. Did you mean 'shop'?",
+        ),
+        (
+            {"default": Fallback(ask=("tom",), hide=("ammount", "iban"))},
+            (
+                "[default] hide names the argument 'ammount', which is not here. Did you mean "
+                "'amount'?"
+            ),
+        ),
+    ],
+)
+def test_misspelt_names_outside_of_policies_are_found(parts: dict[str, Any], text: str) -> None:
+    """An owner could decide, and a call would wait for nobody; other machines have other agents."""
+    assert told(**parts) == [text]
+
+
+def test_similar_names_of_two_things_are_no_misspelling() -> None:
+    """If the settings name both, or programs may have the name, nothing is told."""
+    owners = {"finance": "olga", "finance2": "olga"}
+    assert told(agents={"owners": owners}) == []
+    assert told(agents={"owners": {"finance2": "olga"}}, aap={"enabled": True}) == []
 
 
 def test_the_owner_of_the_only_agent_with_the_tool_is_found() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger, waiting
 from signoff.core.approvals.approval import Approval
@@ -25,6 +27,19 @@ def test_a_freeze_is_listed_shown_and_ended(invoke: Invoke, waiting: Approval) -
     assert listed["by"].endswith("(cli)")
     assert invoke("thaw", "--tool", "reimburse", "--why", "all clear").exit_code == 0
     assert invoke("freeze").output == "Nothing is frozen.\n"
+
+
+@pytest.mark.usefixtures("waiting")
+def test_a_misspelt_name_is_frozen_and_told(invoke: Invoke) -> None:
+    """Somebody in a hurry reads at once that the tool still runs."""
+    made = invoke("freeze", "--tool", "reimbruse", "--why", "the bank called")
+    assert made.exit_code == 0
+    assert made.stderr == (
+        "Is the name right? No tool 'reimbruse' is known here. Did you mean 'reimburse'?\n"
+    )
+    for known in (("--tool", "reimburse"), ("--tool", "deploy"), ("--app", "finance")):
+        assert invoke("freeze", *known, "--why", "x").stderr == ""
+    assert "Did you mean 'finance'?" in invoke("freeze", "--app", "finanse", "--why", "x").stderr
 
 
 def test_invalid_freeze_or_thaw_is_refused(invoke: Invoke, settings_file: Path) -> None:

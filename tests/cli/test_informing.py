@@ -84,7 +84,7 @@ def test_unknown_channel_of_a_person_is_an_error(settings_file: Path) -> None:
 @pytest.mark.parametrize(
     ("user", "line"),
     [
-        ("riley", "the requester is told when it is waiting, decided; by email"),
+        ("riley", "the requester is told when it is waiting or decided; by email"),
         ("ann", "the requester is told nothing"),
         ("kim@example.org", "the requester is not in the directory: they are told only if"),
     ],

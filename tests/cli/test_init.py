@@ -6,11 +6,13 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.conftest import Invoke
-from signoff.cli.config.settings import load_settings
+from signoff.cli.composition.first_steps import first_steps
+from signoff.cli.config.settings import Settings, load_settings
 from signoff.cli.config.started import alone, provide, provided
 from signoff.core.base.errors import ConfigError
 
@@ -124,10 +126,31 @@ def test_file_left_by_a_killed_up_is_ignored(tmp_path: Path) -> None:
     assert provided(state) == {}
 
 
-def test_missing_redis_error_suggests_up(invoke: Invoke, tmp_path: Path) -> None:
-    """If nothing listens at Redis's usual port, the error suggests `signoff up`."""
+@pytest.mark.parametrize("here", [True, False])
+def test_missing_redis_error_suggests_up(invoke: Invoke, tmp_path: Path, *, here: bool) -> None:
+    """Without a Redis at its usual port, the error suggests `signoff up`, or another folder."""
+    if here:
+        (tmp_path / "signoff.toml").write_text("")
     done = invoke("runs", "list", env={"SIGNOFF_REDIS__PREFIX": "x:"})
     if done.exit_code == 0:
         pytest.skip("a Redis listens on its usual port on this machine")
-    assert "`signoff up`" in done.stderr
+    assert ("`signoff up`" if here else "There is no signoff.toml in") in done.stderr
     assert str(tmp_path) in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("parts", "answer"),
+    [
+        ({}, 'signoff mailbox reply last "approve"'),
+        ({"email": {"smtp": {"host": "127.0.0.1"}}}, "signoff approvals approve ID --as mara"),
+        (
+            {"slack": {"bot_token": "xoxb-1", "app_token": "xapp-1"}},
+            "signoff approvals approve ID --as mara",
+        ),
+    ],
+)
+def test_first_steps_answer_where_people_are_asked(parts: dict[str, Any], answer: str) -> None:
+    """The development mailbox has cards only if there is neither a mail server nor Slack."""
+    people = [{"id": "mara", "email": "mara@example.com"}]
+    settings = Settings.model_validate({"people": people, "default": {"ask": ["mara"]}, **parts})
+    assert first_steps(settings)[-1] == f"Answer: {answer}"

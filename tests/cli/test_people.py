@@ -141,6 +141,14 @@ def test_an_absence_is_set_and_ended(run: Callable[..., str]) -> None:
     assert not json.loads(run("people", "list", "--json"))[0]["away_now"]
 
 
+def test_a_planned_absence_is_listed(run: Callable[..., str]) -> None:
+    """The list shows when it begins, and `back` says that it stays."""
+    run("people", "away", "mara", "--from", "9999-12-01", "--until", "9999-12-31")
+    assert "from 9999-12-01 until 9999-12-31" in " ".join(run("people", "list").split())
+    refused = run("people", "back", "mara", code=1)
+    assert "The absence from 9999-12-01 can be ended once it has begun." in refused
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -7,6 +7,7 @@ import email
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -319,20 +320,37 @@ async def test_up_starts_and_stops_everything(tmp_path: Path) -> None:
 @pytest.mark.soak
 def test_failed_up_prints_one_message(tmp_path: Path) -> None:
     """The failed process prints the reason, `up` names it, and no more output follows."""
-    (tmp_path / "agents").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-m", "signoff.cli", "up"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        _write(tmp_path / "signoff.toml", UP.replace("port = 0", f"port = {port}", 1))
+        done = _failed_up(tmp_path)
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     assert "never retrieved" not in done.stderr
-    assert "`signoff init` writes an example" in done.stderr
+    assert f"gateway  │ signoff: gateway: cannot listen on 127.0.0.1:{port}" in done.stderr
     last = done.stderr.rstrip().splitlines()[-1]
-    assert last.startswith("signoff: worker ended with code 1, so everything was stopped.")
+    assert last.startswith("signoff: gateway ended with code 2, so everything was stopped.")
+
+
+def test_up_in_a_folder_without_settings_and_agents_writes_nothing(tmp_path: Path) -> None:
+    """Somebody who is in the wrong folder reads that, and nothing else."""
+    done = _failed_up(tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"signoff: There is no signoff.toml in {tmp_path}")
+    assert "`signoff init`" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_up_without_an_agent_starts_nothing(tmp_path: Path) -> None:
+    """There would be nothing to work on."""
+    _write(tmp_path / "signoff.toml", "")
+    (tmp_path / "agents").mkdir()
+    done = _failed_up(tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"signoff: There is no agent in {tmp_path / 'agents'}")
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / ".signoff").exists()
 
 
 @pytest.mark.soak
@@ -391,6 +409,17 @@ async def _up(file: Path) -> AsyncIterator[tuple[Child, list[psutil.Process]]]:
         async with asyncio.timeout(300):
             await everything.wait()
         yield child, psutil.Process(child.pid).children(recursive=True)
+
+
+def _failed_up(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Return what `signoff up` in this folder has printed when it has ended."""
+    return subprocess.run(
+        [sys.executable, "-m", "signoff.cli", "up"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def _read(file: Path) -> str:

@@ -64,3 +64,13 @@ def test_record_filter_skips_records_without_the_words() -> None:
     assert not Search(q="nothing").filter_of_records(people())(record)
     assert not Search(tool="transfer").filter_of_records(people())(record)
     assert Search(q="Conference VOSS").filter_of_records(people())(record)
+
+
+def test_the_mark_in_the_subject_of_a_mail_finds_its_request() -> None:
+    """Somebody copies it from the mail; the same characters in a text are still found."""
+    approval = _approval({"purpose": "room #abcd, order #17"}, "riley")
+    for q in (f"#{approval.id[-4:]}", f"#{approval.id[-4:].upper()}", "#abcd", "#17"):
+        assert Search(q=q).fits(approval, people(), NOON), q
+        assert Search(q=q).filter_of_records(people())(_stored(approval)), q
+    assert not Search(q="#zzzz").fits(approval, people(), NOON)
+    assert not Search(q="#18").fits(approval, people(), NOON)

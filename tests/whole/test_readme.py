@@ -1,4 +1,4 @@
-"""The README, pasted line by line on a clean machine."""
+"""The README and the tutorial, pasted line by line on a clean machine."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
+TUTORIAL = (ROOT / "docs/tutorial/first-approval.md").read_text("utf-8")
 
 UP = """\
 if [ -n "${{up:-}}" ]; then kill -INT $up; wait $up || true; fi
@@ -32,11 +33,11 @@ until signoff runs list --json | grep -q '"state": "{state}"'; do kill -0 $up; d
 """
 
 
-def pasted(text: str, log: Path) -> str:
-    """Return a script of the README's commands from "Install it" on, in their order."""
-    text = text.partition("## Install it\n")[2].partition("## Go on\n")[0]
+def pasted(text: str, log: Path, *, first: str, end: str) -> str:
+    """Return a script of a page's commands between two headings, in their order."""
+    text = text.partition(f"## {first}\n")[2].partition(f"## {end}\n")[0]
     found = re.findall(r"(?:`([\w/.]+)`:\n\n)?```(sh|python)\n(.*?)```", text, re.DOTALL)
-    assert [language for _, language, _ in found].count("python") == 1
+    assert found
     lines = ["set -euo pipefail", "trap '[ -z \"${up:-}\" ] || { kill $up; wait $up; }' EXIT"]
     for file, language, code in found:
         if language == "python":
@@ -95,7 +96,9 @@ def test_everything_runs_as_pasted(tmp_path: Path, home: Path) -> None:
         [
             "bash",
             "-c",
-            pasted(README, tmp_path / "up.log").replace("python3 ", f"{sys.executable} "),
+            pasted(README, tmp_path / "up.log", first="Install it", end="Go on").replace(
+                "python3 ", f"{sys.executable} "
+            ),
         ],
         cwd=clone,
         env=environment(home),
@@ -111,6 +114,31 @@ def test_everything_runs_as_pasted(tmp_path: Path, home: Path) -> None:
     assert re.search(r"^http://localhost:\d+/inbox/sign-in/link/", done.stdout, re.MULTILINE), seen
     assert "Page:   http://localhost:" in log.read_text()
     assert (home / "approvals/.signoff").stat().st_mode & 0o77 == 0
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash to paste into")
+def test_the_tutorial_runs_as_pasted(tmp_path: Path, home: Path) -> None:
+    """After the demo: settings, a run, an answer by mail, and the result."""
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    log = tmp_path / "up.log"
+    script = pasted(
+        TUTORIAL, log, first="2. Start the processes yourself", end="6. Try to break it"
+    )
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    seen = done.stdout + done.stderr + (log.read_text() if log.exists() else "")
+    assert done.returncode == 0, seen
+    assert "are good" in done.stdout, seen
+    assert "Waiting for mara" in done.stderr, seen
+    assert "Subject: Approval needed" in done.stdout, seen
+    assert "unbroken" in done.stdout, seen
 
 
 def test_readme_has_a_short_introduction_and_two_commands() -> None:

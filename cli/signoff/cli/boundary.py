@@ -44,6 +44,8 @@ _EXTRAS: Final = {
 
 _DISK_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """The errors of a disk that cannot store more."""
+_NO_ACCESS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+"""The errors of files that this user may not use."""
 
 
 class Commands(TyperGroup):
@@ -106,6 +108,11 @@ def exit_code(error: BaseException, *, as_json: bool = False) -> int:
             f"{what} cannot be written: {error.strerror}. Earlier changes of this command "
             "stay. Free some space, and check the result before you run it again."
         )
+        return REFUSED
+    if isinstance(error, OSError) and error.errno in _NO_ACCESS and error.filename is not None:
+        where = os.path.abspath(os.fsdecode(error.filename))  # noqa: PTH100 -- also of bytes
+        text = f"{where}: {error.strerror}. Check the rights of this user there and in its folder."
+        report(type(error).__name__, text, as_json=as_json)
         return REFUSED
     if os.environ.get(DEBUG):
         raise error

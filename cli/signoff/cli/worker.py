@@ -11,7 +11,7 @@ from signoff.cli.composition.runtimes import open_runtime
 from signoff.cli.config.settings import Settings
 from signoff.core.base.errors import AppNotFound
 from signoff.worker import tasks
-from signoff.worker.agent_folders import app_names
+from signoff.worker.agent_folders import agents_in
 from signoff.worker.executor import Executor
 
 
@@ -26,19 +26,12 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         LedgerUnavailable, BrokerUnavailable: See `consume`.
     """
     prepare(settings, "worker")
-    folder, remote = settings.agents_folder, settings.agents.remote
-    local = app_names(folder) if folder.is_dir() or not remote else []
-    found = [*local, *(name for name in remote if name not in local)]
+    found = agents_in(settings.agents_folder, settings.agents.remote)
     names = list(apps) or found
     if missing := [name for name in names if name not in found]:
         raise AppNotFound(
-            f"There is no agent {missing[0]!r} in {folder}. "
-            f"There are: {', '.join(found) or 'none'}."
-        )
-    if not names:
-        raise AppNotFound(
-            f"There is no agent in {folder}: nothing to work on. It has a folder for each agent; "
-            "`signoff init` writes an example into an empty folder."
+            f"There is no agent {missing[0]!r} in {settings.agents_folder}. "
+            f"There are: {', '.join(found)}."
         )
     parts = build(settings, decides=False)
     runtime, renew_runtime, close = open_runtime(parts, names)

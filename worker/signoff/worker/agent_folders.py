@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Collection
 from pathlib import Path
 
 from signoff.core.base.errors import AppNotFound, ConfigError
@@ -27,6 +28,26 @@ def app_names(folder: Path) -> list[str]:
         and not one.name.startswith((".", "_"))
         and any((one / name).is_file() for name in ("agent.py", "__init__.py", "root_agent.yaml"))
     )
+
+
+def agents_in(folder: Path, remote: Collection[str] = ()) -> list[str]:
+    """Return the names of the agents in the folder, and then those of the remote agents.
+
+    Args:
+        folder: The folder of the agents' folders. With remote agents it may be missing.
+        remote: The names of the agents behind an API server.
+
+    Raises:
+        ConfigError: There is no such folder, and no remote agent.
+        AppNotFound: There is no agent at all.
+    """
+    local = app_names(folder) if folder.is_dir() or not remote else []
+    if not (found := [*local, *(name for name in remote if name not in local)]):
+        raise AppNotFound(
+            f"There is no agent in {folder}: nothing to work on. It has a folder for each agent; "
+            "`signoff init` writes an example into an empty folder."
+        )
+    return found
 
 
 def require_agent(name: str, folder: Path) -> None:

@@ -6,8 +6,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from pydantic import JsonValue
-
 from signoff.broker.work import BundleKind
 from signoff.channels.words.messages import (
     RenderedMessage,
@@ -23,7 +21,15 @@ from signoff.core.approvals.masking import hidden_texts, masked
 from signoff.core.approvals.milestones import Milestone
 from signoff.core.base.hiding import without_secrets
 from signoff.core.base.shown_text import shortened
-from signoff.core.cards.card import awaited_by, escalated, named, one_line, shown, values_text
+from signoff.core.cards.card import (
+    awaited_by,
+    changed_text,
+    escalated,
+    named,
+    one_line,
+    shown,
+    values_text,
+)
 from signoff.core.directory.people import Directory
 from signoff.core.grants.grant import Grant, givers
 from signoff.core.policies.levels import level_of
@@ -86,17 +92,29 @@ def outcome(
     else:
         name = "over"
     stated = _stated(approval, decision, directory)
-    by = called(decision.by, directory) if decision is not None else ""
-    decider = "you" if name == "decided_by_reader" else by
     return say(
         name,
         approval,
         directory,
         person if reader is None else reader,
         **stated,
-        follows=say("follows", approval, directory, **stated, decider=decider).text,
+        follows=follows(approval, person, directory),
         deciders=_deciders(approval, person, directory),
     )
+
+
+def follows(approval: Approval, person: str, directory: Directory) -> str:
+    """Return what follows from a decision, in one sentence.
+
+    Args:
+        approval: The ended approval.
+        person: The id of the reader, "" for somebody who cannot have decided it.
+        directory: The people.
+    """
+    approval = masked(approval)
+    stated = _stated(approval, approval.decision, directory)
+    decider = _decider(approval, person, directory)
+    return say("follows", approval, directory, **stated, decider=decider).text
 
 
 def result(
@@ -123,6 +141,7 @@ def result(
         directory,
         person if reader is None else reader,
         **_stated(approval, approval.decision, directory),
+        decider=_decider(approval, person, directory),
         deciders=_deciders(approval, person, directory),
         result=shortened(one_line(approval.result), _LONGEST_RESULT),
         remarks=shortened(shown(without_secrets(remarks, secrets)).strip(), _LONGEST_WORD),
@@ -320,6 +339,12 @@ _STATUS: Final = {
 }
 
 
+def _decider(approval: Approval, person: str, directory: Directory) -> str:
+    """Return who made the last decision, within a sentence; the reader is "you"."""
+    by = approval.decision.by if approval.decision is not None else ""
+    return "you" if by and by == person else called(by, directory)
+
+
 def _deciders(approval: Approval, person: str, directory: Directory) -> str:
     """Return the names of all who decided; the reader is "You"."""
     names = ["You" if one == person else called(one, directory) for one in approval.decided_by]
@@ -342,13 +367,6 @@ def _stated(approval: Approval, decision: Decision | None, directory: Directory)
             given = values_text(approval, decision.payload)
             parts["values"] = shortened(given, _LONGEST_WORD)
         if decision.proposal is not None:
-            parts["wanted"] = _wanted(approval, decision.proposal)
+            parts["wanted"] = changed_text(approval, decision.proposal)
     given = say("given", approval, directory, **parts).text if any(parts.values()) else ""
     return {**parts, "given": given}
-
-
-def _wanted(approval: Approval, proposal: dict[str, JsonValue]) -> str:
-    """Return the arguments of a proposal that differ from those of the call."""
-    args = approval.call.args
-    changed = {name: value for name, value in proposal.items() if args.get(name) != value}
-    return values_text(approval, changed)

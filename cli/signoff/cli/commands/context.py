@@ -89,10 +89,10 @@ async def _with_decisions(
     except LedgerUnavailable as error:
         if "url" in settings.redis.model_fields_set:
             raise
-        raise LedgerUnavailable(
-            f"`signoff up`, which starts a Redis, does not run in {settings.home}: start it there, "
-            f"or set [redis] url. {error}"
-        ) from error
+        here = f"There is no signoff.toml in {settings.home}: change into the folder that has it"
+        if settings.file is not None:
+            here = f"`signoff up`, which starts a Redis, does not run in {settings.home}: start it"
+        raise LedgerUnavailable(f"{here}, or set [redis] url. {error}") from error
     finally:
         await ledger.close()
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from signoff.cli.commands.context import Json, operator, with_decisions, write_json
+from signoff.cli.commands.context import Json, operator, settings_of, with_decisions, write_json
 from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
+    from signoff.cli.config.settings import Settings
     from signoff.core.base.freezes import Freeze
+
+_ALIKE: Final = 0.8
+_LOOKED_AT: Final = 200
+"""The recent approvals whose tools and apps are known."""
 
 Tool = Annotated[str, typer.Option(metavar="TOOL", help="Only this tool.")]
 App = Annotated[str, typer.Option("--app", metavar="APP", help="Only this app.")]
@@ -39,17 +45,21 @@ def freeze(
     if not why.strip():
         raise typer.BadParameter("say why", param_hint="--why")
 
-    async def work(decisions: Decisions) -> Freeze:
+    settings = settings_of(ctx)
+
+    async def work(decisions: Decisions) -> None:
         from signoff.broker.freezes import Freezes  # noqa: PLC0415 -- redis takes a while to import
 
         freezes = Freezes(decisions.ledger)
-        return await freezes.freeze(app=app, tool=tool, by=operator(), why=why)
+        made = await freezes.freeze(app=app, tool=tool, by=operator(), why=why)
+        if as_json:
+            write_json(made.model_dump(mode="json"))
+        else:
+            say(f"Frozen: {made.stops}. Its calls wait until `signoff thaw`.")
+        for hint in await _misspelt(decisions, settings, made):
+            say(hint, err=True)
 
-    made = with_decisions(ctx, work, rings=True)
-    if as_json:
-        write_json(made.model_dump(mode="json"))
-    else:
-        say(f"Frozen: {made.stops}. Its calls wait until `signoff thaw`.")
+    with_decisions(ctx, work, rings=True)
 
 
 def thaw(
@@ -74,6 +84,35 @@ def thaw(
         write_json(was.model_dump(mode="json"))
     else:
         say(f"Thawed: {was.stops}. Waiting calls continue.")
+
+
+async def _misspelt(decisions: Decisions, settings: Settings, made: Freeze) -> list[str]:
+    """Return a hint for each name that nothing here has, but a similar one."""
+    from signoff.broker.ledger import listing  # noqa: PLC0415
+    from signoff.cli.config.faults import suggest  # noqa: PLC0415
+    from signoff.core.policies.comparisons import alternatives  # noqa: PLC0415
+    from signoff.worker.agent_folders import app_names  # noqa: PLC0415
+
+    found = await listing.approvals(decisions.ledger, limit=_LOOKED_AT)
+    recent = [one for _, one in found if one is not None]
+    ways = [way for policy in settings.policies for way in alternatives(policy.when)]
+    folder = settings.agents_folder
+    apps = {*(app_names(folder) if folder.is_dir() else ()), *settings.agents.remote}
+    hints = []
+    for what, name, known in (
+        (
+            "tool",
+            made.tool,
+            {tool for way in ways for tool in way.texts("tool")}
+            | {one.call.name for one in recent},
+        ),
+        ("app", made.app, apps | {one.origin.app for one in recent}),
+    ):
+        if name and name not in known and get_close_matches(name, known, n=1, cutoff=_ALIKE):
+            hints.append(
+                f"Is the name right? No {what} {name!r} is known here. {suggest(name, known)}"
+            )
+    return hints
 
 
 def _require_scope(tool: str, app: str, *, everything: bool) -> None:

@@ -94,7 +94,11 @@ def run(
     if as_json:
         write_json(done.model_dump(mode="json"))
     else:
-        say(done.id if until_asked or not wait else done.text or done.problem)
+        told = done.problem or done.text
+        say(told if wait and not until_asked else done.id)
+        if until_asked and done.ended:
+            # Scripts read the id from standard output.
+            say(f"{done.state.replace('_', ' ').capitalize()}: {told}", err=True)
     if done.problem:
         raise typer.Exit(REFUSED)
 

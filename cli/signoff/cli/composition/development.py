@@ -29,6 +29,7 @@ from signoff.cli.log import hide_passwords
 from signoff.cli.terminal import make_console
 from signoff.core.base.errors import ConfigError, SignoffError
 from signoff.core.base.networks import is_loopback
+from signoff.worker.agent_folders import agents_in
 
 _COLOURS = {"worker": "cyan", "channels": "magenta", "gateway": "green", "mailbox": "blue"}
 _WIDTH = max(map(len, _COLOURS))
@@ -49,12 +50,14 @@ async def run_up(file: Path | None, *, redis_port: int) -> None:
 
     Raises:
         ConfigErrors: The settings have errors.
-        ConfigError: `signoff up` already runs in this folder, or Redis cannot be started.
+        ConfigError: There are no agents here, `signoff up` already runs in this folder, or Redis
+            cannot be started.
         UpFailed: A process ended unexpectedly, or did not start.
     """
     out = make_console(stderr=True, soft_wrap=True)
     async with AsyncExitStack() as stack:
         settings = load_settings(file)
+        _require_agents(settings)
         stack.enter_context(alone(settings.state_folder))
         given = _provision(settings)
         provide(settings.state_folder, given)
@@ -83,6 +86,23 @@ async def run_up(file: Path | None, *, redis_port: int) -> None:
                 f"{error.what} The lines above that begin with its name say why."
             ) from error
         _say(out, "Stopping …")
+
+
+def _require_agents(settings: Settings) -> None:
+    """Refuse a folder without agents before anything is written into it.
+
+    Raises:
+        ConfigError, AppNotFound: See `agents_in`.
+    """
+    try:
+        agents_in(settings.agents_folder, settings.agents.remote)
+    except ConfigError as error:
+        if settings.file is not None:
+            raise
+        raise ConfigError(
+            f"There is no signoff.toml in {settings.home}, and no folder of agents. Change into "
+            "the folder that has them, or write both with `signoff init`."
+        ) from error
 
 
 def _provision(settings: Settings) -> dict[str, Any]:

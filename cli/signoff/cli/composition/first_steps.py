@@ -21,7 +21,7 @@ def first_steps(settings: Settings) -> list[str]:
     message = ASK if app == "finance" else "…"
     user = f" --user {requester}" if requester else ""
     answer = 'signoff mailbox reply last "approve"'
-    if "smtp" in settings.email.model_fields_set:
+    if "smtp" in settings.email.model_fields_set or settings.slack.enabled:
         answer = f"signoff approvals approve ID --as {approver}"
     return [
         f"Page:   {url}/ (sign in: signoff inbox link {approver})",

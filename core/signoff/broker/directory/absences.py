@@ -140,7 +140,10 @@ class People:
             now = await self._ledger.now()
             present = with_absences(self._written, absences).get(person.id)
             if present is None or present.absence(now) is None:
-                raise AbsenceRefused(f"{person.shown} is not away. Nothing was changed.")
+                text = f"{person.shown} is not away. Nothing was changed."
+                if present is not None and (later := present.next_absence(now)) is not None:
+                    text += f" The absence from {later.start} can be ended once it has begun."
+                raise AbsenceRefused(text)
             presence = absences.get(person.id, Presence()).returned(person.day(now))
             event = Event(what=What.BACK, at=now, by=by, more={"person": person.id, **more})
             await self._write(version, {**absences, person.id: presence}, event, also)

@@ -44,6 +44,7 @@ __all__ = [
     "Row",
     "awaited_by",
     "card",
+    "changed_text",
     "comments_on",
     "escalated",
     "have_same_card",
@@ -560,6 +561,14 @@ def values_text(approval: Approval, value: JsonValue) -> str:
     """Return entered or proposed values as one line: ``days = 3, from = Monday``."""
     pairs = value if isinstance(value, dict) else {LONE_FIELD: value}
     return one_line(", ".join(f"{row.name} = {row.value}" for row in rows_of(approval, pairs)))
+
+
+def changed_text(approval: Approval, proposal: Mapping[str, JsonValue]) -> str:
+    """Return the proposed arguments that differ from those of the call as one line."""
+    args = approval.call.args
+    return values_text(
+        approval, {name: value for name, value in proposal.items() if args.get(name) != value}
+    )
 
 
 def _starts(approval: Approval, in_use: frozenset[str]) -> tuple[Row, ...]:

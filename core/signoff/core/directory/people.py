@@ -132,6 +132,13 @@ class Person(Value):
         day = self.day(moment)
         return next((one for one in reversed(self.away) if one.covers(day)), None)
 
+    def next_absence(self, moment: datetime) -> Absence | None:
+        """Return the absence that begins next after the day of a moment."""
+        day = self.day(moment)
+        return min(
+            (one for one in self.away if one.start > day), key=lambda one: one.start, default=None
+        )
+
     @property
     def known_as(self) -> frozenset[str]:
         """The user ids under which a front end may know this person; see `identity`."""

@@ -392,6 +392,7 @@ def _write_list(
 
 
 def _write_outcome(decisions: Decisions, done: Approval, *, as_json: bool) -> None:
+    from signoff.channels.words import phrases  # noqa: PLC0415
     from signoff.cli.commands.approvals import tables  # noqa: PLC0415
     from signoff.core.cards.card import progress  # noqa: PLC0415
 
@@ -401,4 +402,6 @@ def _write_outcome(decisions: Decisions, done: Approval, *, as_json: bool) -> No
         # The answer was recorded, even if it did not end the request.
         so_far = progress(done, decisions.directory)
         outcome = f"recorded; {so_far}" if so_far else done.outcome(decisions.directory)
-        say(f"{done.id}: {outcome}.")
+        proposes = done.decision is not None and done.decision.proposal is not None
+        more = f" {phrases.follows(done, '', decisions.directory)}" if proposes else ""
+        say(f"{done.id}: {outcome}.{more}")

@@ -19,6 +19,7 @@ from signoff.core.base.moments import in_its_zone, zone_name
 from signoff.core.cards.card import (
     awaited_by,
     card,
+    changed_text,
     comments_on,
     one_line,
     shown,
@@ -378,6 +379,9 @@ def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]
         "values": ""
         if decision is None or decision.payload is None
         else values_text(approval, decision.payload),
+        "proposed": ""
+        if decision is None or decision.proposal is None
+        else changed_text(approval, decision.proposal),
         "handoff": "" if approval.handoff.value == "none" else approval.handoff.value,
     }
     return ((name, value) for name, value in rows.items() if value)

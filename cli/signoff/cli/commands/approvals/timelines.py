@@ -175,7 +175,7 @@ def at_zone(moment: datetime, zone: tzinfo) -> str:
 def _from(timeline: Timeline, directory: Directory) -> str:
     user, app, agent = (str(timeline.facts[key]) for key in ("user", "app", "agent"))
     place = f"{app}/{agent}" if agent else app
-    who = directory.shown(user) if user else "?"
+    who = directory.shown(user) if user else "an unknown requester"
     parts = [f"of {place}" if place else "", f"asked for by {who}"]
     return " ".join(part for part in parts if part)
 
@@ -191,7 +191,8 @@ def _requester_is_told(timeline: Timeline, directory: Directory) -> str:
     if not topics:
         return "is told nothing"
     by = " and ".join(person.notify_by or timeline.terms.notify_by)
-    about = ", ".join(one.value for one in topics)
+    *others, last = (one.value for one in topics)
+    about = " or ".join(filter(None, (", ".join(others), last)))
     return f"is told when it is {about}" + (f"; by {by}" if by else "")
 
 

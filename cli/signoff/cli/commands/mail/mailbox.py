@@ -60,7 +60,8 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
     from signoff.cli.commands.approvals import tables  # noqa: PLC0415
     from signoff.cli.demo import dev_mailbox  # noqa: PLC0415
 
-    mails = dev_mailbox.stored(folder_of(settings_of(ctx)))
+    settings = settings_of(ctx)
+    mails = dev_mailbox.stored(folder_of(settings))
     if as_json:
         write_json([{"number": number, **_summary(mail)} for number, mail in mails])
         return
@@ -71,7 +72,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
     if mails:
         Output().print(made)
     else:
-        say("No mail.")
+        say(f"No mail.{_elsewhere(settings)}")
 
 
 @app.command()
@@ -80,7 +81,7 @@ def show(ctx: typer.Context, number: Number, *, as_json: Json = False) -> None:
     from signoff.cli.demo import dev_mailbox  # noqa: PLC0415
     from signoff.core.cards.card import shown  # noqa: PLC0415
 
-    mail = dev_mailbox.find(folder_of(settings_of(ctx)), number)
+    mail = _find(settings_of(ctx), number)
     text = dev_mailbox.text_of(mail)
     if as_json:
         write_json({**_summary(mail), "text": text})
@@ -117,7 +118,7 @@ def reply(
         raise ConfigError(
             "the development mailbox replies by SMTP only", key="email.inbound.protocol"
         )
-    mail = dev_mailbox.find(folder_of(settings), number, answerable=True)
+    mail = _find(settings, number, answerable=True)
     who = sender or next(iter(dev_mailbox.recipients_of(mail)), "")
     host = "127.0.0.1" if inbound.host in {"0.0.0.0", "::", ""} else inbound.host  # noqa: S104 -- compared
     sent = asyncio.run(dev_mailbox.reply(mail, text, who, host=host, port=inbound.port))
@@ -144,6 +145,21 @@ async def _serve(folder: Path, host: str, port: int) -> None:
     finally:
         await mailbox.stop()
     log.info("stopped", kind="mailbox")
+
+
+def _find(settings: Settings, number: str, *, answerable: bool = False) -> EmailMessage:
+    from signoff.cli.demo import dev_mailbox  # noqa: PLC0415
+
+    try:
+        return dev_mailbox.find(folder_of(settings), number, answerable=answerable)
+    except dev_mailbox.MailNotFound as error:
+        raise dev_mailbox.MailNotFound(f"{error}{_elsewhere(settings)}") from None
+
+
+def _elsewhere(settings: Settings) -> str:
+    """Return where the settings send mail, "" if they leave that to `signoff up`."""
+    smtp, known = settings.email.smtp, "smtp" in settings.email.model_fields_set
+    return f" [email.smtp] sends mail to {smtp.where}." if known else ""
 
 
 def _summary(mail: EmailMessage) -> dict[str, str]:

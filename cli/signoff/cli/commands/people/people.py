@@ -26,6 +26,7 @@ from signoff.core.base.errors import AbsenceRefused, ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from signoff.broker.archive.erasure import Erased
     from signoff.broker.decisions import Decisions
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from signoff.cli.config.settings import Settings
     from signoff.core.approvals.approval import Approval
     from signoff.core.directory.hours import Absence
+    from signoff.core.directory.people import Person
 
 _NAMED = 5
 
@@ -55,14 +57,13 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
         directory = await decisions.people.directory()
         people = [*directory, *directory.inactive]
         found = set(await enrolled(decisions.ledger, people))
-        away = {one.id: one.absence(now) for one in people}
         if as_json:
             write_json(
                 [
                     {
                         **one.model_dump(mode="json"),
                         "enrolled": one.id in found,
-                        "away_now": away[one.id] is not None,
+                        "away_now": one.absence(now) is not None,
                     }
                     for one in people
                 ]
@@ -70,7 +71,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
             return
         made = Table("id", "name", "address", "away", "enrolled")
         for one in people:
-            words = _absence_text(away[one.id]) if one.active else "not active"
+            words = _away_text(one, now) if one.active else "not active"
             tables.add(made, one.id, one.name, one.email, words, "yes" if one.id in found else "")
         Output().print(made)
 
@@ -433,9 +434,16 @@ def _still_waiting(waiting: Sequence[Approval], person: str, absence: Absence) -
     return f"{many} for {person}: {named}{rest}. {then}"
 
 
-def _absence_text(absence: Absence | None) -> str:
-    if absence is None:
-        return ""
+def _away_text(person: Person, now: datetime) -> str:
+    """Return the present absence, or else the next one."""
+    if (absence := person.absence(now)) is not None:
+        return _absence_text(absence)
+    if (planned := person.next_absence(now)) is not None:
+        return f"from {planned.start} {_absence_text(planned)}"
+    return ""
+
+
+def _absence_text(absence: Absence) -> str:
     return f"until {absence.end}" + (f", {absence.delegate} decides" if absence.delegate else "")
 
 

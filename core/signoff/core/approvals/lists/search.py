@@ -26,13 +26,17 @@ _OTHERWISE_STORED: Final = re.compile(r"""[0-9e.+\-,:\[\]{}]*|.*["\\\x00-\x1f].*
 """Words that a record may store in another form: numbers, and characters that JSON escapes."""
 
 
+_MARK: Final = re.compile(r"#[a-z2-7]{4}")
+"""The end of an id as the subjects of mails have it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Search:
     """Filters; an unset one matches everything.
 
     Attributes:
         q: Words that must all occur in the id, the tool, the app, the requester, the hint or the
-            arguments.
+            arguments. ``#qgkq``, as in the subject of a mail, is the end of an id.
         state: The state.
         queue: The queue of the present level, or of the last one.
         tool: The tool.
@@ -85,7 +89,7 @@ class Search:
         people = "\n".join(
             one.shown.casefold() for group in (directory, directory.inactive) for one in group
         )
-        words = (*self.q.casefold().split(), self.tool.casefold(), self.app.casefold())
+        words = (*self._q_words(), self.tool.casefold(), self.app.casefold())
         return [one for one in words if one and one not in people]
 
     def _stands(self, one: Approval, now: datetime) -> bool:
@@ -122,7 +126,11 @@ class Search:
         if not self.q:
             return True
         text = words_of(one, directory)
-        return all(word in text for word in self.q.casefold().split())
+        return all(word in text for word in self._q_words())
+
+    def _q_words(self) -> list[str]:
+        words = self.q.casefold().split()
+        return [one.removeprefix("#") if _MARK.fullmatch(one) else one for one in words]
 
 
 def words_of(approval: Approval, directory: Directory) -> str:
