@@ -672,6 +672,7 @@ def test_as_it_is_may_mean_the_request(tool: str, text: str) -> None:
             "Granted",
             "Permission granted",
             "cleared",
+            "authorised",
         ),
         *("Akzeptiert", "Angenommen", "Erlaubt", "J'accepte", "On accepte", "Acepto", "Accettato"),
         *(
@@ -699,9 +700,8 @@ def test_to_let_something_be_is_no_yes_to_a_refusal(tool: str, text: str) -> Non
             ("decline_offer", "approval granted"),
             ("block_user", "ok"),
         ),
-        *(("reject_bill", "authorised"), ("make_payment", "accepted")),
-        *(("cancel_order", "Akzeptiert"), ("delete_user", "Permission granted")),
-        ("block_user", "genehmigt"),
+        *(("make_payment", "accepted"), ("make_payment", "authorised")),
+        *(("delete_user", "Permission granted"), ("block_user", "genehmigt")),
     ],
 )
 def test_acceptance_that_fits_a_tool_approves(tool: str, text: str) -> None:
@@ -763,3 +763,45 @@ def test_agreement_with_what_a_tool_refuses_is_asked_back(tool: str, text: str) 
 def test_plain_words_approve_a_refusal(text: str) -> None:
     """A plain yes and words such as "approved" are clear about every tool."""
     assert reading("reject_application", text) == "yes"
+
+
+@pytest.mark.parametrize("tool", ["cancel_meeting", "delete_database", "shut_down_server"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Confirmed", "Accepted", "Works for me", "It works for me", "GO", "Let's go", "LGTM"),
+        *("Looks good", "All good", "Fine", "It's ok", "Good to go", "Great. Looks fine"),
+        *("Bestätigt", "Akzeptiert", "Passt mir gut", "Los geht's", "Confirmé", "Ça me convient"),
+        *("C'est parti", "Confirmado", "Aceptado", "Vamos", "Confermato", "Andiamo", "Aceito"),
+        *("Bevestigd", "In orde", "問題ありません", "괜찮습니다"),
+    ],
+)
+def test_a_yes_that_may_only_judge_something_is_asked_back(tool: str, text: str) -> None:
+    """A person who writes "confirmed" about ``cancel_meeting`` may mean to attend it."""
+    assert reading(tool, text) == "neither"
+    assert reading("make_payment", text) == "yes"
+
+
+@pytest.mark.parametrize("tool", ["cancel_meeting", "delete_database", "shut_down_server"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("yes", "ok", "Sure", "From my side ok", "Fine. Go ahead", "Looks good, approved"),
+        *("I agree", "No objections", "please do", "do it", "Confirmed, yes", "👍"),
+        *("Ja, passt", "Gerne", "Stimme zu", "D'accord", "Oui", "Vale", "De acuerdo", "Va bene"),
+        *("Sim", "Claro", "Doe maar", "はい", "네", "好的", "可以"),
+    ],
+)
+def test_a_yes_that_agrees_approves_what_ends_something(tool: str, text: str) -> None:
+    """Words of agreement are clear about a tool that ends something, whatever is beside them."""
+    assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["LGTM", "Looks good to me", "PR approved", "Ship it", "No issues", "All good", "accepted"],
+)
+def test_a_yes_to_what_is_reviewed_is_none_to_changes(text: str) -> None:
+    """A person who writes "LGTM" about ``request_changes`` wants no changes."""
+    assert reading("request_changes", text) == "neither"
+    assert reading("request_changes", "approved") == "yes"

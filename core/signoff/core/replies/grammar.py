@@ -311,6 +311,26 @@ class Reader:
             for word in one.firm
         )
 
+    def may_judge(self, yes: Iterable[Piece]) -> bool:
+        """Say whether a text may only judge what the tool ends or changes: "fine", "confirmed".
+
+        About such a tool, a yes has to agree with words for that: "ok", "go ahead", "please do".
+        """
+        unsure = self._ends_something or (self._alters and self._tool.words.isdisjoint(changes()))
+        return unsure and not any(map(self._agrees, yes))
+
+    def _agrees(self, yes: Piece) -> bool:
+        named = (self._names_the_ending(range(slot.start, slot.end)) for slot in yes.slots)
+        if self.is_firm(yes) or self.orders(yes) or any(named):
+            return True
+        starts = {one.end for one in self.phrases(yes.start) if one.role == Role.FOR_ME}
+        return any(
+            self._says(words, at)
+            for at in {yes.start, *starts}
+            for one in self.languages
+            for words in one.clear
+        )
+
     def tells_a_state(self, yes: Piece, noun: Piece | None) -> bool:
         """Say whether a yes with a noun may say that nothing is to be changed: "server is fine".
 
@@ -371,7 +391,8 @@ class Reader:
         """Say whether a yes has a verb that says what to do: "run it", but not "payment ok"."""
         nouns = {word for one in self.languages for word in one.nouns.words()}
         return any(
-            GOING in topics or nouns.isdisjoint(word) for word, topics in self._deeds_in(yes)
+            GOING in topics or (topics != {LETTING} and nouns.isdisjoint(word))
+            for word, topics in self._deeds_in(yes)
         )
 
     def is_with_something(self, yes: Piece) -> bool:

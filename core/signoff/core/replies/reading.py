@@ -351,6 +351,11 @@ def _is_beside(reader: Reader, one: Piece, other: Piece) -> bool:
     return all(token.text in MARKS and token.text not in _STOPS for token in between)
 
 
+def _only_judges(reader: Reader, parse: Parse) -> bool:
+    """Say whether a yes may judge something and not agree: "looks good" about a deletion."""
+    return reader.may_judge(one for one in parse.pieces if one.role == Role.YES)
+
+
 def _leaves_as_it_is(reader: Reader, parse: Parse) -> bool:
     """Say whether a yes may mean to leave all as it is: "fine as it is" about a deletion."""
     return reader.leaves_as_it_is(one for one in parse.pieces if one.role == Role.YES)
@@ -391,8 +396,8 @@ def _is_for_the_person(reader: Reader, parse: Parse) -> bool:
 
 _DOUBTS: Final = (
     *(_is_brush_off, _is_praise, _is_cited, _is_condition, _is_with_something, _is_for_the_person),
-    *(_is_misleading, _is_contradicted, _names_another_deed, _tells_a_state, _leaves_as_it_is),
-    *(_wishes_well, _is_acknowledged),
+    *(_is_misleading, _is_contradicted, _names_another_deed, _tells_a_state, _only_judges),
+    *(_leaves_as_it_is, _wishes_well, _is_acknowledged),
 )
 
 
