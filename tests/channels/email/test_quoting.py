@@ -266,6 +266,28 @@ def test_a_condition_below_a_signature_is_ambiguous(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
+        *("Only up to 500", "Max. 500 EUR", "Not before Monday", "Subject to contract"),
+        *("Nur bis 500 EUR", "Erst ab Montag", "Höchstens 500", "Seulement jusqu'à 500 EUR"),
+        *("Pas avant lundi", "Solo hasta 500 EUR", "Solo fino a 500 EUR", "Só até 500 EUR"),
+        *("Alleen tot 500 EUR", "500ユーロまで", "月曜日以降", "500유로까지만", "仅限500欧元"),
+    ],
+)
+@pytest.mark.parametrize("rule", ["-- ", "--", "-- \n", "\u2014"])
+def test_a_limit_directly_below_the_rule_of_a_signature_is_ambiguous(rule: str, line: str) -> None:
+    """A signature begins with a name, so a limit in its place belongs to the answer."""
+    assert read_reply(f"approve\n{rule}\n{line}").doubt == AMBIGUOUS
+
+
+@pytest.mark.parametrize("line", ["Acme Limited", "Half Moon Ltd", "Max Weber", "Head of Sales"])
+def test_a_firm_or_the_persons_name_below_the_rule_begins_a_signature(line: str) -> None:
+    """Names may have words that limit an answer elsewhere: "Max", "Limited"."""
+    names = frozenset({"max", "weber"})
+    assert not read_reply(f"approve\n-- \n{line}\nOnly the best", names=names).doubt
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
         *("Sorry for typos", "Excuse my brevity", "Provided by Acme", "Or call +49 30 1234567"),
         *(
             "Before printing, think of the environment",
