@@ -29,6 +29,7 @@ def reading(tool: str, text: str) -> str:
         *(("delete_account", "支払ってください"), ("delete_account", "지급하세요")),
         *(("delete_account", "请付款"), ("make_payment", "ok to deploy"), ("send_mail", "book it")),
         *(("make_payment", "Please send the invoice"), ("make_payment", "send the bill")),
+        *(("send_payment", "Please send the invoice"), ("send_payment", "The budget is approved")),
     ],
 )
 def test_a_yes_to_another_deed_is_asked_back(tool: str, text: str) -> None:
@@ -73,6 +74,10 @@ def test_a_yes_to_what_a_tool_ends_is_asked_back(tool: str, text: str) -> None:
             ("make_payment", "请付款"),
         ),
         *(("make_payment", "betaal maar"), ("make_payment", "let it go through")),
+        *(
+            ("send_payment", "please process the invoice"),
+            ("send_invoice", "Please send the invoice"),
+        ),
     ],
 )
 def test_a_yes_to_the_deed_of_the_tool_approves(tool: str, text: str) -> None:

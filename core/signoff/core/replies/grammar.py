@@ -80,6 +80,9 @@ _AROUND_VALUES: Final = frozenset(":*_\"'“”„«»‘’")
 _POINTS: Final = ".。・、"
 _REQUESTS: Final = frozenset(("request", "requests"))
 _REFUND: Final = f"{TOPIC}refund"
+_INVOICE: Final = (f"{TOPIC}invoice",)
+_PAYING: Final = frozenset((GOING, LETTING, "payment"))
+"""The topics of words that may say to settle a bill."""
 _INSIDE_WORDS: Final = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
 _EMPHASIS: Final = re.compile(r"(?<!\w)(_+)(?=[^\s_])[^_]*[^\s_]\1(?!\w)")
 _BOXES: Final = {"(": ")", "|": "|"}
@@ -282,7 +285,7 @@ class Reader:
             return False
         return self._tool.is_about(found.role.removeprefix(TOPIC))
 
-    def names_another_deed(self, yes: Piece) -> bool:
+    def names_another_deed(self, yes: Piece, noun: Piece | None) -> bool:
         """Say whether a yes names another deed than the tool's: "pay it" about a deletion.
 
         About a tool that ends or holds something, a yes must not say to go on either: "let it run".
@@ -290,9 +293,15 @@ class Reader:
         if not self._called:
             return False
         slots = [range(slot.start, slot.end) for slot in yes.slots]
-        if any(self._names_the_ending(slot) for slot in slots):
+        if any(self._names_a(ENDINGS, slot) for slot in slots):
             return False
         deeds = list(self._deeds_in(yes))
+        # "Send the invoice" about ``send_payment`` asks for the invoice.
+        pays = any(not topics.isdisjoint(_PAYING) for _, topics in deeds)
+        objects = (*slots, range(noun.start, noun.end)) if noun else slots
+        bills = (one for one in objects if self._names_a(_INVOICE, one))
+        if deeds and not pays and any(map(self._is_not_called, bills)):
+            return True
         lets = {word for word, topics in deeds if LETTING in topics}
         if self._ends_something and self._tool.refuses and lets and not self.is_firm(yes, lets):
             return True
@@ -320,7 +329,7 @@ class Reader:
         return unsure and not any(map(self._agrees, yes))
 
     def _agrees(self, yes: Piece) -> bool:
-        named = (self._names_the_ending(range(slot.start, slot.end)) for slot in yes.slots)
+        named = (self._names_a(ENDINGS, range(slot.start, slot.end)) for slot in yes.slots)
         if self.is_firm(yes) or self.orders(yes) or any(named):
             return True
         starts = {one.end for one in self.phrases(yes.start) if one.role == Role.FOR_ME}
@@ -438,9 +447,14 @@ class Reader:
         known = self._called.issuperset(word) and self._tool.middle.isdisjoint(word)
         return not known and not any(map(self._tool.is_about, topics))
 
-    def _names_the_ending(self, slot: range) -> bool:
+    def _is_not_called(self, slot: range) -> bool:
+        """Say whether no word of a slot is one of the names on the card."""
+        return self._called.isdisjoint(one.text for one in self.text.tokens[slot.start : slot.stop])
+
+    def _names_a(self, topics: Container[str], slot: range) -> bool:
+        """Say whether a slot has a noun of a topic."""
         return any(
-            found.role in ENDINGS and found.end == slot.stop
+            found.role in topics and found.end == slot.stop
             for one in self.languages
             for found in one.nouns.at(self.text.tokens, slot.start, _no_slots)
         )

@@ -328,7 +328,16 @@ def _is_contradicted(reader: Reader, parse: Parse) -> bool:
 
 def _names_another_deed(reader: Reader, parse: Parse) -> bool:
     """Say whether a yes names another deed than the tool's: "pay it" about a deletion."""
-    return any(reader.names_another_deed(one) for one in parse.pieces if one.role == Role.YES)
+    return any(
+        reader.names_another_deed(one, other if _is_noun_of(reader, one, other) else None)
+        for one, other in pairwise((*parse.pieces, Piece("", len(reader.text), len(reader.text))))
+        if one.role == Role.YES
+    )
+
+
+def _is_noun_of(reader: Reader, yes: Piece, other: Piece) -> bool:
+    """Say whether a piece is the object of a yes before it: "send" and "the invoice"."""
+    return other.role == Role.OBJECT and _is_beside(reader, yes, other)
 
 
 def _tells_a_state(reader: Reader, parse: Parse) -> bool:
