@@ -810,3 +810,22 @@ def test_a_yes_to_what_is_reviewed_is_none_to_changes(text: str) -> None:
     """A person who writes "LGTM" about ``request_changes`` wants no changes."""
     assert reading("request_changes", text) == "neither"
     assert reading("request_changes", "approved") == "yes"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("restart_server", "Ja, neu starten"), ("restart_server", "Oui, redémarrez")),
+        *(("restart_server", "Ok pour redémarrer"), ("restart_server", "Reinicio aprobado")),
+        *(("restart_server", "Sì, riavviate"), ("restart_server", "Sim, pode reiniciar")),
+        *(("restart_server", "Ja, herstart maar"), ("restart_server", "再起動を承認します")),
+        *(("restart_server", "네, 재시작해 주세요"), ("cancel_contract", "Ja, bitte kündigen")),
+        *(("deploy_app", "Ja, bitte deployen"), ("deploy_app", "Oui, déployez")),
+        *(("archive_project", "Sí, archívalo"), ("delete_user", "Oui tu peux supprimer")),
+        *(("delete_user", "Sì, cancellalo"), ("send_mail", "Approved to send")),
+    ],
+)
+def test_a_yes_may_name_the_deed_in_the_persons_language(tool: str, text: str) -> None:
+    """The deed of the tool may stand beside a yes; that of another tool is asked back."""
+    assert reading(tool, text) == "yes"
+    assert reading("hire_candidate", text) == "neither"
