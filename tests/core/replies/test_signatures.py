@@ -96,6 +96,7 @@ def test_the_author_may_sign_in_short(name: str) -> None:
         ("Outlook voor Android ophalen", True),
         ("Outlook for iOS を取得", True),
         ("Yahoo Mail: Search, Organize, Conquer", True),
+        ("Envoyé avec la messagerie sécurisée Proton Mail.", True),
         ("Hol dir die Mail", False),
         ("メールを取得", False),
         ("Sent by Tom from my phone", False),

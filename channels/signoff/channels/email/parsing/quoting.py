@@ -267,7 +267,8 @@ class _Classifier:
             above = bare
             if wrapped or is_name(bare, self._names) or _comparable(text) in self._ours:
                 continue
-            if is_reply(bare) or takes_back(bare):
+            limits = bare[:1].islower() and len(bare) <= _LONGEST_NAME and contradiction(bare)
+            if is_reply(bare) or takes_back(bare) or limits:
                 yield _Piece(_Kind.AMBIGUOUS, text, AMBIGUOUS)
 
     def _split_attribution(self, at: int) -> None:
