@@ -829,3 +829,14 @@ def test_a_yes_may_name_the_deed_in_the_persons_language(tool: str, text: str) -
     """The deed of the tool may stand beside a yes; that of another tool is asked back."""
     assert reading(tool, text) == "yes"
     assert reading("hire_candidate", text) == "neither"
+
+
+def test_the_deed_of_the_tool_may_have_a_person_as_its_object() -> None:
+    """A person who writes "yes, invite her" names the deed; "approve her" is no name of it."""
+    assert reading("invite_guest", "Yes, invite her") == "yes"
+    assert reading("pay_contractor", "ok, please pay him") == "yes"
+    for tool, text in (
+        *(("invite_guest", "Yes, her"), ("invite_guest", "Yes, invite her boss")),
+        *(("reject_application", "approve her"), ("remove_user", "ok, remove him")),
+    ):
+        assert reading(tool, text) == "neither"

@@ -78,6 +78,7 @@ _ENDS: Final = frozenset(",.!、。\n")
 _COMMAS: Final = frozenset(",、")
 _AROUND_VALUES: Final = frozenset(":*_\"'“”„«»‘’")
 _POINTS: Final = ".。・、"
+_PRONOUNS: Final = frozenset(("him", "her"))
 _REQUESTS: Final = frozenset(("request", "requests"))
 _REFUND: Final = f"{TOPIC}refund"
 _INVOICE: Final = (f"{TOPIC}invoice",)
@@ -249,6 +250,12 @@ class Reader:
                 named = named and (end > at + 1 or self._is_clear(at))
                 if named and not self._names_a_denial(start, end):
                     yield end
+                    if self.names_its_verb(end - 1) and self._is_a_person(end):
+                        yield end + 1
+
+    def _is_a_person(self, at: int) -> bool:
+        """Say whether a token is a pronoun for the person whom a deed is about: "invite her"."""
+        return at < len(self.text) and self.text.tokens[at].text in _PRONOUNS
 
     def _is_clear(self, at: int) -> bool:
         """Say whether a bare word of a name means the request: the "payment" of a tool's name.
