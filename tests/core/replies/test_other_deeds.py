@@ -823,6 +823,11 @@ def test_a_yes_to_what_is_reviewed_is_none_to_changes(text: str) -> None:
         *(("deploy_app", "Ja, bitte deployen"), ("deploy_app", "Oui, déployez")),
         *(("archive_project", "Sí, archívalo"), ("delete_user", "Oui tu peux supprimer")),
         *(("delete_user", "Sì, cancellalo"), ("send_mail", "Approved to send")),
+        *(("delete_user", "Yes, you can delete the user"), ("delete_user", "Kann gelöscht werden")),
+        *(
+            ("transfer_funds", "Autorizado, podem transferir"),
+            ("pay_bill", "はい、送金してください"),
+        ),
     ],
 )
 def test_a_yes_may_name_the_deed_in_the_persons_language(tool: str, text: str) -> None:
