@@ -845,3 +845,18 @@ def test_the_deed_of_the_tool_may_have_a_person_as_its_object() -> None:
         *(("reject_application", "approve her"), ("remove_user", "ok, remove him")),
     ):
         assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Approved, well deserved", "Yes, she deserves it", "Genehmigt, hat sie verdient"),
+        *("Approuvé, bien mérité", "Aprobado, se lo merece", "Approvato, se lo merita"),
+        *("Aprovado, ela merece", "Akkoord, verdiend"),
+    ],
+)
+def test_what_somebody_deserves_is_no_yes_to_a_refusal(text: str) -> None:
+    """A person who writes "she deserves it" about a bonus approves it, and about its refusal not."""
+    assert reading("pay_bonus", text) == "yes"
+    assert reading("deny_bonus", text) == "neither"
+    assert reading("pay_bonus", text.partition(",")[2].strip()) == "neither"
