@@ -257,6 +257,8 @@ def test_hiding_elements_that_the_parser_ends_early_cause_doubt(page: str) -> No
     """Browsers hide or strike text beyond the place where the parser ends such an element."""
     assert read(page).doubt == HIDDEN
     assert read(f"<p>Thanks</p>{page}").doubt == HIDDEN
+    assert read(f"<p>Thanks</p>{'</x>' * 150}{page}").doubt == HIDDEN
+    assert read(f"<p>approve</p>{'</x>' * 150}").doubt == ""
 
 
 @pytest.mark.parametrize(

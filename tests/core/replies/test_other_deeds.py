@@ -856,7 +856,7 @@ def test_the_deed_of_the_tool_may_have_a_person_as_its_object() -> None:
     ],
 )
 def test_what_somebody_deserves_is_no_yes_to_a_refusal(text: str) -> None:
-    """A person who writes "she deserves it" about a bonus approves it, and about its refusal not."""
+    """A person who writes "she deserves it" approves a bonus, and not its refusal."""
     assert reading("pay_bonus", text) == "yes"
     assert reading("deny_bonus", text) == "neither"
     assert reading("pay_bonus", text.partition(",")[2].strip()) == "neither"

@@ -65,6 +65,8 @@ _BLOCKS: Final = frozenset(
 _SPACED: Final = frozenset({"p", "figure", "h1", "h2", "h3", "h4", "h5", "h6"})
 _CELLS: Final = frozenset({"td", "th"})
 
+_MOST_ERRORS: Final = 100
+"""How many errors of one page lxml keeps."""
 _FORMATTING: Final = frozenset({"a", "b", "big", "font", "i", "s", "small", "strike", "tt", "u"})
 """Elements that the parser ends before a block, and browsers do not."""
 
@@ -123,11 +125,16 @@ def words_of_html(markup: str) -> str:
     return "" if tree is None else " ".join(tree.itertext("*"))
 
 
-def _misnested(parser: etree.HTMLParser) -> frozenset[str]:
+def _misnested(parser: etree.HTMLParser) -> frozenset[str] | None:
     """Return the tags of elements that the parser may have ended earlier than browsers do.
 
     In "<s><p>ok</p></s>" and "<p><s>ok</p><p>no</p>", only browsers strike all words through.
+
+    Returns:
+        None if it may be any tag, because there were more errors than lxml keeps.
     """
+    if len(parser.error_log) >= _MOST_ERRORS:
+        return None
     errors = (one for one in parser.error_log if one.type_name == "ERR_TAG_NAME_MISMATCH")
     return frozenset(one.message.rpartition(" ")[2].lower() for one in errors)
 
@@ -252,7 +259,9 @@ class _Walk:
 class _Layout:
     """Lays a page out."""
 
-    def __init__(self, tree: etree._Element, budget: Budget, misnested: frozenset[str]) -> None:
+    def __init__(
+        self, tree: etree._Element, budget: Budget, misnested: frozenset[str] | None
+    ) -> None:
         self.page = _Page()
         self._misnested = misnested
         self._budget = budget
@@ -308,7 +317,8 @@ class _Layout:
             if not _QUOTE_NAMES.isdisjoint(known):
                 return self._quote()
             place = self._judge(element, (*around.names, names), place)
-        early = tag in self._misnested or (tag in _FORMATTING and _is_empty(element))
+        early = self._misnested is None or tag in self._misnested
+        early = early or (tag in _FORMATTING and _is_empty(element))
         if early and _hides(place.looks) and not _hides(around.looks):
             self.page.doubt()
         if all(look.gone for look in place.looks):
