@@ -266,6 +266,28 @@ def test_a_condition_below_a_signature_is_ambiguous(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
+        *("Only up to 500", "Max. 500 EUR", "Not before Monday", "Subject to contract"),
+        *("Nur bis 500 EUR", "Erst ab Montag", "Höchstens 500", "Seulement jusqu'à 500 EUR"),
+        *("Pas avant lundi", "Solo hasta 500 EUR", "Solo fino a 500 EUR", "Só até 500 EUR"),
+        *("Alleen tot 500 EUR", "500ユーロまで", "月曜日以降", "500유로까지만", "仅限500欧元"),
+    ],
+)
+@pytest.mark.parametrize("rule", ["-- ", "--", "-- \n", "\u2014"])
+def test_a_limit_directly_below_the_rule_of_a_signature_is_ambiguous(rule: str, line: str) -> None:
+    """A signature begins with a name, so a limit in its place belongs to the answer."""
+    assert read_reply(f"approve\n{rule}\n{line}").doubt == AMBIGUOUS
+
+
+@pytest.mark.parametrize("line", ["Acme Limited", "Half Moon Ltd", "Max Weber", "Head of Sales"])
+def test_a_firm_or_the_persons_name_below_the_rule_begins_a_signature(line: str) -> None:
+    """Names may have words that limit an answer elsewhere: "Max", "Limited"."""
+    names = frozenset({"max", "weber"})
+    assert not read_reply(f"approve\n-- \n{line}\nOnly the best", names=names).doubt
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
         *("Sorry for typos", "Excuse my brevity", "Provided by Acme", "Or call +49 30 1234567"),
         *(
             "Before printing, think of the environment",
@@ -327,3 +349,36 @@ def test_the_rest_of_a_wrapped_line_in_a_quotation_of_our_mail_is_certain() -> N
 def test_an_answer_in_a_quotation_of_an_unknown_mail_is_ignored() -> None:
     """Without the lines that we sent, a quotation may be another person's mail."""
     assert not read_reply(f"Approved\n\n{COPIED_HEADER}\nNo\n").doubt
+
+
+@pytest.mark.parametrize("below", ["only half of it", "Reject", "Nur bis 500 EUR"])
+def test_words_below_a_pgp_signature_are_the_persons(below: str) -> None:
+    """The block of the signature is left out, and what is written below it is read."""
+    signature = "-----BEGIN PGP SIGNATURE-----\n\niQEzBAEB\n=abcd\n-----END PGP SIGNATURE-----"
+    signed = f"-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\nApprove\n{signature}"
+    assert read_reply(signed).answer == "Approve"
+    assert read_reply(f"{signed}\n{below}").answer.split() == ["Approve", *below.split()]
+    assert read_reply(signed.rpartition("\n")[0]).doubt == AMBIGUOUS
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  On Fri, Nov 27, 2026 at 10:12 AM, Signoff<ask@x.example> wrote:   Do you approve it?",
+        "  Le ven., nov. 27, 2026 à 10:12, Signoff<ask@x.example> a écrit :   Approve",
+        "  Am Fr., Nov. 27, 2026 at 10:12 schrieb Signoff<ask@x.example>:   Approve",
+    ],
+)
+def test_a_quotation_that_begins_on_the_line_of_its_attribution_is_left_out(line: str) -> None:
+    """Yahoo's app begins it there."""
+    assert read_reply(f"No, not yet\n\n{line}\nReply approve").answer == "No, not yet"
+    assert not read_reply(f"{line}\napprove").answer
+
+
+def test_a_limit_between_the_lines_of_our_mail_is_ambiguous() -> None:
+    """The lines of a quotation without marks that we did not write may be the person's."""
+    ours = ["Do you approve it?", "Amount: 900"]
+    quoted = "From: Signoff <ask@x.example>\nSent: Monday\nTo: Mara\nSubject: Approval\n\n"
+    mail = f"Approve\n\n{quoted}Do you approve it?\n{{}}\nAmount: 900"
+    assert read_reply(mail.format("but only half"), ours).doubt == AMBIGUOUS
+    assert not read_reply(mail.format(""), ours).doubt

@@ -241,6 +241,44 @@ def test_hidden_text_below_a_quotation_causes_no_doubt(way: str) -> None:
             assert (reply.answer, reply.doubt) == ("no, too dear", "")
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        *("<s><p>approve</p></s>", "<strike><p>approve</p></strike>", "<s><p>approve</p>"),
+        *("<p><s>only half</p><p>approve</p>", "<div><s>no</div><div>approve</div>"),
+        *('<font color="white"><center>approve</center></font>',),
+        *('<h1 style="display:none"><p>approve</p></h1>',),
+        *('<b style="font-size:0"><p>approve</p></b>',),
+        *('<a style="display:none"><table><tr><td>approve</table></a>',),
+        *("<address hidden><ul><li>approve</ul></address>",),
+    ],
+)
+def test_hiding_elements_that_the_parser_ends_early_cause_doubt(page: str) -> None:
+    """Browsers hide or strike text beyond the place where the parser ends such an element."""
+    assert read(page).doubt == HIDDEN
+    assert read(f"<p>Thanks</p>{page}").doubt == HIDDEN
+    assert read(f"<p>Thanks</p>{'</x>' * 150}{page}").doubt == HIDDEN
+    assert read(f"<p>approve</p>{'</x>' * 150}").doubt == ""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        *(
+            "<p><s>only half</s></p><p>approve</p>",
+            "<b><p>approve</p></b>",
+            "<u><div>approve</div></u>",
+        ),
+        *("<p>approve</p></s>", "<p><b>approve</p><p>Mara</p>", "<o:p>approve</p></o:p>"),
+        *("<font color=blue><center>approve</center></font>", "<s>no</s><p>approve</p>"),
+    ],
+)
+def test_other_elements_that_are_not_nested_well_cause_no_doubt(page: str) -> None:
+    """Mail programs often write such pages, and their text is visible."""
+    assert read(page).doubt == ""
+    assert read(page).answer.startswith("approve")
+
+
 @pytest.mark.parametrize("way", SEEN)
 def test_ordinary_styles_cause_no_doubt(way: str) -> None:
     """Ordinary styles cause no doubt."""

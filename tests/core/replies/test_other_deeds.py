@@ -29,6 +29,7 @@ def reading(tool: str, text: str) -> str:
         *(("delete_account", "支払ってください"), ("delete_account", "지급하세요")),
         *(("delete_account", "请付款"), ("make_payment", "ok to deploy"), ("send_mail", "book it")),
         *(("make_payment", "Please send the invoice"), ("make_payment", "send the bill")),
+        *(("send_payment", "Please send the invoice"), ("send_payment", "The budget is approved")),
     ],
 )
 def test_a_yes_to_another_deed_is_asked_back(tool: str, text: str) -> None:
@@ -73,6 +74,10 @@ def test_a_yes_to_what_a_tool_ends_is_asked_back(tool: str, text: str) -> None:
             ("make_payment", "请付款"),
         ),
         *(("make_payment", "betaal maar"), ("make_payment", "let it go through")),
+        *(
+            ("send_payment", "please process the invoice"),
+            ("send_invoice", "Please send the invoice"),
+        ),
     ],
 )
 def test_a_yes_to_the_deed_of_the_tool_approves(tool: str, text: str) -> None:
@@ -672,6 +677,7 @@ def test_as_it_is_may_mean_the_request(tool: str, text: str) -> None:
             "Granted",
             "Permission granted",
             "cleared",
+            "authorised",
         ),
         *("Akzeptiert", "Angenommen", "Erlaubt", "J'accepte", "On accepte", "Acepto", "Accettato"),
         *(
@@ -699,9 +705,8 @@ def test_to_let_something_be_is_no_yes_to_a_refusal(tool: str, text: str) -> Non
             ("decline_offer", "approval granted"),
             ("block_user", "ok"),
         ),
-        *(("reject_bill", "authorised"), ("make_payment", "accepted")),
-        *(("cancel_order", "Akzeptiert"), ("delete_user", "Permission granted")),
-        ("block_user", "genehmigt"),
+        *(("make_payment", "accepted"), ("make_payment", "authorised")),
+        *(("delete_user", "Permission granted"), ("block_user", "genehmigt")),
     ],
 )
 def test_acceptance_that_fits_a_tool_approves(tool: str, text: str) -> None:
@@ -763,3 +768,95 @@ def test_agreement_with_what_a_tool_refuses_is_asked_back(tool: str, text: str) 
 def test_plain_words_approve_a_refusal(text: str) -> None:
     """A plain yes and words such as "approved" are clear about every tool."""
     assert reading("reject_application", text) == "yes"
+
+
+@pytest.mark.parametrize("tool", ["cancel_meeting", "delete_database", "shut_down_server"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Confirmed", "Accepted", "Works for me", "It works for me", "GO", "Let's go", "LGTM"),
+        *("Looks good", "All good", "Fine", "It's ok", "Good to go", "Great. Looks fine"),
+        *("Bestätigt", "Akzeptiert", "Passt mir gut", "Los geht's", "Confirmé", "Ça me convient"),
+        *("C'est parti", "Confirmado", "Aceptado", "Vamos", "Confermato", "Andiamo", "Aceito"),
+        *("Bevestigd", "In orde", "問題ありません", "괜찮습니다"),
+    ],
+)
+def test_a_yes_that_may_only_judge_something_is_asked_back(tool: str, text: str) -> None:
+    """A person who writes "confirmed" about ``cancel_meeting`` may mean to attend it."""
+    assert reading(tool, text) == "neither"
+    assert reading("make_payment", text) == "yes"
+
+
+@pytest.mark.parametrize("tool", ["cancel_meeting", "delete_database", "shut_down_server"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("yes", "ok", "Sure", "From my side ok", "Fine. Go ahead", "Looks good, approved"),
+        *("I agree", "No objections", "please do", "do it", "Confirmed, yes", "👍"),
+        *("Ja, passt", "Gerne", "Stimme zu", "D'accord", "Oui", "Vale", "De acuerdo", "Va bene"),
+        *("Sim", "Claro", "Doe maar", "はい", "네", "好的", "可以"),
+    ],
+)
+def test_a_yes_that_agrees_approves_what_ends_something(tool: str, text: str) -> None:
+    """Words of agreement are clear about a tool that ends something, whatever is beside them."""
+    assert reading(tool, text) == "yes"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["LGTM", "Looks good to me", "PR approved", "Ship it", "No issues", "All good", "accepted"],
+)
+def test_a_yes_to_what_is_reviewed_is_none_to_changes(text: str) -> None:
+    """A person who writes "LGTM" about ``request_changes`` wants no changes."""
+    assert reading("request_changes", text) == "neither"
+    assert reading("request_changes", "approved") == "yes"
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        *(("restart_server", "Ja, neu starten"), ("restart_server", "Oui, redémarrez")),
+        *(("restart_server", "Ok pour redémarrer"), ("restart_server", "Reinicio aprobado")),
+        *(("restart_server", "Sì, riavviate"), ("restart_server", "Sim, pode reiniciar")),
+        *(("restart_server", "Ja, herstart maar"), ("restart_server", "再起動を承認します")),
+        *(("restart_server", "네, 재시작해 주세요"), ("cancel_contract", "Ja, bitte kündigen")),
+        *(("deploy_app", "Ja, bitte deployen"), ("deploy_app", "Oui, déployez")),
+        *(("archive_project", "Sí, archívalo"), ("delete_user", "Oui tu peux supprimer")),
+        *(("delete_user", "Sì, cancellalo"), ("send_mail", "Approved to send")),
+        *(("delete_user", "Yes, you can delete the user"), ("delete_user", "Kann gelöscht werden")),
+        *(
+            ("transfer_funds", "Autorizado, podem transferir"),
+            ("pay_bill", "はい、送金してください"),
+        ),
+    ],
+)
+def test_a_yes_may_name_the_deed_in_the_persons_language(tool: str, text: str) -> None:
+    """The deed of the tool may stand beside a yes; that of another tool is asked back."""
+    assert reading(tool, text) == "yes"
+    assert reading("hire_candidate", text) == "neither"
+
+
+def test_the_deed_of_the_tool_may_have_a_person_as_its_object() -> None:
+    """A person who writes "yes, invite her" names the deed; "approve her" is no name of it."""
+    assert reading("invite_guest", "Yes, invite her") == "yes"
+    assert reading("pay_contractor", "ok, please pay him") == "yes"
+    for tool, text in (
+        *(("invite_guest", "Yes, her"), ("invite_guest", "Yes, invite her boss")),
+        *(("reject_application", "approve her"), ("remove_user", "ok, remove him")),
+    ):
+        assert reading(tool, text) == "neither"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Approved, well deserved", "Yes, she deserves it", "Genehmigt, hat sie verdient"),
+        *("Approuvé, bien mérité", "Aprobado, se lo merece", "Approvato, se lo merita"),
+        *("Aprovado, ela merece", "Akkoord, verdiend"),
+    ],
+)
+def test_what_somebody_deserves_is_no_yes_to_a_refusal(text: str) -> None:
+    """A person who writes "she deserves it" approves a bonus, and not its refusal."""
+    assert reading("pay_bonus", text) == "yes"
+    assert reading("deny_bonus", text) == "neither"
+    assert reading("pay_bonus", text.partition(",")[2].strip()) == "neither"

@@ -166,6 +166,7 @@ class LexiconFile(_Table):
     praises: tuple[str, ...] = ()
     misleading: tuple[str, ...] = ()
     firm: tuple[str, ...] = ()
+    clear: tuple[str, ...] = ()
     orders: tuple[str, ...] = ()
     stops: tuple[str, ...] = ()
     endings: tuple[str, ...] = ()
@@ -243,6 +244,11 @@ class Language:
     def firm(self) -> frozenset[tuple[str, ...]]:
         """Words, as tokens, with which a yes can only mean the request: "approved"."""
         return frozenset(map(phrase_tokens, self.file.firm))
+
+    @cached_property
+    def clear(self) -> frozenset[tuple[str, ...]]:
+        """Beginnings, as tokens, of a yes that agrees and does not judge: "ok", but not "fine"."""
+        return frozenset(map(phrase_tokens, self.file.clear))
 
     @cached_property
     def yes(self) -> frozenset[tuple[str, ...]]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from enum import IntEnum
 from itertools import pairwise, takewhile
@@ -31,12 +31,9 @@ from signoff.core.base.dates import read_date
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.text import plain_line
 from signoff.core.lexicon.languages import (
-    GOING,
-    LETTING,
     TOPIC,
     Language,
     Role,
-    changes,
     language,
     languages,
     leads_values,
@@ -78,7 +75,7 @@ _ENDS: Final = frozenset(",.!、。\n")
 _COMMAS: Final = frozenset(",、")
 _AROUND_VALUES: Final = frozenset(":*_\"'“”„«»‘’")
 _POINTS: Final = ".。・、"
-_REQUESTS: Final = frozenset(("request", "requests"))
+_PRONOUNS: Final = frozenset(("him", "her"))
 _REFUND: Final = f"{TOPIC}refund"
 _INSIDE_WORDS: Final = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
 _EMPHASIS: Final = re.compile(r"(?<!\w)(_+)(?=[^\s_])[^_]*[^\s_]\1(?!\w)")
@@ -144,6 +141,11 @@ class Reader:
         text: The text.
         context: The context of the request that it answers.
         code: The language.
+
+    Attributes:
+        tool: The tool of the request.
+        ends_something: Whether the tool ends or holds something, and the text does not say so.
+        reverses: Whether the tool undoes what its subject says, and the text does not say so.
     """
 
     def __init__(self, text: Text, context: ReplyContext, code: str) -> None:
@@ -155,19 +157,14 @@ class Reader:
         self._orders = {word for one in self.languages for word in one.file.orders}
         self._author = (context.author,)
         self._people = (*context.people, context.author)
-        self._tool = tool_of(tuple(context.called))
-        self._called = self._tool.called
+        self.tool = tool_of(tuple(context.called))
+        self._called = self.tool.called
         # "Approve the payment" may mean not to hold it, unless the text says "hold".
-        ends = self._tool.ends
-        self._ends_something = bool(ends) and ends.isdisjoint(endings_in(self.text.text))
+        ends = self.tool.ends
+        self.ends_something = bool(ends) and ends.isdisjoint(endings_in(self.text.text))
         # "Approve the order" may mean not to refund it, unless the text says "refund".
         said = any(is_reversal(one.text) for one in text.tokens)
-        self._reverses = self._tool.reverses and not said
-        # "The server is fine" may mean not to restart it, unless the text says "restart".
-        deed = tuple(self._tool.words & changes()) or self._tool.verb
-        self._alters = not (self._tool.makes or ends) and not any(
-            one.text.startswith(deed) for one in text.tokens
-        )
+        self.reverses = self.tool.reverses and not said
         self._found: dict[int, list[Match]] = {}
         self._slots: dict[tuple[str, int], tuple[int, ...]] = {}
         self._openings: tuple[int, ...] | None = None
@@ -227,7 +224,7 @@ class Reader:
         tokens = self.text.tokens
         starts = {at}
         for one in self.languages:
-            for found in one.nouns.at(tokens, at, _no_slots):
+            for found in one.nouns.at(tokens, at, no_slots):
                 if found.role == Role.DETERMINER:
                     starts.add(found.end)
                 elif self._means_the_request(found, at):
@@ -242,10 +239,16 @@ class Reader:
                 end += 1
                 named = tokens[end - 1].text in self._called and len(tokens[end - 1].text) > 1
                 named = named and not self._is_opposed() and self._is_no_label(at, end)
-                named = named and (end > start + 1 or tokens[start].text not in self._tool.middle)
+                named = named and (end > start + 1 or tokens[start].text not in self.tool.middle)
                 named = named and (end > at + 1 or self._is_clear(at))
                 if named and not self._names_a_denial(start, end):
                     yield end
+                    if self.names_its_verb(end - 1) and self._is_a_person(end):
+                        yield end + 1
+
+    def _is_a_person(self, at: int) -> bool:
+        """Say whether a token is a pronoun for the person whom a deed is about: "invite her"."""
+        return at < len(self.text) and self.text.tokens[at].text in _PRONOUNS
 
     def _is_clear(self, at: int) -> bool:
         """Say whether a bare word of a name means the request: the "payment" of a tool's name.
@@ -255,124 +258,36 @@ class Reader:
         has happened meanwhile.
         """
         word = self.text.tokens[at].text
-        if word in self._tool.names or word == self._tool.verb:
+        if word in self.tool.names or word == self.tool.verb:
             return True
         if any(word.startswith(stems()[one.removeprefix(TOPIC)]) for one in ENDINGS):
             return False
-        return word == self._tool.noun or any(map(word.startswith, stems().values()))
+        return word == self.tool.noun or any(map(word.startswith, stems().values()))
 
     def _is_no_label(self, at: int, end: int) -> bool:
         """Say whether words of the card are no name of a team: "Finance approved"."""
         tokens = self.text.tokens
         goes_on = end < len(tokens) and tokens[end].text not in _ENDS
-        return not goes_on or any(one.text in self._tool.words for one in tokens[at:end])
+        return not goes_on or any(one.text in self.tool.words for one in tokens[at:end])
 
     def _is_opposed(self) -> bool:
         """Say whether the tool undoes what its object says, and the text does not say so."""
-        return self._ends_something or self._reverses
+        return self.ends_something or self.reverses
 
     def _means_the_request(self, found: Match, at: int) -> bool:
         """Say whether a noun means the request, and not what the tool ends or gives back."""
         if not found.role.startswith(TOPIC):
             words = {token.text for token in self.text.tokens[at : found.end]}
             return not self._is_opposed() or self._called.isdisjoint(words)
-        if self._ends_something and found.role not in ENDINGS:
+        if self.ends_something and found.role not in ENDINGS:
             return False
-        if self._reverses and found.role != _REFUND:
+        if self.reverses and found.role != _REFUND:
             return False
-        return self._tool.is_about(found.role.removeprefix(TOPIC))
-
-    def names_another_deed(self, yes: Piece) -> bool:
-        """Say whether a yes names another deed than the tool's: "pay it" about a deletion.
-
-        About a tool that ends or holds something, a yes must not say to go on either: "let it run".
-        """
-        if not self._called:
-            return False
-        slots = [range(slot.start, slot.end) for slot in yes.slots]
-        if any(self._names_the_ending(slot) for slot in slots):
-            return False
-        deeds = list(self._deeds_in(yes))
-        lets = {word for word, topics in deeds if LETTING in topics}
-        if self._ends_something and self._tool.refuses and lets and not self.is_firm(yes, lets):
-            return True
-        return any(self._is_another_deed(topics - {LETTING}, word) for word, topics in deeds)
+        return self.tool.is_about(found.role.removeprefix(TOPIC))
 
     def names_its_verb(self, at: int) -> bool:
         """Say whether a token is the first word of the tool's name, which says what it does."""
-        return at < len(self.text) and self.text.tokens[at].text == self._tool.verb
-
-    def is_firm(self, yes: Piece, but: Container[tuple[str, ...]] = ()) -> bool:
-        """Say whether a yes can only mean the request: "approved", but not "ok"."""
-        return any(
-            word not in but and self._says(word, at)
-            for at in range(yes.start, yes.end)
-            for one in self.languages
-            for word in one.firm
-        )
-
-    def tells_a_state(self, yes: Piece, noun: Piece | None) -> bool:
-        """Say whether a yes with a noun may say that nothing is to be changed: "server is fine".
-
-        Args:
-            yes: The yes.
-            noun: The noun beside it, None if it is in a slot of the yes.
-        """
-        named = yes.slots if noun is None else (noun,)
-        return (
-            self._alters
-            and not (self.is_firm(yes) or self.orders(yes))
-            and any(self._is_the_subject(one.start, one.end) for one in named)
-        )
-
-    def leaves_as_it_is(self, yes: Iterable[Piece]) -> bool:
-        """Say whether a text may mean to leave all as it is: "fine as it is" about a deletion."""
-        if (self._tool.makes and not self._is_opposed()) or not any(
-            self._says(phrase, at)
-            for at in range(len(self.text))
-            for one in self.languages
-            for phrase in one.as_it_is
-        ):
-            return False
-        return not any(
-            self.is_firm(one)
-            or self.orders(one)
-            or any(self._says(word, one.start) for each in self.languages for word in each.yes)
-            for one in yes
-        )
-
-    def wishes_well(self, courtesy: Piece) -> bool:
-        """Say whether a good wish contradicts the tool: "enjoy the trip" about ``cancel_trip``."""
-        inside = {at for slot in courtesy.slots for at in range(slot.start, slot.end)}
-        return bool(self._tool.ends) and any(
-            self._says(word, at)
-            for at in range(courtesy.start, courtesy.end)
-            if at not in inside
-            for one in self.languages
-            for word in one.wishes
-        )
-
-    def _is_the_subject(self, start: int, end: int) -> bool:
-        """Say whether words are what the tool changes: "the server", not "it" or "the change"."""
-        own = self._tool.words - _REQUESTS - changes()
-        return any(one.text in own for one in self.text.tokens[start:end]) or any(
-            found.end == end
-            and (beginnings := stems().get(found.role.removeprefix(TOPIC), ()))
-            and not any(word.startswith(beginnings) for word in self._tool.words & changes())
-            for one in self.languages
-            for found in one.nouns.at(self.text.tokens, start, _no_slots)
-        )
-
-    def _says(self, words: tuple[str, ...], at: int) -> bool:
-        """Say whether words begin at a token."""
-        return tuple(one.text for one in self.text.tokens[at : at + len(words)]) == words
-
-    def orders(self, yes: Piece) -> bool:
-        """Say whether a yes has a verb that says what to do: "run it", but not "payment ok"."""
-        nouns = {word for one in self.languages for word in one.nouns.words()}
-        return any(
-            GOING in topics or nouns.isdisjoint(word) for word, topics in self._deeds_in(yes)
-        )
+        return at < len(self.text) and self.text.tokens[at].text == self.tool.verb
 
     def is_with_something(self, yes: Piece) -> bool:
         """Say whether a noun without an article may be a condition: "ok with changes"."""
@@ -391,37 +306,7 @@ class Reader:
         return any(
             found.role in (Role.DETERMINER, Role.OBJECT)
             for one in self.languages
-            for found in one.nouns.at(self.text.tokens, at, _no_slots)
-        )
-
-    def _deeds_in(self, yes: Piece) -> Iterator[tuple[tuple[str, ...], frozenset[str]]]:
-        """Yield the words of a yes that say what is done, with the topics that they fit."""
-        inside = {at for slot in yes.slots for at in range(slot.start, slot.end)}
-        for at in range(yes.start, yes.end):
-            if at in inside:
-                continue
-            for one in self.languages:
-                for word, topics in one.deeds.items():
-                    if self._says(word, at):
-                        yield word, topics
-
-    def _is_another_deed(self, topics: frozenset[str], word: tuple[str, ...]) -> bool:
-        if not topics:
-            return False
-        if self._ends_something and "deletion" not in topics:
-            return True
-        if GOING in topics:
-            return False
-        if self._reverses and "refund" not in topics:
-            return True
-        known = self._called.issuperset(word) and self._tool.middle.isdisjoint(word)
-        return not known and not any(map(self._tool.is_about, topics))
-
-    def _names_the_ending(self, slot: range) -> bool:
-        return any(
-            found.role in ENDINGS and found.end == slot.stop
-            for one in self.languages
-            for found in one.nouns.at(self.text.tokens, slot.start, _no_slots)
+            for found in one.nouns.at(self.text.tokens, at, no_slots)
         )
 
     def _names_a_denial(self, start: int, end: int) -> bool:
@@ -458,7 +343,7 @@ class Reader:
         return (end == at + 1 and tokens[at].text in negations()) or any(
             found.role in _DENIALS and found.end >= end
             for one in known
-            for found in one.phrases.at(tokens, at, _no_slots)
+            for found in one.phrases.at(tokens, at, no_slots)
         )
 
     def names(self, at: int, known: tuple[Names, ...] | None = None) -> Iterator[int]:
@@ -1131,5 +1016,6 @@ def _pieces(best: dict[tuple[int, State], _Step], end: tuple[int, State]) -> tup
     return tuple(reversed(found))
 
 
-def _no_slots(slot: str, at: int) -> tuple[int, ...]:
+def no_slots(slot: str, at: int) -> tuple[int, ...]:
+    """Fill no slot: for phrases without slots."""
     return ()

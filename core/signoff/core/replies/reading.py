@@ -33,6 +33,7 @@ from signoff.core.lexicon.tokens import (
 from signoff.core.payloads.entries import assignment, entries_on_line, misspelt
 from signoff.core.payloads.payload import fields_of, parse_values
 from signoff.core.replies.commands import read_command
+from signoff.core.replies.deeds import Deed
 from signoff.core.replies.examples import example_of_approval
 from signoff.core.replies.grammar import (
     LEFT_OVER,
@@ -51,7 +52,6 @@ from signoff.core.replies.text import ReplyContext, Text
 _QUESTION_MARKS: Final = "?¿؟"
 _ALONE: Final = 'Reply "approve" or "reject" alone on the first line.'
 _QUOTES: Final = frozenset("\"'“”„‟‘’‚«»‹›「」『』")
-_STOPS: Final = frozenset(".,!;、。，")
 _OFFERED: Final = "approve"
 _MOST_QUOTED: Final = 3
 _LONGEST_FOR_ME: Final = 2
@@ -326,47 +326,16 @@ def _is_contradicted(reader: Reader, parse: Parse) -> bool:
     )
 
 
-def _names_another_deed(reader: Reader, parse: Parse) -> bool:
-    """Say whether a yes names another deed than the tool's: "pay it" about a deletion."""
-    return any(reader.names_another_deed(one) for one in parse.pieces if one.role == Role.YES)
-
-
-def _tells_a_state(reader: Reader, parse: Parse) -> bool:
-    """Say whether a yes may say that nothing is to be done: "server ok" about a restart."""
-    pairs = pairwise(parse.pieces)
-    return any(
-        reader.tells_a_state(one, None) for one in parse.pieces if one.role == Role.YES
-    ) or any(
-        Role.OBJECT in (one.role, other.role)
-        and _is_beside(reader, one, other)
-        and reader.tells_a_state(*((other, one) if one.role == Role.OBJECT else (one, other)))
-        for one, other in pairs
-        if Role.YES in (one.role, other.role)
-    )
-
-
-def _is_beside(reader: Reader, one: Piece, other: Piece) -> bool:
-    """Say whether two pieces belong to one clause: "server: ok", but not "ok, the server"."""
-    between = reader.text.tokens[one.end : other.start]
-    return all(token.text in MARKS and token.text not in _STOPS for token in between)
-
-
-def _leaves_as_it_is(reader: Reader, parse: Parse) -> bool:
-    """Say whether a yes may mean to leave all as it is: "fine as it is" about a deletion."""
-    return reader.leaves_as_it_is(one for one in parse.pieces if one.role == Role.YES)
-
-
-def _wishes_well(reader: Reader, parse: Parse) -> bool:
-    """Say whether a yes comes with a good wish that contradicts it: "ok, enjoy the trip"."""
-    says_more = (Role.COURTESY, Role.CLOSING, Role.AFTER, Role.THANKS, Role.GREETING, Role.YES)
-    return any(reader.wishes_well(one) for one in parse.pieces if one.role in says_more)
+def _does_not_fit(reader: Reader, parse: Parse) -> bool:
+    """Say whether a yes may mean something else than what the tool does."""
+    return Deed(reader, parse.pieces).is_doubtful()
 
 
 def _is_acknowledged(reader: Reader, parse: Parse) -> bool:
     """Say whether a yes beside "keep me posted" may only say that the mail was read: "ok"."""
     asks = any(one.role == Role.REPORT for one in parse.pieces)
     said = (one for one in parse.pieces if one.role == Role.YES)
-    return asks and not any(map(reader.is_firm, said))
+    return asks and not any(map(Deed(reader, parse.pieces).is_firm, said))
 
 
 def _is_with_something(reader: Reader, parse: Parse) -> bool:
@@ -384,15 +353,14 @@ def _is_for_the_person(reader: Reader, parse: Parse) -> bool:
         and other.role == Role.FOR_ME
         and one.end == other.start
         and (other.slots or other.end - other.start <= _LONGEST_FOR_ME)
-        and reader.orders(one)
+        and Deed(reader, parse.pieces).orders(one)
         for one, other in pairwise(parse.pieces)
     )
 
 
 _DOUBTS: Final = (
     *(_is_brush_off, _is_praise, _is_cited, _is_condition, _is_with_something, _is_for_the_person),
-    *(_is_misleading, _is_contradicted, _names_another_deed, _tells_a_state, _leaves_as_it_is),
-    *(_wishes_well, _is_acknowledged),
+    *(_is_misleading, _is_contradicted, _does_not_fit, _is_acknowledged),
 )
 
 

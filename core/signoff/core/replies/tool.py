@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
 from signoff.core.lexicon.languages import (
@@ -137,8 +137,12 @@ def endings_in(text: str) -> frozenset[str]:
 
 
 def _words_of(known: frozenset[str], text: str) -> frozenset[str]:
-    """Return the words of a text that are known; without spaces, it may have them anywhere."""
-    words = words_in(text) & known
+    """Return the words of a text that are known; without spaces, it may have them anywhere.
+
+    Two words in a row count as one: "shut down".
+    """
+    pairs = ("".join(pair) for pair in pairwise(split(text)))
+    words = (words_in(text) | frozenset(pairs)) & known
     if text.isascii():
         return words
     joined = "".join(phrase_tokens(text))

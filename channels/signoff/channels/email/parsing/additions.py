@@ -33,10 +33,12 @@ AFTERTHOUGHTS: Final = _LISTS["afterthoughts"]
 _LONGEST_LINE: Final = 1_000
 _LONGEST_TAG: Final = 40
 _MOST_LINES: Final = 20
+_MOST_LINES_OF_PGP: Final = 40
 _WRAPPED: Final = range(56, 81)
 _MARKS: Final = " \t※*#!-–—_=~|>•·⚠\ufe0f🛑❗"
 _BRACKETS: Final = "[](){}<>【】「」"
 _ENDS: Final = ".!。．:："
+_PGP: Final = ("begin pgp signature", "end pgp signature")
 _PROOFPOINT: Final = ("pfptbannerstart", "pfptbannerend")
 
 
@@ -72,6 +74,9 @@ def notice_length(lines: Sequence[str], at: int) -> int:
     "No virus found in this message.", "This e-mail is confidential and intended for …"
     """
     plain = _plain(lines[at])
+    if plain == _PGP[0]:
+        below = range(at, min(len(lines), at + _MOST_LINES_OF_PGP))
+        return next((end + 1 - at for end in below if _plain(lines[end]) == _PGP[1]), 0)
     if plain.startswith(NOTICE_OPENINGS) or plain in NOTICE_LINES or plain in DISCLAIMER_LINES:
         return 1
     if not plain.startswith(DISCLAIMER_OPENINGS):

@@ -65,6 +65,11 @@ _BLOCKS: Final = frozenset(
 _SPACED: Final = frozenset({"p", "figure", "h1", "h2", "h3", "h4", "h5", "h6"})
 _CELLS: Final = frozenset({"td", "th"})
 
+_MOST_ERRORS: Final = 100
+"""How many errors of one page lxml keeps."""
+_FORMATTING: Final = frozenset({"a", "b", "big", "font", "i", "s", "small", "strike", "tt", "u"})
+"""Elements that the parser ends before a block, and browsers do not."""
+
 _QUOTE_NAMES: Final = frozenset(
     {
         *("gmail_quote", "gmail_quote_container", "gmail_attr", "yahoo_quoted", "protonmail_quote"),
@@ -106,7 +111,7 @@ def lines_of_html(markup: str, budget: Budget | None = None) -> list[Line]:
     parser, tree = _parsed(read)
     if tree is None:
         return [Line("", doubt=TOO_LONG)] if len(read) < len(markup) else []
-    layout = _Layout(tree, budget)
+    layout = _Layout(tree, budget, _misnested(parser))
     whole = layout.run()
     broken_off = any(error.type_name == "ERR_RESOURCE_LIMIT" for error in parser.error_log)
     if whole and (broken_off or len(read) < len(markup)):
@@ -118,6 +123,20 @@ def words_of_html(markup: str) -> str:
     """Return all text in an HTML mail, quoted or not, visible or not."""
     _, tree = _parsed(markup[: Budget().markup])
     return "" if tree is None else " ".join(tree.itertext("*"))
+
+
+def _misnested(parser: etree.HTMLParser) -> frozenset[str] | None:
+    """Return the tags of elements that the parser may have ended earlier than browsers do.
+
+    In "<s><p>ok</p></s>" and "<p><s>ok</p><p>no</p>", only browsers strike all words through.
+
+    Returns:
+        None if it may be any tag, because there were more errors than lxml keeps.
+    """
+    if len(parser.error_log) >= _MOST_ERRORS:
+        return None
+    errors = (one for one in parser.error_log if one.type_name == "ERR_TAG_NAME_MISMATCH")
+    return frozenset(one.message.rpartition(" ")[2].lower() for one in errors)
 
 
 def _parsed(markup: str) -> tuple[etree.HTMLParser, etree._Element | None]:
@@ -240,8 +259,11 @@ class _Walk:
 class _Layout:
     """Lays a page out."""
 
-    def __init__(self, tree: etree._Element, budget: Budget) -> None:
+    def __init__(
+        self, tree: etree._Element, budget: Budget, misnested: frozenset[str] | None
+    ) -> None:
         self.page = _Page()
+        self._misnested = misnested
         self._budget = budget
         self._cascade = Cascade(list(_sheets(tree)), PROPERTIES, budget)
         # The level that determines the layout.
@@ -295,6 +317,10 @@ class _Layout:
             if not _QUOTE_NAMES.isdisjoint(known):
                 return self._quote()
             place = self._judge(element, (*around.names, names), place)
+        early = self._misnested is None or tag in self._misnested
+        early = early or (tag in _FORMATTING and _is_empty(element))
+        if early and _hides(place.looks) and not _hides(around.looks):
+            self.page.doubt()
         if all(look.gone for look in place.looks):
             return self._skip()
         return self._enter(element, tag, place)
@@ -502,6 +528,15 @@ def _is_framed(element: etree._Element, tag: str, box: Box) -> bool:
         return False
     style = (before.get("style") or "").lower()
     return before.get("bgcolor") is not None or "background" in style or "border" in style
+
+
+def _is_empty(element: etree._Element) -> bool:
+    return not len(element) and not element.text
+
+
+def _hides(looks: tuple[Look, ...]) -> bool:
+    """Return whether some programs may not show text with these looks."""
+    return any(look.gone or look.sight is not Sight.SEEN for look in looks)
 
 
 def _start_of(element: etree._Element) -> int:

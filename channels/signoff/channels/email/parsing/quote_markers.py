@@ -18,6 +18,8 @@ from signoff.channels.email.parsing.quote_phrases import (
     WROTE_THEN,
 )
 
+_YAHOO: Final = ":   "
+"""The end of an attribution before a quotation on the same line."""
 _LONGEST_LINE: Final = 1_000
 _LONGEST_ATTRIBUTION: Final = 600
 _LONGEST_HEADING: Final = 80
@@ -155,7 +157,7 @@ def begins_marked_mail(lines: Sequence[str], at: int) -> bool:
 
 def after_attribution(lines: Sequence[str], at: int) -> int | None:
     """Return the line after an attribution that begins here, or None."""
-    first = _core(lines[at]) if at < len(lines) else ""
+    first = _core(_before_quotation(lines[at])) if at < len(lines) else ""
     if not first:
         return None
     named = first.startswith(MESSAGE_OF)
@@ -192,6 +194,12 @@ def follows_attribution(lines: Sequence[str]) -> bool:
     first = max(0, len(above) - _ATTRIBUTION_LINES)
     marked = [*above, ">"]
     return any(after_attribution(marked, at) == len(above) for at in range(first, len(above)))
+
+
+def _before_quotation(line: str) -> str:
+    """Return a line without the quotation that Yahoo's app begins on it: "… wrote:   Hello"."""
+    head, gap, _ = line[:_LONGEST_LINE].partition(_YAHOO)
+    return f"{head}:" if gap and "@" in head else line
 
 
 def _label(line: str) -> str:

@@ -44,6 +44,8 @@ from signoff.channels.email.parsing.quote_phrases import SEPARATORS
 from signoff.core.replies.devices import is_device_line
 from signoff.core.replies.reading import is_reply, takes_back
 from signoff.core.replies.remark import contradiction
+from signoff.core.replies.signature import is_signature_line
+from signoff.core.replies.text import Names
 
 _QUESTION_MARKS: Final = ("?", "？", "؟")
 QUESTION: Final = (
@@ -174,12 +176,16 @@ def is_name(text: str, names: frozenset[str]) -> bool:
     return 0 < len(words) <= _MOST_NAMES and all(word in names for word in words)
 
 
-def _goes_on(line: str) -> bool:
+def _goes_on(line: str, above: str) -> bool:
     """Return whether a line goes on with the answer above a signature: "but only up to 500".
 
-    Mottos ("Only the best") begin with a capital letter.
+    Mottos ("Only the best") begin with a capital letter, and are not the first line of a signature.
     """
-    return line[:1].islower() and len(line) <= _LONGEST_NAME and bool(contradiction(line))
+    if _opens_signature(above):
+        begins = not is_signature_line(line, Names(), first=False)
+    else:
+        begins = line[:1].islower() and len(above) < _WRAPPED
+    return begins and len(line) <= _LONGEST_NAME and bool(contradiction(line))
 
 
 def _doubt(pieces: list[_Piece]) -> str:
@@ -261,7 +267,8 @@ class _Classifier:
             above = bare
             if wrapped or is_name(bare, self._names) or _comparable(text) in self._ours:
                 continue
-            if is_reply(bare) or takes_back(bare):
+            limits = bare[:1].islower() and len(bare) <= _LONGEST_NAME and contradiction(bare)
+            if is_reply(bare) or takes_back(bare) or limits:
                 yield _Piece(_Kind.AMBIGUOUS, text, AMBIGUOUS)
 
     def _split_attribution(self, at: int) -> None:
@@ -323,12 +330,14 @@ class _Classifier:
     def _in_signature(self, text: str) -> _Piece:
         """Return the class of a line in or below a signature."""
         bare, above = text.strip(), self._signed_above
-        self._signed_above = text
+        if bare or not _opens_signature(above):
+            self._signed_above = text
         self._added = bool(bare) and (self._added or is_afterthought(bare))
         if self._added:
             return _Piece(_Kind.TEXT, text)
-        goes_on = _goes_on(bare) and len(above) < _WRAPPED
-        if (goes_on or is_reply(bare) or takes_back(bare)) and not is_name(bare, self._names):
+        if (_goes_on(bare, above) or is_reply(bare) or takes_back(bare)) and not is_name(
+            bare, self._names
+        ):
             return _Piece(_Kind.AMBIGUOUS, text, AMBIGUOUS)
         return _Piece(_Kind.SIGNATURE, text)
 
