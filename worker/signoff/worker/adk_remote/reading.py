@@ -180,9 +180,9 @@ def read_view(
     run: Run,
     *,
     python: bool,
-    just_sent: bool = False,
-    invocations: Iterable[str] = (),
-    rules: Iterable[LongRunning] = (),
+    just_sent: bool,
+    invocations: Iterable[str],
+    rules: Iterable[LongRunning],
 ) -> RunView:
     """Read the state of a run from a session.
 
