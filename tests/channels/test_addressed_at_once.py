@@ -11,7 +11,7 @@ from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
 from channels.test_informing import ANN, Firm, told, usual
 from signoff.broker.announcements import Announcer
-from signoff.broker.heartbeat import TTL, exchange
+from signoff.broker.heartbeat import TTL, beat
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.directory.people import Directory
@@ -125,10 +125,10 @@ async def test_a_heartbeat_hears_living_channels_processes(
     still_ledger: Ledger, clock: VirtualClock
 ) -> None:
     """It does not hear other processes, or those that have ended."""
-    await exchange(still_ledger, "channels", "old/1", "gone")
+    await beat(still_ledger, "channels", "old/1", "gone")
     clock.advance(timedelta(seconds=TTL))
-    await exchange(still_ledger, "channels", "host/1", said())
-    await exchange(still_ledger, "channels", "host/2")
-    await exchange(still_ledger, "gateway", "host/3", "not heard")
-    heard = await exchange(still_ledger, "worker", "host/4", "not heard")
+    await beat(still_ledger, "channels", "host/1", said())
+    await beat(still_ledger, "channels", "host/2")
+    await beat(still_ledger, "gateway", "host/3", "not heard")
+    heard = await beat(still_ledger, "worker", "host/4", "not heard")
     assert (heard.set_back, sorted(heard.channels)) == (0, ["1", said()])

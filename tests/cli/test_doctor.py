@@ -21,7 +21,7 @@ from aiosmtpd.smtp import SMTP, AuthResult
 from builders import paused
 from cli.conftest import SETTINGS, Invoke
 from ports import free_port
-from signoff.broker.heartbeat import beat, exchange
+from signoff.broker.heartbeat import beat
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.monitoring.gauges import KnownNames, measure
@@ -123,7 +123,7 @@ async def test_doctor_reports_keys_of_receipts_that_workers_do_not_have(
     async def run(settings: Settings, kind: str, name: str) -> None:
         """Send the heartbeat of a process with these settings."""
         own = build(settings, decides=kind != "worker")
-        await exchange(ledger, kind, name, state_of(own, Reloader(settings, kind)))
+        await beat(ledger, kind, name, state_of(own, Reloader(settings, kind)))
         await own.ledger.close()
 
     await run(here, "gateway", "blue/1")

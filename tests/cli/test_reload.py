@@ -15,7 +15,7 @@ import pytest
 from builders import asked_approval, present
 from cli.conftest import Invoke
 from signoff.broker.directory.absences import People
-from signoff.broker.heartbeat import exchange, states
+from signoff.broker.heartbeat import beat, states
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.follow import follow
 from signoff.broker.monitoring.exposition import Metrics
@@ -130,16 +130,16 @@ async def test_a_gateway_hears_how_people_are_reached(file: File, parts: Parts) 
     channels = Reloader(load_settings(file.path), "channels")
 
     async def addresses() -> bool:
-        heard = await exchange(parts.ledger, "gateway", "host/1", json.dumps(gateway.state))
+        heard = await beat(parts.ledger, "gateway", "host/1", json.dumps(gateway.state))
         announcer.listen(heard.channels, gateway.digest)
         return announcer(commit, work, asked_approval())
 
     assert not await addresses()
-    await exchange(parts.ledger, "channels", "host/2", json.dumps(channels.state))
+    await beat(parts.ledger, "channels", "host/2", json.dumps(channels.state))
     assert await addresses()
     file.write(PERSON.format("tom"))
     assert await channels.reload()
-    await exchange(parts.ledger, "channels", "host/2", json.dumps(channels.state))
+    await beat(parts.ledger, "channels", "host/2", json.dumps(channels.state))
     assert not await addresses()
     assert await gateway.reload()
     assert not announcer(commit, work, asked_approval())

@@ -26,7 +26,10 @@ from signoff.channels.slack.inbound.handler import SlackHandler
 from signoff.channels.slack.inbound.http import make_slack_router
 from signoff.channels.slack.settings import SlackSettings
 from signoff.cli.composition.http import Protocol, Server, listen
+from signoff.worker.adk_api.callers import TokenAuthenticator
+from signoff.worker.adk_api.pauses import Pauses
 from signoff.worker.adk_api.router import make_adk_router
+from signoff.worker.adk_api.sessions import CallerSessions
 
 INBOX = InboxSettings(url="http://localhost:8080", secret_key="k" * 32)
 SLACK = SlackSettings(bot_token="xoxb-1", signing_secret="s" * 32)
@@ -73,9 +76,11 @@ async def application(
         make_adk_router(
             decider,
             watching=decider.ledger,
-            sessions=InMemorySessionService(),
+            authenticator=TokenAuthenticator((), decider),
+            sessions=CallerSessions(InMemorySessionService(), decider),
             artifacts=InMemoryArtifactService(),
             folder=folder,
+            pauses=Pauses(decider, {}),
         )
     )
 

@@ -33,7 +33,10 @@ from signoff.core.approvals.lifecycle import State
 from signoff.core.approvals.masking import masked
 from signoff.core.approvals.run import RunState
 from signoff.core.base.hiding import HIDDEN
+from signoff.worker.adk_api.callers import TokenAuthenticator
+from signoff.worker.adk_api.pauses import Pauses
 from signoff.worker.adk_api.router import make_adk_router
+from signoff.worker.adk_api.sessions import CallerSessions
 from signoff.worker.adk_api.settings import ApiToken
 from signoff.worker.adk_remote.settings import RemoteApp
 from signoff.worker.plugin import SignoffPlugin
@@ -229,12 +232,11 @@ async def api(
         make_adk_router(
             decider,
             watching=ledger,
-            sessions=InMemorySessionService(),
+            authenticator=TokenAuthenticator(tokens, decider),
+            sessions=CallerSessions(InMemorySessionService(), decider),
             artifacts=InMemoryArtifactService(),
             folder=tmp_path / "none",
-            tokens=tokens,
-            remote=remote,
-            hides=lambda: tuple(hides),
+            pauses=Pauses(decider, remote, lambda: tuple(hides)),
         )
     )
     headers = {"Authorization": f"Bearer {TOKEN}"}

@@ -139,13 +139,17 @@ def token_of(seed: bytes) -> tuple[str, str]:
     return f"{PREFIX}{token_id}_{secret}", token_id
 
 
-async def add_revocation(ledger: Ledger, change: Change, token_id: str, *, by: str) -> None:
-    """Add the revocation of a token to a change, unless the token is revoked already."""
+async def add_revocation(
+    ledger: Ledger, change: Change, token_id: str, *, by: str
+) -> Access | None:
+    """Add the revocation of a token to a change, and return its record; None if there is none."""
     record = await ledger.raw(_KEYS + token_id)
     access = None if record is None else _read(record[1])
-    if record is not None and access is not None:
-        change.put_raw(_KEYS + token_id, "", was=record[0])
-        change.note([_event(access, What.TOKEN_REVOKED, await ledger.now(), by)])
+    if record is None or access is None:
+        return None
+    change.put_raw(_KEYS + token_id, "", was=record[0])
+    change.note([_event(access, What.TOKEN_REVOKED, await ledger.now(), by)])
+    return access
 
 
 def _put(change: Change, access: Access) -> Change:
@@ -199,13 +203,11 @@ async def revoke(ledger: Ledger, token_id: str, *, by: str) -> Access:
     """
 
     async def attempt() -> Access:
-        record = await ledger.raw(_KEYS + token_id)
-        access = None if record is None else _read(record[1])
-        if record is None or access is None:
+        change = Change()
+        access = await add_revocation(ledger, change, token_id, by=by)
+        if access is None:
             raise TokenNotFound(token_id)
-        change = Change().put_raw(_KEYS + token_id, "", was=record[0])
-        now = await ledger.now()
-        await ledger.commit(change.note([_event(access, What.TOKEN_REVOKED, now, by)]))
+        await ledger.commit(change)
         return access
 
     return await ledger.decide_again(attempt)

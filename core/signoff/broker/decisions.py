@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
-from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
 import structlog
@@ -467,20 +466,11 @@ class _Judged(NamedTuple):
 
 
 def _breaks_glass(move: Move) -> TypeGuard[BreakGlass]:
-    return isinstance(move, _kinds()[0])
+    return move.breaks_glass
 
 
 def _gives_grant(move: Move) -> TypeGuard[GiveGrant]:
-    return isinstance(move, _kinds()[1])
-
-
-@cache
-def _kinds() -> tuple[type[BreakGlass], type[GiveGrant]]:
-    # Only moves need them, and each import takes a while even if the module is known.
-    from signoff.core.approvals.moves import BreakGlass  # noqa: PLC0415
-    from signoff.core.grants.moves import GiveGrant  # noqa: PLC0415
-
-    return BreakGlass, GiveGrant
+    return move.gives_grant
 
 
 def _wanted(move: Move) -> dict[str, JsonValue]:

@@ -29,19 +29,7 @@ class HeartbeatReply(NamedTuple):
     channels: list[str]
 
 
-async def beat(ledger: Ledger, kind: str, name: str, state: str = "") -> float:
-    """Record that a process is alive; see `exchange`.
-
-    Returns:
-        By how many seconds the clock was set back; 0 for less than five.
-
-    Raises:
-        LedgerUnavailable: Redis cannot be reached.
-    """
-    return (await exchange(ledger, kind, name, state)).set_back
-
-
-async def exchange(ledger: Ledger, kind: str, name: str, state: str = "") -> HeartbeatReply:
+async def beat(ledger: Ledger, kind: str, name: str, state: str = "") -> HeartbeatReply:
     """Record that a process is alive, and return what it learns.
 
     A heartbeat of `channels` or `gateway` finds out if the ledger's clock was set back since the

@@ -34,13 +34,8 @@ _PATIENCE: Final = 30
 async def publish(ledger: Ledger, run: Run, event_id: str, text: str) -> bool:
     """Publish an event of a run's current turn, if the run is watched; never raises.
 
-    Args:
-        ledger: The ledger.
-        run: The run.
-        event_id: Identifies the event, so that each watcher gets it once, even if another worker
-            repeats it. Events with the id "" are never recognised as repeated; parts of an
-            unfinished message have it.
-        text: The event as JSON.
+    Watchers get an event of one `event_id` once, even if another worker repeats it. Parts of an
+    unfinished message have the id "", and are never recognised as repeated.
 
     Returns:
         Whether it was published.

@@ -90,7 +90,7 @@ def refusal_text(approval: Approval) -> str:
 
 
 def input_value(
-    approval: Approval, rules: Sequence[InputRule] = (), *, as_words: bool = True
+    approval: Approval, rules: Sequence[InputRule], *, as_words: bool = True
 ) -> JsonValue:
     """Return the answer to a request for input.
 

@@ -39,11 +39,14 @@ def serve_adk(
     # Imported here, so that other gateways do not load the agent framework.
     from signoff.cli.composition.sessions import open_sessions  # noqa: PLC0415
     from signoff.worker.adk.apps import artifact_service  # noqa: PLC0415
+    from signoff.worker.adk_api.callers import TokenAuthenticator  # noqa: PLC0415
+    from signoff.worker.adk_api.pauses import Pauses  # noqa: PLC0415
     from signoff.worker.adk_api.router import make_adk_router  # noqa: PLC0415
+    from signoff.worker.adk_api.sessions import CallerSessions  # noqa: PLC0415
     from signoff.worker.adk_api.streaming import MAX_CLIENTS  # noqa: PLC0415
     from signoff.worker.agent_folders import app_names  # noqa: PLC0415
 
-    settings = parts.settings
+    settings, decisions = parts.settings, parts.decisions
     if not settings.agents.remote:
         app_names(settings.agents_folder)
     sessions = open_sessions(parts)
@@ -53,19 +56,22 @@ def serve_adk(
     stack.push_async_callback(store.close)
     app.include_router(
         make_adk_router(
-            parts.decisions,
+            decisions,
             watching=Ledger(store),
-            sessions=sessions,
+            authenticator=TokenAuthenticator(
+                settings.gateway.tokens,
+                decisions,
+                local=settings.local_programs,
+                local_person=settings.gateway.local_person,
+                rate=settings.gateway.rate,
+            ),
+            sessions=CallerSessions(
+                sessions, decisions, _remote_sessions(settings.agents.remote, stack)
+            ),
             artifacts=artifact_service(settings.artifacts_url, settings.agents_folder),
             folder=settings.agents_folder,
-            tokens=settings.gateway.tokens,
-            local=settings.local_programs,
-            local_person=settings.gateway.local_person,
-            rate=settings.gateway.rate,
-            remote=settings.agents.remote,
+            pauses=Pauses(decisions, settings.agents.remote, hides),
             web=settings.gateway.adk_web,
-            hides=hides,
-            remote_sessions=_remote_sessions(settings.agents.remote, stack),
         )
     )
 

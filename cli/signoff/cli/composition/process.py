@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from signoff.broker.heartbeat import TTL, exchange
+from signoff.broker.heartbeat import TTL, beat
 from signoff.broker.timers.ticks import tick
 from signoff.cli import log as logs
 from signoff.cli.composition.kinds import name as process_name
@@ -92,7 +92,7 @@ async def beat_forever(parts: Parts, kind: str, reloader: Reloader, announcer: A
         heard: list[str] = []
         try:
             state = state_of(parts, reloader)
-            back, heard = await exchange(parts.ledger, kind, process_name(), state)
+            back, heard = await beat(parts.ledger, kind, process_name(), state)
             if back:
                 log.error("clock.set_back", seconds=round(back))
         except LedgerUnavailable as error:

@@ -33,14 +33,12 @@ class RunBundle:
     """A run with its approvals, its grants and its audit entries.
 
     Attributes:
-        run: The id of the run.
         trail: The ids of its audit entries, separated by spaces.
         records: The records, that of the run first.
         values: The values of the records, in the same order.
         events: The events of its audit entries.
     """
 
-    run: str
     trail: str
     records: tuple[ArchivedRecord, ...]
     values: tuple[Record, ...]
@@ -192,4 +190,4 @@ def _bundle(
         return None
     first = values[0]
     missing = set(first.approvals) - set(approvals) if isinstance(first, Run) else {run}
-    return None if missing else RunBundle(run, trail, tuple(records), tuple(values), events)
+    return None if missing else RunBundle(trail, tuple(records), tuple(values), events)

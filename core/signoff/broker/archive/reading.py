@@ -251,11 +251,8 @@ async def lines(
 ) -> AsyncIterator[str]:
     """Yield the audit in the archive and in the ledger as lines; see `audit.lines`.
 
-    Args:
-        ledger: The ledger.
-        files: The archive.
-        subject: The id of an approval or a run, whose entries are yielded; "" for all.
-        after: A stream id, after which to begin; "" for all.
+    A `subject` is an approval or a run, whose entries are yielded; `after` is a stream id after
+    which to begin.
     """
     anchor = await read_anchor(ledger)
     for sequence in range(1, anchor.sequence + 1):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 
-import structlog
 from pydantic import JsonValue, TypeAdapter
 
 from signoff.broker.directory.groups import KEY as GROUPS
@@ -29,8 +28,6 @@ _NEVER = -1
 """A generation that no directory has."""
 
 _RECORD: TypeAdapter[dict[str, Presence]] = TypeAdapter(dict[str, Presence])
-
-log = structlog.get_logger(__name__)
 
 
 class People:

@@ -202,7 +202,7 @@ async def verify(
     return chain.count, chain.link
 
 
-def verify_lines(lines: Iterable[str], *, expect_head: str = "") -> tuple[int, str, int]:
+def verify_lines(lines: Iterable[str], *, expect_head: str) -> tuple[int, str, int]:
     """Verify an export of the whole audit.
 
     Missing lines at the end are only detected with `expect_head`. An erased entry has the hash of

@@ -28,9 +28,7 @@ def call_without_hidden(call: ToolCall, hide: Sequence[str]) -> ToolCall:
     return call.model_copy(update={"args": args})
 
 
-def decision_without_hidden(
-    one: Decision, hide: Sequence[str], secrets: Sequence[str] = ()
-) -> Decision:
+def decision_without_hidden(one: Decision, hide: Sequence[str], secrets: Sequence[str]) -> Decision:
     """Return a decision without hidden values in its payload, proposal or reason.
 
     See `signoff.core.base.hiding.secrets_in` for `secrets`.
@@ -44,9 +42,7 @@ def decision_without_hidden(
     )
 
 
-def program_without_hidden(
-    one: Program, hide: Sequence[str], secrets: Sequence[str] = ()
-) -> Program:
+def program_without_hidden(one: Program, hide: Sequence[str], secrets: Sequence[str]) -> Program:
     """Return the request of a program without hidden values; see `decision_without_hidden`.
 
     It contains a second copy of the arguments, as they were sent.

@@ -90,12 +90,16 @@ class Move:
         announced: Whether the stage `route` tells other people about it, besides their cards.
         automatic: Whether Signoff makes it without a person. The audit does not record a refusal
             of such a move.
+        breaks_glass: Whether it is `BreakGlass`.
+        gives_grant: Whether it is `signoff.core.grants.moves.GiveGrant`.
     """
 
     name: ClassVar[str]
     in_time: ClassVar[bool] = True
     announced: ClassVar[bool] = False
     automatic: ClassVar[bool] = False
+    breaks_glass: ClassVar[bool] = False
+    gives_grant: ClassVar[bool] = False
 
     @property
     def details(self) -> Mapping[str, JsonValue]:
@@ -194,6 +198,7 @@ class BreakGlass(Move):
     """Run a frozen or unanswered call alone; see `Approval.break_glass`."""
 
     name: ClassVar[str] = "break_glass"
+    breaks_glass: ClassVar[bool] = True
     announced: ClassVar[bool] = True
     reason: str
 

@@ -201,7 +201,7 @@ def stands_for(person: str, seats: Sequence[Seat]) -> str:
 
 
 def require_same_values(
-    said: Decision, votes: Iterable[Vote], directory: Directory, *, hide: Sequence[str] = ()
+    said: Decision, votes: Iterable[Vote], directory: Directory, *, hide: Sequence[str]
 ) -> None:
     """Refuse an approval whose values differ from those of earlier approvals.
 

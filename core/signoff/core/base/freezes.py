@@ -57,11 +57,7 @@ def covering(
 ) -> tuple[Freeze, ...]:
     """Return the freezes that stop one of these tools of an app.
 
-    Args:
-        freezes: The present freezes.
-        app: The app.
-        tools: The names of the tools.
-        despite: The ids of freezes that an emergency override ignores.
+    Freezes in `despite` are ignored by an emergency override.
     """
     return tuple(
         one

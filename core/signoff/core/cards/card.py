@@ -532,14 +532,7 @@ def _optional(name: str, default: JsonValue) -> str:
 def rows_of(
     approval: Approval, values: Mapping[str, JsonValue], in_use: frozenset[str] = frozenset()
 ) -> tuple[Row, ...]:
-    """Return values of an approval as rows, with currencies and without hidden values.
-
-    Args:
-        approval: The approval.
-        values: Arguments, or values that a person has entered or proposed; hidden ones may be
-            masked.
-        in_use: The scripts of the texts around them; see `scripts_in_use`.
-    """
+    """Return values of an approval as rows, with currencies and without hidden values."""
     hide, amounts = approval.hides, _amounts(approval)
     seen, hidden = without_hidden(values, hide), having_hidden(values, hide)
     return tuple(

@@ -48,11 +48,7 @@ def between(
 ) -> timedelta:
     """Return the time between two moments: the inverse of `after`.
 
-    Args:
-        start: The first moment.
-        end: The second moment.
-        people: The people whose working time counts.
-        business: Whether to count only working time.
+    Only the working time of these people counts, if `business`.
     """
     workers = [person for person in people if person.hours] if business else []
     if not workers:

@@ -31,6 +31,7 @@ class GiveGrant(Move):
     """
 
     name: ClassVar[str] = "grant"
+    gives_grant: ClassVar[bool] = True
     span: timedelta
     uses: int | None = None
     limit: str = ""

@@ -70,17 +70,10 @@ class Allowance(Value):
 
     used: tuple[int, ...] = ()
 
-    def counted(self, rate: Rate, now_ms: int) -> int:
-        """Return how many calls count at this moment."""
-        return len(self._within(rate, now_ms))
-
     def take(self, rate: Rate, now_ms: int) -> Self | None:
         """Return the allowance with one more call; None if the rate allows no more now."""
-        within = self._within(rate, now_ms)
+        since = now_ms - rate.period // timedelta(milliseconds=1)
+        within = [one for one in self.used if one > since]
         if len(within) >= rate.count:
             return None
         return self.model_copy(update={"used": (*within, max(now_ms, *within, 0))})
-
-    def _within(self, rate: Rate, now_ms: int) -> tuple[int, ...]:
-        since = now_ms - rate.period // timedelta(milliseconds=1)
-        return tuple(one for one in self.used if one > since)

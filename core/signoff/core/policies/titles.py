@@ -103,7 +103,7 @@ def read_currency(text: str) -> str | tuple[str, ...]:
     )
 
 
-def check_title(template: str, hide: Sequence[str] = ()) -> None:
+def check_title(template: str, hide: Sequence[str]) -> None:
     """Refuse a title that is invalid or shows a hidden argument.
 
     Raises:

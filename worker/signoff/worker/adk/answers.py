@@ -41,7 +41,7 @@ def request_part(
     approval: Approval,
     request: SessionRequest,
     rules: Sequence[LongRunning],
-    inputs: Sequence[InputRule] = (),
+    inputs: Sequence[InputRule],
 ) -> types.Part:
     """Return the FunctionResponse that answers a request for input, or ends a long-running call.
 

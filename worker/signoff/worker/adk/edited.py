@@ -31,7 +31,13 @@ from signoff.worker.adk.history import (
     is_of_old_code,
     own_call,
 )
-from signoff.worker.adk.questions import CONFIRMATION, SessionRequest, is_request, requests
+from signoff.worker.adk.questions import (
+    CONFIRMATION,
+    SessionRequest,
+    confirmation_call,
+    is_request,
+    requests,
+)
 from signoff.worker.suspended import claimed
 
 _CHANGED: Final = "The history of the session was changed since it was asked about."
@@ -163,18 +169,8 @@ def _settled(events: Sequence[Event], call_id: str, run: str) -> list[Event]:
 
 
 def _asking(beside: Event, question: str, call: types.FunctionCall, ask: ToolConfirmation) -> Event:
-    asked = types.FunctionCall(
-        id=question,
-        name=CONFIRMATION,
-        args={
-            "originalFunctionCall": call.model_dump(by_alias=True, exclude_none=True),
-            "toolConfirmation": ask.model_dump(by_alias=True, exclude_none=True),
-        },
-    )
-    part = types.Part(function_call=asked)
-    return _at(
-        beside, beside.author, part, long_running_tool_ids={question}, node_info=beside.node_info
-    )
+    part, ids = confirmation_call(question, call, ask), {question}
+    return _at(beside, beside.author, part, long_running_tool_ids=ids, node_info=beside.node_info)
 
 
 def _at(place: Event, author: str | None, part: types.Part, **more: Any) -> Event:  # noqa: ANN401 -- fields of events

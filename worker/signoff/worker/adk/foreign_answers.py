@@ -36,17 +36,18 @@ def require_ours(events: Sequence[Event], approval: Approval) -> None:
     request = request_of(events, approval) if is_node(approval) else None
     yes = theirs = False
     # A node asks with the same id each time it runs.
-    for event in events[request.place :] if request is not None else events:
-        for response in event.get_function_responses():
-            if event.author == "user":
-                if _answers(approval, response.name, response.id):
-                    yes = (response.response or {}).get("confirmed") is True
-                    theirs |= yes and not _is_ours(event, approval)
-                    # An earlier question about this call may have got another answer.
-                    if not (approval.origin.expired and _is_ours(event, approval)):
-                        _require_our_answer(approval, yes=yes)
-            elif yes and response.id == approval.call.id and response.response != refusal(approval):
+    since = events[request.place :] if request is not None else events
+    for event, response in ((one, each) for one in since for each in one.get_function_responses()):
+        if event.author != "user":
+            if yes and response.id == approval.call.id and response.response != refusal(approval):
                 raise _answered(approval, "was answered and run by somebody else")
+        elif _answers(approval, response.name, response.id):
+            yes = (response.response or {}).get("confirmed") is True
+            ours = _is_ours(event, approval)
+            theirs |= yes and not ours
+            # An earlier question about this call may have got another answer.
+            if not (approval.origin.expired and ours):
+                _require_our_answer(approval, yes=yes)
     if theirs:
         raise _answered(approval, "was approved by somebody else, and may be running there,")
 

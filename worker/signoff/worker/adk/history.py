@@ -102,8 +102,8 @@ class Invocation:
 def read_invocation(
     events: Sequence[Event],
     invocation_id: str,
-    app: str = "",
-    rules: Sequence[LongRunning] = (),
+    app: str,
+    rules: Sequence[LongRunning],
 ) -> Invocation:
     """Read the state of an invocation.
 

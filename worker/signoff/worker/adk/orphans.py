@@ -23,14 +23,11 @@ class Orphan:
         id: Its id.
         name: The tool, or `adk_request_input` for a question.
         invocation: The invocation that made it.
-        blocks: Whether it prevents compaction: google.adk.apps.compaction expects an answer to a
-            long-running call of a tool, however old the call is.
     """
 
     id: str
     name: str
     invocation: str
-    blocks: bool
 
     def __str__(self) -> str:
         return f"{self.name}() {self.id} of invocation {self.invocation}"
@@ -48,14 +45,10 @@ def orphans(events: Sequence[Event]) -> tuple[Orphan, ...]:
         for asked in confirmations(event):
             # Both the question and its call: some servers do not write a placeholder.
             settled |= {asked.id, asked.call_id}
-    found = []
-    for event in events:
-        if event.invocation_id == newest:
-            continue
-        for call in event.get_function_calls():
-            if call.id and call.id not in settled:
-                name = call.name or ""
-                long_running = call.id in (event.long_running_tool_ids or ())
-                blocks = long_running and not name.startswith("adk_request_")
-                found.append(Orphan(call.id, name, event.invocation_id or "", blocks))
-    return tuple(found)
+    return tuple(
+        Orphan(call.id, call.name or "", event.invocation_id or "")
+        for event in events
+        if event.invocation_id != newest
+        for call in event.get_function_calls()
+        if call.id and call.id not in settled
+    )

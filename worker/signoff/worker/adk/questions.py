@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from google.adk.events.event import Event
+from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 
 from signoff.core.approvals.approval import Approval
@@ -38,6 +39,17 @@ LOST: Final[dict[str, Any]] = {
     "again."
 }
 """The result of a call that was lost with a worker: a long-running one does not wait either."""
+
+
+def confirmation_call(
+    request_id: str, call: types.FunctionCall, asked: ToolConfirmation
+) -> types.Part:
+    """Return the part of an event with which ADK asks for the confirmation of a call."""
+    args = {
+        "originalFunctionCall": call.model_dump(by_alias=True, exclude_none=True),
+        "toolConfirmation": asked.model_dump(by_alias=True, exclude_none=True),
+    }
+    return types.Part(function_call=types.FunctionCall(id=request_id, name=CONFIRMATION, args=args))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from signoff.worker.adk.history import (
     original_call,
     responded_ids,
 )
-from signoff.worker.adk.questions import CONFIRMATION, LOST, RESERVED
+from signoff.worker.adk.questions import LOST, RESERVED, confirmation_call
 from signoff.worker.suspended import claimed
 
 _PLACEHOLDER = {"error": "This tool call requires confirmation, please approve or reject."}
@@ -186,18 +186,7 @@ def _request(
         name = call_id if nth[call_id] == 1 else f"{call_id}#{nth[call_id]}"
         request_id = f"adk-{uuid.uuid5(uuid.NAMESPACE_OID, name)}"
         ids.add(request_id)
-        parts.append(
-            types.Part(
-                function_call=types.FunctionCall(
-                    id=request_id,
-                    name=CONFIRMATION,
-                    args={
-                        "originalFunctionCall": call.model_dump(by_alias=True, exclude_none=True),
-                        "toolConfirmation": ask.model_dump(by_alias=True, exclude_none=True),
-                    },
-                )
-            )
-        )
+        parts.append(confirmation_call(request_id, call, ask))
     content = types.Content(role="model", parts=parts)
     return _beside(placeholder, content, long_running_tool_ids=ids)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
@@ -12,7 +12,6 @@ import structlog
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from google.adk.artifacts.base_artifact_service import BaseArtifactService
-from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.version import __version__ as adk_version
 
 from signoff.broker.decisions import Decisions
@@ -20,7 +19,6 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.submit import submit
 from signoff.core.access.scopes import Scope
 from signoff.core.approvals.run import Watch
-from signoff.core.base.hiding import Hidden
 from signoff.worker.adk.showing import session_json
 from signoff.worker.adk_api.answering import AnsweredTurn, AnswerHandler
 from signoff.worker.adk_api.artifacts import Artifacts
@@ -29,10 +27,8 @@ from signoff.worker.adk_api.callers import Caller, TokenAuthenticator
 from signoff.worker.adk_api.pauses import Pauses
 from signoff.worker.adk_api.problems import Problem, ProblemRoute, not_served
 from signoff.worker.adk_api.sessions import CallerSessions
-from signoff.worker.adk_api.settings import ApiToken
 from signoff.worker.adk_api.streaming import TurnResponses
 from signoff.worker.adk_api.web import make_web_router
-from signoff.worker.adk_remote.settings import RemoteApp
 from signoff.worker.agent_folders import app_names
 
 log = structlog.get_logger(__name__)
@@ -212,46 +208,33 @@ def make_adk_router(
     decisions: Decisions,
     *,
     watching: Ledger,
-    sessions: BaseSessionService,
+    authenticator: TokenAuthenticator,
+    sessions: CallerSessions,
     artifacts: BaseArtifactService,
     folder: Path,
-    tokens: Sequence[ApiToken] = (),
-    local: bool = False,
-    local_person: str = "",
-    rate: int = 0,
-    remote: Mapping[str, RemoteApp] | None = None,
-    remote_sessions: Mapping[str, BaseSessionService] | None = None,
+    pauses: Pauses,
     web: bool = False,
-    hides: Callable[[], Hidden] = tuple,
 ) -> APIRouter:
     """Return the routes of an ADK API server whose agents run on the workers.
 
     Args:
         decisions: Submits runs and takes answers.
         watching: The same ledger on separate connections: each watching client holds one.
-        sessions: The session service that the workers use.
+        authenticator: Authenticates callers.
+        sessions: The sessions that the workers use.
         artifacts: The artifact service that the workers use.
         folder: The folder of the agents.
-        tokens: The tokens of the settings, in addition to those of `signoff tokens create`.
-        local: Whether programs on this machine need no token while there are no `tokens`.
-        local_person: The person as whom these programs answer.
-        rate: How many requests a minute one token of `signoff tokens` may make; 0 for no limit.
-        remote: The remote agents that may publish their pauses.
-        remote_sessions: The sessions of the remote agents that runs can be submitted to, by app.
+        pauses: Receives the pauses of remote agents.
         web: Whether ADK's own page is served too.
-        hides: Returns the arguments to hide in a call until its policy is known.
     """
-    stored = CallerSessions(sessions, decisions, remote_sessions or {})
     api = AdkApi(
-        authenticator=TokenAuthenticator(
-            tokens, decisions, local=local, local_person=local_person, rate=rate
-        ),
+        authenticator=authenticator,
         decisions=decisions,
-        sessions=stored,
-        answering=AnswerHandler(decisions, watching, stored.event_of),
+        sessions=sessions,
+        answering=AnswerHandler(decisions, watching, sessions.event_of),
         responses=TurnResponses(watching),
         folder=folder,
-        pauses=Pauses(decisions, remote or {}, hides),
+        pauses=pauses,
     )
     kept = Artifacts(api.admit, api.sessions, artifacts)
     router = APIRouter(route_class=ProblemRoute)

@@ -51,7 +51,6 @@ class RunView:
 
     Attributes:
         events: All of its events.
-        state: Its state.
         said: The event of the run's message; None if the message is not in the session.
         mine: The events of the run's invocations: the invocation of its message, and those of the
             answers to its requests. A Python server resumes the first invocation; other servers
@@ -69,7 +68,6 @@ class RunView:
     """
 
     events: tuple[Event, ...]
-    state: dict[str, Any]
     said: Event | None
     mine: tuple[Event, ...]
     half: bool
@@ -180,9 +178,9 @@ def read_view(
     run: Run,
     *,
     python: bool,
-    just_sent: bool = False,
-    invocations: Iterable[str] = (),
-    rules: Iterable[LongRunning] = (),
+    just_sent: bool,
+    invocations: Iterable[str],
+    rules: Iterable[LongRunning],
 ) -> RunView:
     """Read the state of a run from a session.
 
@@ -216,7 +214,6 @@ def read_view(
     half = python and any(missing_events(mine, one) for one in ids)
     return RunView(
         events=tuple(events),
-        state=state,
         said=said,
         mine=tuple(mine),
         half=half,

@@ -91,12 +91,6 @@ def unseal(
 ) -> list[dict[str, Any]]:
     """Return the frames of suspended code.
 
-    Args:
-        rules: The key.
-        sealed: The text that `seal` returned.
-        context: The tool call that it must belong to.
-        call: The approved call.
-
     Raises:
         SnapshotRefused: The snapshot was changed, belongs to another call, or is missing.
     """

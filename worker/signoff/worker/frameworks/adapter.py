@@ -95,11 +95,8 @@ class Adapter(Protocol):
     ) -> FrameworkTurn:
         """Send the user's message, and run to the next pause or to the end.
 
-        Args:
-            agent: The agent.
-            message: The message.
-            history: What earlier turns have added to the session; None if there were none.
-            guard: The guard that every tool call has to go through.
+        The history is what earlier turns have added to the session, None if there were none. Every
+        tool call has to go through the guard.
         """
 
     async def resume(

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-import structlog
 from pydantic import JsonValue
 
 from signoff.broker.ledger.ledger import Ledger
@@ -28,8 +27,6 @@ from signoff.worker.frameworks.sessions import FrameworkSessions, LeasedSession,
 from signoff.worker.port import Fence, Pause, TurnResult
 from signoff.worker.refusals import input_value, refusal_text
 from signoff.worker.turn_results import VALID_FOR
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

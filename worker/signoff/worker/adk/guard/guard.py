@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import structlog
 from google.adk.agents.callback_context import CallbackContext
@@ -84,8 +84,6 @@ from signoff.worker.starting import ApprovedCalls, copied
 from signoff.worker.turn_results import VALID_FOR, kept_result
 
 log = structlog.get_logger(__name__)
-
-T = TypeVar("T")
 
 _OTHER_ARGS = (
     "A callback or the state of the session has changed its arguments since it was asked about."
