@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from email.message import EmailMessage
 
@@ -721,3 +721,39 @@ async def test_given_up_bundle_is_not_tried_for_people_whom_a_mail_has_reached(
     clock.advance(timedelta(hours=1))
     await delivery(crowd, slack).drain()
     assert slack.delivered == []
+
+
+class Slow(Post):
+    """A channel that rewrites, and during whose first delivery something happens."""
+
+    rewrites = True
+    meanwhile: Callable[[], Awaitable[object]] | None = None
+
+    async def deliver(self, messages: Sequence[Message]) -> list[Result]:
+        """Let it happen, and deliver."""
+        if (meanwhile := self.meanwhile) is not None:
+            self.meanwhile = None
+            await meanwhile()
+        return await super().deliver(messages)
+
+
+async def test_request_that_ends_while_its_bundle_is_sent_is_struck_out(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """The list has arrived with an open request that was decided meanwhile: it is rewritten."""
+    crowd.channel = slow = Slow(bundles=True)
+    first, *_ = await opened(crowd, 4)
+
+    async def decided() -> None:
+        await crowd.decider.approve(first.id, MARA, channel="inbox", reason="")
+
+    slow.meanwhile = decided
+    for _ in range(3):
+        await delivery(crowd).drain()
+        clock.advance(timedelta(seconds=10))
+    one, two = slow.delivered
+    assert [entry.outcome for entry in one.entries] == [""] * 4
+    assert two.thread == f"fake:{one.id}"
+    ended = {entry.link: entry.outcome for entry in two.entries if entry.outcome}
+    assert ended == {PAGE.link_to(first.id): "approved by Mara Lind"}
+    assert (await crowd.ledger.backlog())["deliver.email"] == 0
