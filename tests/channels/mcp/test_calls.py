@@ -115,6 +115,19 @@ async def test_concurrent_identical_calls_run_once(gatehouse: Gatehouse) -> None
     assert len(gatehouse.server.got) == 1
 
 
+async def test_concurrent_identical_calls_wait_for_one_task(gatehouse: Gatehouse) -> None:
+    """The clients of one process all wait for the call itself, as does its shutdown."""
+    faults: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+    await gatehouse.ask(call())
+    await gatehouse.approve()
+    process = gatehouse.calls(60)
+    asked = [gatehouse.ask(call(), process, delivered=False) for _ in range(5)]
+    assert {said(one) for one in await asyncio.gather(*asked)} == {"done 1"}
+    assert len(gatehouse.server.got) == 1
+    assert faults == []
+
+
 async def test_a_result_is_returned_after_its_approval_is_archived(
     gatehouse: Gatehouse, tmp_path: Path
 ) -> None:
