@@ -82,7 +82,7 @@ async def test_codes_are_a_person_s_own(
 async def test_a_secret_in_the_record_of_another_person_is_worthless(
     factors: Factors, still_ledger: Ledger, clock: VirtualClock
 ) -> None:
-    """A writer of Redis puts Mara's sealed secret into Cleo's record, which names Cleo's address."""
+    """A writer of Redis puts Mara's sealed secret into Cleo's record, beside Cleo's address."""
     app = totp_of(await factors.enroll(MARA, by="test"))
     await factors.enroll(CLEO, by="test")
     _, hers = present(await still_ledger.raw("factor:mara"))
