@@ -10,10 +10,11 @@ import pytest
 
 from builders import CLEO, MARA
 from channels.conftest import Channels
-from channels.test_levels import DAN, Floor, level
+from channels.test_levels import DAN, Floor, elsewhere_away, level
 from deciding import Decider
 from signoff.broker.hand_over import hand_over, waits_for
 from signoff.broker.timers.departures import AGAIN, Departures
+from signoff.channels.pipeline.port import Kind
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.moves import Actor, Approve, Claim, Reassign
@@ -104,6 +105,19 @@ async def test_person_and_their_delegate_count_once_for_a_quorum(opened: Open) -
     with pytest.raises(NotAnApprover):
         await office.decider.approve(approval.id, DAN, channel="cli")
     assert (await office.now(approval)).state is State.PENDING
+
+
+async def test_delegate_of_the_next_person_in_a_sequence_is_asked_at_their_turn(
+    opened: Open,
+) -> None:
+    """No timer has noticed yet that Cleo is away: with Mara's yes, the card goes to Dan."""
+    office, approval = await opened(level("mara", "cleo", quorum="all", order="sequence"))
+    await elsewhere_away(office, CLEO, delegate="dan")
+    await office.decider.approve(approval.id, MARA, channel="cli")
+    await office.settle()
+    assert ("dan", Kind.CARD) in office.told()
+    after = await office.decider.approve(approval.id, DAN, channel="cli")
+    assert (after.state, after.decided_by) == (State.APPROVED, ("mara", "dan"))
 
 
 async def test_absence_without_a_delegate_escalates_at_once(opened: Open) -> None:
