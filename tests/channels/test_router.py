@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
-from builders import MARA, present
+from builders import CLEO, MARA, RILEY, present
 from channels.conftest import Channels
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.work import RouteApproval
+from signoff.broker.work import AskElsewhere, RouteApproval
 from signoff.channels.pipeline import outbox
-from signoff.channels.pipeline.port import Delivered, Message, Refused, Result
+from signoff.channels.pipeline.deliver import Delivery
+from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.channels.pipeline.reply_tokens import find_holder, is_token, token_key
+from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.deliveries import is_reachable
 from signoff.core.approvals.events import What
@@ -268,3 +270,43 @@ async def test_one_drain_routes_all_batches(channels: Channels, count: int) -> N
     assert await channels.router.drain() == count
 
     assert (await channels.ledger.backlog())["deliver.email"] == count
+
+
+@pytest.mark.parametrize("arrives", [False, True])
+async def test_only_people_whose_card_waits_are_asked_elsewhere(
+    still_channels: Channels, arrives: bool
+) -> None:
+    """Slack takes Cleo's card and not Mara's: she alone gets a mail, unless her card arrived."""
+    channels = still_channels
+    people = [one.model_copy(update={"slack": f"U{one.id.upper()}"}) for one in (MARA, CLEO)]
+    channels.directory = Directory([*people, RILEY])
+    router = Router(
+        channels.ledger,
+        policies=[Policy(name="both", ask=("mara", "cleo"), quorum=2, within="4h")],
+        fallback=channels.fallback,
+        directory=channels.directory,
+        channels=("email", "slack"),
+    )
+
+    def respond(message: Message) -> Result:
+        waits = message.person == "mara" and not arrives
+        return Retry(60, "later") if waits else Delivered(f"r:{message.id}")
+
+    slack = FakeChannel("slack", respond=respond)
+    opened = await channels.open()
+    await router.drain()
+    await Delivery(channels.ledger, slack, directory=channels.directory).drain()
+
+    for level_key in ("1", ""):
+        work = AskElsewhere(approval=opened.id, level_key=level_key, person="mara")
+        await channels.ledger.commit(Change().send(work))
+        await router.drain()
+        await Delivery(channels.ledger, channels.channel, directory=channels.directory).drain()
+        expected = [] if arrives or level_key else [("mara", Kind.CARD)]
+        assert [(one.person, one.kind) for one in channels.channel.delivered] == expected
+    await Delivery(channels.ledger, slack, directory=channels.directory).drain()
+    assert sorted(one.person for one in slack.delivered) == ["cleo"] + ["mara"] * arrives
+    after = await channels.ledger.approval(opened.id)
+    asked = [("mara", "slack"), ("cleo", "slack")] + [("mara", "email")] * (not arrives)
+    assert [(one.person, one.channel) for one in after.asked] == asked
+    assert after.deadline == channels.clock.now() + timedelta(hours=4)
