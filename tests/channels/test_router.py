@@ -21,6 +21,7 @@ from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.deliveries import is_reachable
 from signoff.core.approvals.events import What
 from signoff.core.directory.people import Directory
+from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.core.routing import selection
 from signoff.testing import FakeChannel, VirtualClock
@@ -203,6 +204,31 @@ async def test_last_failed_attempt_leaves_a_dead_letter(
         (key,) = await client.keys(f"{channels.ledger.store.prefix}dead:route:*")
         record = json.loads(present(await client.get(key)).split(" ", 2)[2])
     assert record["body"] == {"work": "route_approval", "approval": approval.id}
+
+
+async def test_level_whose_cards_cannot_be_made_asks_others(
+    still_channels: Channels, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last attempt fails: its people are asked as if their cards had been refused."""
+    channels = still_channels
+    levels = (Level(ask=("mara",), within="1h"), Level(ask=("cleo",), within="30d"))
+    channels.policies = (Policy(name="levels", levels=levels),)
+    approval, _ = await channels.ask()
+    clock.advance(timedelta(hours=1))
+    await channels.decider.time_out(approval.id)
+
+    def targets_of(*_: object) -> None:
+        raise ZeroDivisionError("a channel of the third kind")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("signoff.channels.pipeline.route.targets_of", targets_of)
+        for _ in range(outbox.MOST_ATTEMPTS):
+            await channels.router.drain()
+            clock.advance(timedelta(hours=1))
+    await channels.delivery.drain()
+    after = await channels.ledger.approval(approval.id)
+    assert (after.level, after.approvers) == (1, frozenset({"cleo"}))
+    assert channels.channel.delivered[-1].person == "cleo"
 
 
 async def test_item_of_a_missing_approval_becomes_a_dead_letter_at_once(channels: Channels) -> None:
