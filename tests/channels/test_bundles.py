@@ -23,6 +23,7 @@ from signoff.channels.pipeline.bundles import BundleDelivery, BundleRule, find_b
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Channel, Delivered, Kind, Message, Refused, Result, Retry
 from signoff.channels.pipeline.route import Router
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, Shown, State
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import LedgerUnavailable
@@ -617,6 +618,23 @@ async def test_retried_bundle_omits_requests_that_moved_to_the_next_level(
         assert (await crowd.whats(one)).count(What.DELIVERED) == 1
 
 
+async def test_retried_bundle_omits_requests_that_its_reader_gave_away(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """Mara reassigned one to Cleo before the bundle went out: it lists the others."""
+    answering(crowd, lambda _: Retry(5, "greylisted"))
+    approvals = await opened(crowd, 4)
+    await delivery(crowd).drain()
+    given = moves.Reassign(of=MARA, to=CLEO, reason="yours")
+    await crowd.decider.made(approvals[0].id, given, MARA, channel="inbox")
+    answering(crowd, lambda one: Delivered(one.id))
+    clock.advance(timedelta(seconds=10))
+    await delivery(crowd).drain()
+    (bundle,) = (one for one in crowd.channel.delivered if one.person == "mara")
+    links = {PAGE.link_to(one.id) for one in approvals[1:]}
+    assert {one.link for one in bundle.entries} == links
+
+
 async def test_unreadable_request_hides_no_other_of_its_bundle(
     crowd: Channels, clock: VirtualClock
 ) -> None:
@@ -720,6 +738,42 @@ async def test_given_up_bundle_is_not_tried_for_people_whom_a_mail_has_reached(
     slack.respond = lambda one: Delivered(one.id)
     clock.advance(timedelta(hours=1))
     await delivery(crowd, slack).drain()
+    assert slack.delivered == []
+
+
+async def test_bundle_that_waits_too_long_is_asked_about_elsewhere_once(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """After a quarter of the shortest time, all that still wait are mailed, once."""
+    crowd.directory = Directory([MARA.model_copy(update={"slack": "U0MARA"}), CLEO, RILEY])
+    policies = [
+        Policy(name="short", when="tool == 'short'", ask=("mara",), within="40m"),
+        Policy(name="open", when="tool == 'open'", ask=("mara",), within="8h"),
+    ]
+    slack = FakeChannel("slack", bundles=True, respond=lambda _: Retry(60, "later"))
+    router = Router(
+        crowd.ledger,
+        policies=policies,
+        fallback=crowd.fallback,
+        directory=crowd.directory,
+        channels=("email", "slack"),
+    )
+
+    async def mailed(minutes: int) -> list[str]:
+        for _ in range(minutes):
+            clock.advance(timedelta(minutes=1))
+            await router.drain()
+            await delivery(crowd, slack).drain()
+            await delivery(crowd).drain()
+        return [one.card.approval for one in crowd.channel.delivered if one.kind is Kind.CARD]
+
+    approvals = [await crowd.open(tool=tool) for tool in ("short", "short", "open", "open")]
+    await router.drain()
+    await delivery(crowd, slack).drain()
+    await crowd.decider.withdraw(approvals[0].id, by="riley", reason="no")
+    assert await mailed(8) == []
+    assert sorted(await mailed(6)) == sorted(one.id for one in approvals[1:])
+    assert len(await mailed(6)) == 3
     assert slack.delivered == []
 
 
