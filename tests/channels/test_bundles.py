@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from email.message import EmailMessage
 
@@ -23,6 +23,7 @@ from signoff.channels.pipeline.bundles import BundleDelivery, BundleRule, find_b
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Channel, Delivered, Kind, Message, Refused, Result, Retry
 from signoff.channels.pipeline.route import Router
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, Shown, State
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import LedgerUnavailable
@@ -520,3 +521,293 @@ async def test_bundle_record_outlives_its_items(crowd: Channels) -> None:
     assert known is not None
     assert {one.approval for one in known.listed} == {one.id for one in approvals}
     assert await find_bundle(crowd.ledger, "bn_none") is None
+
+
+async def test_card_that_may_have_arrived_alone_is_sent_alone_again(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """The process died while it sent three cards: they have the same ids and are in no bundle."""
+    tried: list[str] = []
+
+    def dies(message: Message) -> Result:
+        tried.append(message.id)
+        raise KeyboardInterrupt
+
+    answering(crowd, dies)
+    await opened(crowd, 1)
+    with pytest.raises(KeyboardInterrupt):
+        await delivery(crowd).drain()
+    answering(crowd, lambda one: Delivered(one.id))
+    await opened(crowd, 4)
+    clock.advance(timedelta(minutes=1))
+    await delivery(crowd).drain()
+    assert Counter(sent(crowd)) == {(Kind.CARD, 0): 1, (Kind.BUNDLE, 4): 1}
+    (card,) = (one for one in crowd.channel.delivered if one.kind is Kind.CARD)
+    assert [card.id] == tried
+    assert card.unsure
+
+
+async def test_card_that_the_channel_has_put_back_is_sent_alone(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """Slack wants a pause, which is no attempt; the card was counted, so it waits for no others."""
+    answering(crowd, lambda _: Retry(3, "too fast", counted=False))
+    await opened(crowd, 1)
+    await delivery(crowd).drain()
+    answering(crowd, lambda one: Delivered(one.id))
+    await opened(crowd, 4)
+    clock.advance(timedelta(seconds=4))
+    await delivery(crowd).drain()
+    assert Counter(sent(crowd)) == {(Kind.CARD, 0): 1, (Kind.BUNDLE, 4): 1}
+
+
+async def test_urgent_time_left_is_not_spent_waiting_beside_others(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """A group waits after a bundle; the request in it that ends in six minutes does not."""
+    await opened(crowd, 4)
+    await delivery(crowd).drain()
+    await opened(crowd, 4)
+    crowd.policies = (Policy(name="short", ask=("mara",), within="6m"),)
+    (short,) = await opened(crowd, 1)
+    await delivery(crowd).drain()
+    assert sent(crowd) == [(Kind.BUNDLE, 4), (Kind.CARD, 0)]
+    assert crowd.channel.delivered[1].card.approval == short.id
+    clock.advance(BUNDLING.within + timedelta(seconds=1))
+    await delivery(crowd).drain()
+    assert sent(crowd)[2:] == [(Kind.BUNDLE, 4)]
+
+
+async def test_bundle_whose_requests_have_all_ended_is_not_sent(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """All are withdrawn before it goes out: nothing is sent, and nothing waits."""
+    answering(crowd, lambda _: Retry(5, "greylisted"))
+    approvals = await opened(crowd, 4)
+    await delivery(crowd).drain()
+    for one in approvals:
+        await crowd.decider.withdraw(one.id, by="riley", reason="no")
+    answering(crowd, lambda one: Delivered(one.id))
+    for _ in range(6):
+        clock.advance(timedelta(minutes=1))
+        await delivery(crowd).drain()
+    assert crowd.channel.delivered == []
+    assert (await crowd.ledger.backlog())["deliver.email"] == 0
+
+
+async def test_retried_bundle_omits_requests_that_moved_to_the_next_level(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """One went on to its next level, where the same person has a card of their own for it."""
+    levels = (Level(ask=("mara",), within="1h"), Level(ask=("mara",), within="4h"))
+    crowd.policies = (Policy(name="twice", levels=levels),)
+    answering(crowd, lambda _: Retry(3590, "greylisted"))
+    approvals = await opened(crowd, 3)
+    clock.advance(timedelta(minutes=1))
+    approvals += await opened(crowd, 1)
+    await delivery(crowd).drain()
+    clock.advance(timedelta(minutes=59))
+    for one in approvals[:3]:
+        assert await crowd.decider.time_out(one.id) is not None
+    await crowd.router.drain()
+    answering(crowd, lambda one: Delivered(one.id))
+    clock.advance(timedelta(seconds=55))
+    await delivery(crowd).drain()
+    assert Counter(sent(crowd)) == {(Kind.CARD, 0): 3, (Kind.BUNDLE, 1): 1}
+    for one in await now(crowd, approvals):
+        assert (await crowd.whats(one)).count(What.DELIVERED) == 1
+
+
+async def test_retried_bundle_omits_requests_that_its_reader_gave_away(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """Mara reassigned one to Cleo before the bundle went out: it lists the others."""
+    answering(crowd, lambda _: Retry(5, "greylisted"))
+    approvals = await opened(crowd, 4)
+    await delivery(crowd).drain()
+    given = moves.Reassign(of=MARA, to=CLEO, reason="yours")
+    await crowd.decider.made(approvals[0].id, given, MARA, channel="inbox")
+    answering(crowd, lambda one: Delivered(one.id))
+    clock.advance(timedelta(seconds=10))
+    await delivery(crowd).drain()
+    (bundle,) = (one for one in crowd.channel.delivered if one.person == "mara")
+    links = {PAGE.link_to(one.id) for one in approvals[1:]}
+    assert {one.link for one in bundle.entries} == links
+
+
+async def test_unreadable_request_hides_no_other_of_its_bundle(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """The record of one is damaged before the bundle goes out; the other three are listed."""
+    answering(crowd, lambda _: Retry(5, "greylisted"))
+    damaged, *others = await opened(crowd, 4)
+    await delivery(crowd).drain()
+    store = crowd.ledger.store
+    await store.client.set(f"{store.prefix}approval:{damaged.id}", "1 x {}")
+    answering(crowd, lambda one: Delivered(one.id))
+    clock.advance(timedelta(seconds=10))
+    await delivery(crowd).drain()
+    (message,) = crowd.channel.delivered
+    assert {one.link for one in message.entries} == {PAGE.link_to(one.id) for one in others}
+    for one in await now(crowd, others):
+        assert one.asked[0].receipt
+
+
+class Broken:
+    """Pages that cannot say where one request is, once its card is in a bundle."""
+
+    def __init__(self) -> None:
+        self.broken = ""
+
+    def link_to(self, approval: str) -> str:
+        """Return the page of a request."""
+        if approval == self.broken:
+            raise ValueError("no page")
+        return PAGE.link_to(approval)
+
+
+async def test_bundle_that_cannot_be_made_does_not_stop_the_others(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """The bundle for Mara fails and is tried again; that for Cleo goes out."""
+    answering(crowd, lambda _: Retry(5, "greylisted"))
+    pages = Broken()
+
+    async def deliver() -> None:
+        await Delivery(
+            crowd.ledger, crowd.channel, directory=crowd.directory, inbox=pages, bundling=BUNDLING
+        ).drain()
+
+    broken, *_ = await opened(crowd, 4)
+    crowd.policies = (Policy(name="cleo", ask=("cleo",), within="4h"),)
+    await opened(crowd, 4)
+    await deliver()
+
+    pages.broken = broken.id
+    answering(crowd, lambda one: Delivered(one.id))
+    clock.advance(timedelta(seconds=10))
+    await deliver()
+    assert [(one.kind, one.person) for one in crowd.channel.delivered] == [(Kind.BUNDLE, "cleo")]
+
+    pages.broken = ""
+    clock.advance(timedelta(minutes=1))
+    await deliver()
+    assert {one.person for one in crowd.channel.delivered} == {"cleo", "mara"}
+    assert set((await crowd.ledger.backlog()).values()) == {0}
+
+
+async def test_cards_that_another_process_has_taken_are_not_sent(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """The leases of the first process ran out: it sends nothing, and the second sends each once."""
+    await opened(crowd, 4)
+    first = await crowd.ledger.claim("deliver.email", lease=10)
+    clock.advance(timedelta(seconds=11))
+    second = await crowd.ledger.claim("deliver.email", lease=60)
+    assert len(second.items) == 4
+    await delivery(crowd).work(first.items)
+    assert crowd.channel.delivered == []
+    await delivery(crowd).work(second.items)
+    await delivery(crowd).drain()
+    assert sent(crowd) == [(Kind.CARD, 0)] * 4
+
+
+async def test_given_up_bundle_is_not_tried_for_people_whom_a_mail_has_reached(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """Slack was away until the bundle was given up, and the mails arrived: it is not sent."""
+    crowd.directory = Directory([MARA.model_copy(update={"slack": "U0MARA"}), CLEO, RILEY])
+    policy = Policy(name="both", ask=("mara",), channels=("slack", "email"), within="2d")
+    slack = FakeChannel("slack", bundles=True, respond=lambda _: Retry(0, "Slack is away"))
+    for number in range(4):
+        await crowd.open(amount=100 + number)
+    router = Router(
+        crowd.ledger,
+        policies=[policy],
+        fallback=crowd.fallback,
+        directory=crowd.directory,
+        channels=("email", "slack"),
+    )
+    for _ in range(36):
+        await router.drain()
+        await delivery(crowd).drain()
+        await delivery(crowd, slack).drain()
+        clock.advance(timedelta(minutes=5))
+    assert sent(crowd) == [(Kind.BUNDLE, 4)]
+    assert (await crowd.ledger.backlog())["deliver.slack"] == 0
+    slack.respond = lambda one: Delivered(one.id)
+    clock.advance(timedelta(hours=1))
+    await delivery(crowd, slack).drain()
+    assert slack.delivered == []
+
+
+async def test_bundle_that_waits_too_long_is_asked_about_elsewhere_once(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """After a quarter of the shortest time, all that still wait are mailed, once."""
+    crowd.directory = Directory([MARA.model_copy(update={"slack": "U0MARA"}), CLEO, RILEY])
+    policies = [
+        Policy(name="short", when="tool == 'short'", ask=("mara",), within="40m"),
+        Policy(name="open", when="tool == 'open'", ask=("mara",), within="8h"),
+    ]
+    slack = FakeChannel("slack", bundles=True, respond=lambda _: Retry(60, "later"))
+    router = Router(
+        crowd.ledger,
+        policies=policies,
+        fallback=crowd.fallback,
+        directory=crowd.directory,
+        channels=("email", "slack"),
+    )
+
+    async def mailed(minutes: int) -> list[str]:
+        for _ in range(minutes):
+            clock.advance(timedelta(minutes=1))
+            await router.drain()
+            await delivery(crowd, slack).drain()
+            await delivery(crowd).drain()
+        return [one.card.approval for one in crowd.channel.delivered if one.kind is Kind.CARD]
+
+    approvals = [await crowd.open(tool=tool) for tool in ("short", "short", "open", "open")]
+    await router.drain()
+    await delivery(crowd, slack).drain()
+    await crowd.decider.withdraw(approvals[0].id, by="riley", reason="no")
+    assert await mailed(8) == []
+    assert sorted(await mailed(6)) == sorted(one.id for one in approvals[1:])
+    assert len(await mailed(6)) == 3
+    assert slack.delivered == []
+
+
+class Slow(Post):
+    """A channel that rewrites, and during whose first delivery something happens."""
+
+    rewrites = True
+    meanwhile: Callable[[], Awaitable[object]] | None = None
+
+    async def deliver(self, messages: Sequence[Message]) -> list[Result]:
+        """Let it happen, and deliver."""
+        if (meanwhile := self.meanwhile) is not None:
+            self.meanwhile = None
+            await meanwhile()
+        return await super().deliver(messages)
+
+
+async def test_request_that_ends_while_its_bundle_is_sent_is_struck_out(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """The list has arrived with an open request that was decided meanwhile: it is rewritten."""
+    crowd.channel = slow = Slow(bundles=True)
+    first, *_ = await opened(crowd, 4)
+
+    async def decided() -> None:
+        await crowd.decider.approve(first.id, MARA, channel="inbox", reason="")
+
+    slow.meanwhile = decided
+    for _ in range(3):
+        await delivery(crowd).drain()
+        clock.advance(timedelta(seconds=10))
+    one, two = slow.delivered
+    assert [entry.outcome for entry in one.entries] == [""] * 4
+    assert two.thread == f"fake:{one.id}"
+    ended = {entry.link: entry.outcome for entry in two.entries if entry.outcome}
+    assert ended == {PAGE.link_to(first.id): "approved by Mara Lind"}
+    assert (await crowd.ledger.backlog())["deliver.email"] == 0

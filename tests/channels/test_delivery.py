@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from signoff.broker.ledger.store import Store
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.broker.work import AskElsewhere, AskOthers, SendReminder
 from signoff.channels.pipeline import outbox
+from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, Shown, State
@@ -648,15 +648,21 @@ class _Interrupted(_Rewriting):
 
 
 async def test_a_thaw_while_a_card_is_rewritten_is_shown(channels: Channels) -> None:
-    """The card does not keep the freeze that ended while the channel wrote it."""
-    freezes = Freezes(channels.ledger)
-    channels.channel = _Interrupted(partial(freezes.thaw, tool="reimburse", by="ops"))
+    """Another process has written the thaw before this one writes the freeze: it writes again."""
+    freezes, other = Freezes(channels.ledger), _Rewriting()
+
+    async def thawed_elsewhere() -> None:
+        await freezes.thaw(tool="reimburse", by="ops")
+        await Delivery(channels.ledger, other, directory=channels.directory).drain()
+
+    channels.channel = _Interrupted(thawed_elsewhere)
     approval, _ = await channels.ask()
     await freezes.freeze(tool="reimburse", why="the bank called", by="ops")
     await channels.delivery.drain()
-    last = channels.channel.find(approval.id, Kind.UPDATE)
-    assert last is not None
-    assert last.card.warnings == ()
+    assert [one.kind for one in other.delivered] == [Kind.UPDATE]
+    updates = [one for one in channels.channel.delivered if one.kind is Kind.UPDATE]
+    assert [bool(one.card.warnings) for one in updates] == [True, False]
+    assert updates[-1].card.approval == approval.id
 
 
 async def test_a_card_is_rewritten_once_for_a_reader_with_similar_decisions(

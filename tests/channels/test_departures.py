@@ -10,10 +10,12 @@ import pytest
 
 from builders import CLEO, MARA
 from channels.conftest import Channels
-from channels.test_levels import DAN, Floor, level
+from channels.test_levels import DAN, Floor, elsewhere_away, level
 from deciding import Decider
 from signoff.broker.hand_over import hand_over, waits_for
+from signoff.broker.ledger.change import Change
 from signoff.broker.timers.departures import AGAIN, Departures
+from signoff.channels.pipeline.port import Kind
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.moves import Actor, Approve, Claim, Reassign
@@ -106,6 +108,19 @@ async def test_person_and_their_delegate_count_once_for_a_quorum(opened: Open) -
     assert (await office.now(approval)).state is State.PENDING
 
 
+async def test_delegate_of_the_next_person_in_a_sequence_is_asked_at_their_turn(
+    opened: Open,
+) -> None:
+    """No timer has noticed yet that Cleo is away: with Mara's yes, the card goes to Dan."""
+    office, approval = await opened(level("mara", "cleo", quorum="all", order="sequence"))
+    await elsewhere_away(office, CLEO, delegate="dan")
+    await office.decider.approve(approval.id, MARA, channel="cli")
+    await office.settle()
+    assert ("dan", Kind.CARD) in office.told()
+    after = await office.decider.approve(approval.id, DAN, channel="cli")
+    assert (after.state, after.decided_by) == (State.APPROVED, ("mara", "dan"))
+
+
 async def test_absence_without_a_delegate_escalates_at_once(opened: Open) -> None:
     """The absent person may still answer at that level."""
     office, approval = await opened(level("mara"), level("cleo"))
@@ -118,6 +133,27 @@ async def test_absence_without_a_delegate_escalates_at_once(opened: Open) -> Non
     assert "Mara Lind is away until" in why
     await office.decider.approve(approval.id, MARA, channel="cli")
     assert (await office.now(approval)).state is State.APPROVED
+
+
+async def test_absence_whose_work_was_lost_is_noticed_again(
+    opened: Open, clock: VirtualClock
+) -> None:
+    """All absent people are checked every few minutes, also if nothing seems to have changed."""
+    office, approval = await opened(level("mara"), level("cleo"))
+    departures, ledger = Departures(office.decider.roster), office.channels.ledger
+    assert await departures.once() == 0
+    await elsewhere_away(office, MARA, delegate="dan")
+    assert await departures.once() == 1
+    (lost,) = (await ledger.claim("route")).items
+    await ledger.commit(Change().ack(lost))
+    clock.advance(AGAIN - timedelta(seconds=1))
+    assert await departures.once() == 0
+    clock.advance(timedelta(seconds=1))
+    assert await departures.once() == 1
+    await office.settle()
+    assert "dan" in (await office.now(approval)).approvers
+    clock.advance(AGAIN)
+    assert await departures.once() == 0
 
 
 async def test_absence_does_not_escalate_while_the_quorum_is_possible(opened: Open) -> None:

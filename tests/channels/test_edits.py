@@ -177,6 +177,7 @@ async def test_edit_approves_its_own_values_when_the_policy_allows_it(
     assert approval.decision is not None
     assert approval.decision.by == "mara"
     assert (await ledger.backlog())["resume.finance"] == 1
+    assert (await ledger.backlog())["route"] == 0
 
 
 async def test_call_with_values_other_than_the_edit_needs_an_approval(ledger: Ledger) -> None:

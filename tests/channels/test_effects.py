@@ -45,6 +45,7 @@ async def test_allowed_or_denied_call_resumes_its_run_without_cards(ledger: Ledg
         assert (await ledger.run(done.origin.run)).state is RunState.ANSWERED
         (item,) = (await ledger.claim("resume.finance", limit=10)).items
         assert item.body["run"] == done.origin.run
+    assert (await ledger.backlog())["route"] == 0
     assert done.decision is not None
     assert done.decision.reason == "Too much at once."
 

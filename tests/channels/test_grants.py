@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from builders import CLEO, MARA, people
 from channels.granting import EXPENSES, RULES, asked, given, opened, router
 from deciding import Decider
+from signoff.broker.directory.absences import People
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.rebuild import rebuild
@@ -20,7 +21,8 @@ from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import RunState
 from signoff.core.base.errors import AlreadyDecided, GrantNotFound, GrantRefused, NotAnApprover
-from signoff.core.policies.policy import Terms
+from signoff.core.directory.hours import Absence
+from signoff.core.policies.policy import Policy, Terms
 from signoff.testing import VirtualClock
 
 HOUR = timedelta(hours=1)
@@ -140,6 +142,42 @@ async def test_policy_without_grants_disables_existing_grants(
     call = await opened(ledger, "second")
     await router(ledger, EXPENSES.model_copy(update={"grants": None})).drain()
     assert (await ledger.approval(call.id)).state is State.PENDING
+
+
+async def test_grant_of_a_person_who_is_asked_second_decides_nothing(ledger: Ledger) -> None:
+    """The policy now asks Cleo first, and Mara after her: Mara's grant does not skip Cleo."""
+    await given(ledger)
+    call = await opened(ledger, "second")
+    both = {"ask": ("mara", "cleo"), "quorum": "all", "order": "sequence", "grants": RULES}
+    first = Policy(name="expenses", when=EXPENSES.when, **both)
+    second = Policy(name="expenses", when=EXPENSES.when, **(both | {"ask": ("cleo", "mara")}))
+    at = await ledger.now()
+    assert router(ledger, first).rules_of(call, at)[1] == ["mara"]
+    assert router(ledger, second).rules_of(call, at)[1] == ["cleo"]
+    await router(ledger, second).drain()
+    after = await ledger.approval(call.id)
+    assert (after.state, [one.person for one in after.asked]) == (State.PENDING, ["cleo"])
+
+
+async def test_grant_of_a_delegate_decides_nothing_for_the_absent_person(ledger: Ledger) -> None:
+    """Mara stands in for Cleo: her grant covers calls that she would be asked about herself."""
+    await given(ledger)
+    call = await opened(ledger, "second")
+    policy = EXPENSES.model_copy(update={"ask": ("cleo",)})
+    found = router(ledger, policy)
+    today = CLEO.day(await ledger.now())
+    away = Absence(start=today, end=today + timedelta(days=3), delegate="mara")
+    await People(ledger, people()).leave(CLEO, away, by="test", more={})
+    await found.drain()
+    after = await ledger.approval(call.id)
+    assert (after.state, [one.person for one in after.asked]) == (State.PENDING, ["mara"])
+
+
+async def test_call_that_a_grant_decides_leaves_no_work(ledger: Ledger) -> None:
+    """The commit of the decision acknowledges the work of the router."""
+    await given(ledger)
+    await asked(ledger, "second")
+    assert (await ledger.backlog())["route"] == 0
 
 
 async def test_unauthorized_person_or_call_creates_no_grant(ledger: Ledger) -> None:

@@ -7,18 +7,21 @@ from typing import Any
 
 import pytest
 
-from builders import MARA, present
+from builders import CLEO, MARA, RILEY, present
 from channels.conftest import Channels
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.work import RouteApproval
+from signoff.broker.work import AskElsewhere, RouteApproval
 from signoff.channels.pipeline import outbox
-from signoff.channels.pipeline.port import Delivered, Message, Refused, Result
+from signoff.channels.pipeline.deliver import Delivery
+from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.channels.pipeline.reply_tokens import find_holder, is_token, token_key
+from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.deliveries import is_reachable
 from signoff.core.approvals.events import What
 from signoff.core.directory.people import Directory
+from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.core.routing import selection
 from signoff.testing import FakeChannel, VirtualClock
@@ -203,6 +206,31 @@ async def test_last_failed_attempt_leaves_a_dead_letter(
     assert record["body"] == {"work": "route_approval", "approval": approval.id}
 
 
+async def test_level_whose_cards_cannot_be_made_asks_others(
+    still_channels: Channels, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last attempt fails: its people are asked as if their cards had been refused."""
+    channels = still_channels
+    levels = (Level(ask=("mara",), within="1h"), Level(ask=("cleo",), within="30d"))
+    channels.policies = (Policy(name="levels", levels=levels),)
+    approval, _ = await channels.ask()
+    clock.advance(timedelta(hours=1))
+    await channels.decider.time_out(approval.id)
+
+    def targets_of(*_: object) -> None:
+        raise ZeroDivisionError("a channel of the third kind")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("signoff.channels.pipeline.route.targets_of", targets_of)
+        for _ in range(outbox.MOST_ATTEMPTS):
+            await channels.router.drain()
+            clock.advance(timedelta(hours=1))
+    await channels.delivery.drain()
+    after = await channels.ledger.approval(approval.id)
+    assert (after.level, after.approvers) == (1, frozenset({"cleo"}))
+    assert channels.channel.delivered[-1].person == "cleo"
+
+
 async def test_item_of_a_missing_approval_becomes_a_dead_letter_at_once(channels: Channels) -> None:
     """Such an item is not retried, and does not stop the others."""
     change = Change().send(RouteApproval(approval="ap_ghost"))
@@ -268,3 +296,43 @@ async def test_one_drain_routes_all_batches(channels: Channels, count: int) -> N
     assert await channels.router.drain() == count
 
     assert (await channels.ledger.backlog())["deliver.email"] == count
+
+
+@pytest.mark.parametrize("arrives", [False, True])
+async def test_only_people_whose_card_waits_are_asked_elsewhere(
+    still_channels: Channels, arrives: bool
+) -> None:
+    """Slack takes Cleo's card and not Mara's: she alone gets a mail, unless her card arrived."""
+    channels = still_channels
+    people = [one.model_copy(update={"slack": f"U{one.id.upper()}"}) for one in (MARA, CLEO)]
+    channels.directory = Directory([*people, RILEY])
+    router = Router(
+        channels.ledger,
+        policies=[Policy(name="both", ask=("mara", "cleo"), quorum=2, within="4h")],
+        fallback=channels.fallback,
+        directory=channels.directory,
+        channels=("email", "slack"),
+    )
+
+    def respond(message: Message) -> Result:
+        waits = message.person == "mara" and not arrives
+        return Retry(60, "later") if waits else Delivered(f"r:{message.id}")
+
+    slack = FakeChannel("slack", respond=respond)
+    opened = await channels.open()
+    await router.drain()
+    await Delivery(channels.ledger, slack, directory=channels.directory).drain()
+
+    for level_key in ("1", ""):
+        work = AskElsewhere(approval=opened.id, level_key=level_key, person="mara")
+        await channels.ledger.commit(Change().send(work))
+        await router.drain()
+        await Delivery(channels.ledger, channels.channel, directory=channels.directory).drain()
+        expected = [] if arrives or level_key else [("mara", Kind.CARD)]
+        assert [(one.person, one.kind) for one in channels.channel.delivered] == expected
+    await Delivery(channels.ledger, slack, directory=channels.directory).drain()
+    assert sorted(one.person for one in slack.delivered) == ["cleo"] + ["mara"] * arrives
+    after = await channels.ledger.approval(opened.id)
+    asked = [("mara", "slack"), ("cleo", "slack")] + [("mara", "email")] * (not arrives)
+    assert [(one.person, one.channel) for one in after.asked] == asked
+    assert after.deadline == channels.clock.now() + timedelta(hours=4)

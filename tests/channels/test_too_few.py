@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 from builders import CLEO, MARA
 from channels.conftest import Channels
@@ -18,18 +19,27 @@ from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.testing import FakeChannel, VirtualClock
 
+NO_TIME, DAY = timedelta(), timedelta(days=1)
 
-async def both_channels(channels: Channels, *gone: str) -> tuple[Approval, FakeChannel]:
-    """Ask Mara and Cleo in Slack, where Cleo is unknown; both have to approve.
+
+async def both_channels(
+    channels: Channels, *gone: str, unknown: tuple[str, ...] = ("cleo",), wait: timedelta = NO_TIME
+) -> tuple[Approval, FakeChannel, FakeChannel]:
+    """Ask Mara and Cleo in Slack, where one is unknown; both have to approve.
 
     Args:
         channels: The ledger and the directory.
         gone: Ids of people whose mail comes back.
+        unknown: Ids of people whom Slack does not know.
+        wait: How long Slack says nothing.
+
+    Returns:
+        The approval, Slack and the mail.
     """
     people = [one.model_copy(update={"slack": f"U{one.id.upper()}"}) for one in (MARA, CLEO)]
     directory = Directory([*people, *(one for one in channels.directory if one.id == "riley")])
     decider = Decider(channels.ledger, directory)
-    policy = Policy(name="both", ask=("mara", "cleo"), quorum=2, channels=("slack",))
+    policy = Policy(name="both", ask=("mara", "cleo"), quorum=2, channels=("slack",), within=DAY)
     router = Router(
         channels.ledger,
         policies=[policy],
@@ -43,21 +53,27 @@ async def both_channels(channels: Channels, *gone: str) -> tuple[Approval, FakeC
             Refused("not here") if message.person in names else Delivered(f"r:{message.id}")
         )
 
-    slack = FakeChannel("slack", respond=refuse("cleo"))
+    slack = FakeChannel("slack", respond=refuse(*unknown))
     mail = FakeChannel("email", respond=refuse(*gone))
     approval = await channels.open()
+    await router.drain()
+    if wait:
+        channels.clock.advance(wait)
     for _ in range(6):
         await router.drain()
         for channel in (slack, mail):
             await Delivery(channels.ledger, channel, directory=directory).drain()
     assert decider.ledger is channels.ledger
-    return await channels.ledger.approval(approval.id), mail
+    return await channels.ledger.approval(approval.id), slack, mail
 
 
 async def test_approver_refused_by_one_channel_is_asked_by_mail(still_channels: Channels) -> None:
     """The other approver keeps their card and time, and both decide together."""
-    approval, mail = await both_channels(still_channels)
+    approval, slack, mail = await both_channels(still_channels)
     assert [(one.person, one.kind) for one in mail.delivered] == [("cleo", Kind.CARD)]
+    assert [(one.person, one.kind) for one in slack.delivered] == [("mara", Kind.CARD)]
+    asked = [one for one in await still_channels.events(approval) if one.what is What.ASKED]
+    assert len(asked) == 2
     assert (deliveries.unreached(approval), deliveries.can_be_met(approval), approval.level) == (
         (),
         True,
@@ -69,9 +85,22 @@ async def test_approver_refused_by_one_channel_is_asked_by_mail(still_channels: 
     assert done.state is State.APPROVED
 
 
+async def test_level_that_no_card_reached_starts_again_by_mail(still_channels: Channels) -> None:
+    """Slack knows none of its people, after an hour: they have the full time from the mails on."""
+    approval, slack, mail = await both_channels(
+        still_channels, unknown=("mara", "cleo"), wait=timedelta(hours=1)
+    )
+    assert slack.delivered == []
+    assert sorted(one.person for one in mail.delivered) == ["cleo", "mara"]
+    assert approval.level == 0
+    assert approval.deadline == still_channels.clock.now() + DAY
+    whys = [one.why for one in await still_channels.events(approval) if one.what is What.ASKED]
+    assert "they are asked by mail" in whys[-1]
+
+
 async def test_impossible_quorum_raises_an_alarm_at_once(still_channels: Channels) -> None:
     """Nobody else can be asked: the alarm names the missing people before the deadline."""
-    approval, _ = await both_channels(still_channels, "cleo")
+    approval, _, _ = await both_channels(still_channels, "cleo")
     assert (deliveries.unreached(approval), deliveries.can_be_met(approval)) == (("cleo",), False)
     events = await still_channels.events(approval)
     alarm = next(one for one in events if one.what is What.UNROUTABLE)

@@ -79,6 +79,20 @@ async def test_codes_are_a_person_s_own(
     assert not await factors.check(None, app.at(clock.now()))
 
 
+async def test_a_secret_in_the_record_of_another_person_is_worthless(
+    factors: Factors, still_ledger: Ledger, clock: VirtualClock
+) -> None:
+    """A writer of Redis puts Mara's sealed secret into Cleo's record, beside Cleo's address."""
+    app = totp_of(await factors.enroll(MARA, by="test"))
+    await factors.enroll(CLEO, by="test")
+    _, hers = present(await still_ledger.raw("factor:mara"))
+    version, his = present(await still_ledger.raw("factor:cleo"))
+    forged = json.dumps({**json.loads(his), "sealed": json.loads(hers)["sealed"]})
+    await still_ledger.commit(Change().put_raw("factor:cleo", forged, was=version))
+    assert not await factors.check(CLEO, app.at(clock.now()))
+    assert await factors.check(MARA, app.at(clock.now()))
+
+
 async def test_the_next_person_with_an_id_does_not_inherit_codes(
     factors: Factors, still_ledger: Ledger, clock: VirtualClock
 ) -> None:

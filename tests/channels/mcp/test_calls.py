@@ -115,6 +115,35 @@ async def test_concurrent_identical_calls_run_once(gatehouse: Gatehouse) -> None
     assert len(gatehouse.server.got) == 1
 
 
+async def test_concurrent_identical_calls_wait_for_one_task(gatehouse: Gatehouse) -> None:
+    """The clients of one process all wait for the call itself, as does its shutdown."""
+    faults: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+    await gatehouse.ask(call())
+    await gatehouse.approve()
+    process = gatehouse.calls(60)
+    asked = [gatehouse.ask(call(), process, delivered=False) for _ in range(5)]
+    assert {said(one) for one in await asyncio.gather(*asked)} == {"done 1"}
+    assert len(gatehouse.server.got) == 1
+    assert faults == []
+
+
+async def test_a_client_is_told_that_another_process_runs_its_call(gatehouse: Gatehouse) -> None:
+    """It does not wait longer than it may, and gets the result when it calls again."""
+    await gatehouse.ask(call())
+    await gatehouse.approve()
+    gatehouse.server.holds = asyncio.Event()
+    first = asyncio.create_task(gatehouse.ask(call(), gatehouse.calls(60), delivered=False))
+    await gatehouse.server.called.wait()
+    other = gatehouse.calls()
+    async with asyncio.timeout(30):
+        assert "is running" in said(await gatehouse.ask(call(), other))
+    gatehouse.server.holds.set()
+    assert said(await first) == "done 1"
+    assert said(await gatehouse.ask(call(), other)) == "done 1"
+    assert len(gatehouse.server.got) == 1
+
+
 async def test_a_result_is_returned_after_its_approval_is_archived(
     gatehouse: Gatehouse, tmp_path: Path
 ) -> None:

@@ -130,6 +130,8 @@ class Calls:
                     return answer
                 continue
             record, approvals = await self._known(caller, call, key)
+            if key in self._running:
+                continue  # another client has started it meanwhile
             if record.answer:
                 return record.answered(key)
             if waits := [one for one in approvals if one.state is State.PENDING]:

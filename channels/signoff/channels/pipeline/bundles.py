@@ -30,7 +30,7 @@ from signoff.broker.work import (
     SendCard,
     SendReminder,
 )
-from signoff.channels.pipeline.outbox import MOST_ATTEMPTS, legible, read_each, work_of
+from signoff.channels.pipeline.outbox import legible, read_each, work_of
 from signoff.channels.pipeline.port import (
     Channel,
     Delivered,
@@ -299,10 +299,10 @@ class BundleDelivery:
             LedgerUnavailable: Redis cannot be reached.
         """
         now = await self._ledger.now()
-        messages: dict[str, Message] = {}
+        messages: dict[str, tuple[Message, Collection[str]]] = {}
         for item in items:
             try:
-                message = await self._message(item, now)
+                made = await self._message(item, now)
             except LedgerError:
                 raise
             except Exception as error:
@@ -310,10 +310,10 @@ class BundleDelivery:
                 problem = f"{type(error).__name__}: {error}"
                 await self._committed(item, Retry(0, problem, unsure=False))
                 continue
-            if message is None:
+            if made is None:
                 await self._acknowledged(item)
             else:
-                messages[item.id] = message
+                messages[item.id] = made
         kept = _latest([item for item in items if item.id in messages])
         for item in items:
             if item.id in messages and item.id not in kept:
@@ -321,11 +321,15 @@ class BundleDelivery:
                 await self._acknowledged(item)
         for item in items:
             if item.id in messages:
-                (result,) = await deliver_each(self._channel, [messages[item.id]])
-                await self._committed(item, result)
+                message, shown = messages[item.id]
+                (result,) = await deliver_each(self._channel, [message])
+                await self._committed(item, result, shown)
 
-    async def _message(self, item: Item, now: datetime) -> Message | None:
-        """Return the message, None if no listed approval waits for the person any more."""
+    async def _message(self, item: Item, now: datetime) -> tuple[Message, Collection[str]] | None:
+        """Return the message and the ids of the approvals that it shows as waiting.
+
+        Return None if no listed approval waits for the person any more.
+        """
         work = _of(item)
         if isinstance(work, SendBundle):
             address, listed = work.address, work.listed
@@ -353,7 +357,7 @@ class BundleDelivery:
         kind = work.purpose if isinstance(work, SendBundle) else BundleKind.CARDS
         said = phrases.bundle(kind, waiting=len(waiting), listed=len(shown))
         unsure = item.attempts - 1 > work.failed
-        return replace(
+        message = replace(
             message,
             id=item.id,
             headline=said.headline,
@@ -362,6 +366,7 @@ class BundleDelivery:
             attempt=item.attempts,
             unsure=unsure,
         )
+        return message, [one.id for one in waiting]
 
     async def _read(self, approval_id: str) -> Approval | None:
         """Return an approval, None if it is missing or unreadable: the others are still listed.
@@ -391,12 +396,8 @@ class BundleDelivery:
 
     def _waits(self, work: BundleWork, listed: Listed, approval: Approval) -> bool:
         """Return whether an approval waits for the recipient of the bundle."""
-        asked = _asked(work, approval)
-        if (
-            approval.state is not State.PENDING
-            or asked is None
-            or asked.level_key != listed.level_key
-        ):
+        asked = _listed_card(work, listed, approval)
+        if approval.state is not State.PENDING or asked is None:
             return False
         return asked.is_for(approval.approvers, approval.level_key)
 
@@ -405,24 +406,10 @@ class BundleDelivery:
         cards = [(one, _asked(work, one)) for one in waiting]
         return any(asked and deliveries.is_wanted(one, asked) for one, asked in cards)
 
-    async def _was_given_up(self, item: Item, work: BundleWork) -> bool:
-        """Return whether the bundle was given up before for every approval that waits."""
-        if item.attempts <= MOST_ATTEMPTS or not isinstance(work, SendBundle):
-            return False
+    async def _waiting(self, work: SendBundle) -> list[Approval]:
+        """Return the listed approvals that wait for the recipient."""
         found = [(one, await self._read(one.approval)) for one in work.listed]
-        waiting = [one for listed, one in found if one and self._waits(work, listed, one)]
-        return all((card := _asked(work, one)) and card.problem for one in waiting)
-
-    async def _waits_too_long(
-        self, item: Item, work: SendBundle, result: Retry
-    ) -> tuple[Item, Sequence[Approval]]:
-        """Return the item, and the approvals to ask about by another channel now."""
-        found = [(one, await self._read(one.approval)) for one in work.listed]
-        waiting = [one for listed, one in found if one and self._waits(work, listed, one)]
-        deadline = min((one.deadline for one in waiting if one.deadline is not None), default=None)
-        now = await self._ledger.now()
-        item, too_long = waits_too_long(item, result, deadline, now=now)
-        return item, waiting if too_long else ()
+        return [one for listed, one in found if one and self._waits(work, listed, one)]
 
     def _entry(self, approval: Approval, *, waits: bool) -> Entry:
         shape = card(approval, self._roster.directory)
@@ -437,26 +424,39 @@ class BundleDelivery:
             outcome="" if waits else outcome,
         )
 
-    async def _committed(self, item: Item, result: Result) -> None:
-        """Record the result of a bundle for all of its approvals, in one commit."""
+    async def _committed(self, item: Item, result: Result, shown: Collection[str] = ()) -> None:
+        """Record the result of a bundle for all of its approvals, in one commit.
+
+        Args:
+            item: The bundle.
+            result: The result.
+            shown: The ids of the approvals that it shows as waiting. One that has ended since is
+                recorded too, so that the bundle is updated.
+        """
         work = _of(item)
         about = {"item": item.id, "channel": work.channel, "person": work.person}
-        cards = isinstance(work, SendBundle) and work.purpose is BundleKind.CARDS
+        cards = work if isinstance(work, SendBundle) and work.purpose is BundleKind.CARDS else None
         change = Change().ack(item)
         if isinstance(result, Retry):
-            if cards and result.counted and await self._was_given_up(item, work):
-                await self._commit(put_back(item, result, **about))
-                return
             late: Sequence[Approval] = ()
-            if cards and isinstance(work, SendBundle):
-                item, late = await self._waits_too_long(item, work, result)
+            if cards is not None:
+                waiting = await self._waiting(cards)
+                if result.counted and all(_problem(cards, one) for one in waiting):
+                    # It was given up before for each of them.
+                    await self._commit(put_back(item, result, **about))
+                    return
+                deadlines = [one.deadline for one in waiting if one.deadline is not None]
+                item, too_long = waits_too_long(
+                    item, result, min(deadlines, default=None), now=await self._ledger.now()
+                )
+                late = waiting if too_long else ()
             again = tried_again(item, result, **about)
             if isinstance(again, Change):
                 for one in late:
                     ask_elsewhere(again, one, work.person)
                 await self._commit(again)
                 return
-            if cards:
+            if cards is not None:
                 # As with a single card, the channel may work again in time.
                 change = put_back(item, result, **about)
             result = again
@@ -466,17 +466,20 @@ class BundleDelivery:
         else:
             log.info("bundle.delivered", **about)
             notify(change, item, await self._subscribed((work.person,)))
-        if not (cards and isinstance(work, SendBundle)):
+        if cards is None:
             await self._commit(change)
             return
 
         async def attempt() -> None:
             now = await self._ledger.now()
             after = change.copy()
-            for listed in work.listed:
+            for listed in cards.listed:
                 approval = await self._read(listed.approval)
-                if approval is not None and self._waits(work, listed, approval):
-                    _note(after, approval, work, done, now)
+                if approval is None:
+                    continue
+                was_shown = listed.approval in shown and _listed_card(cards, listed, approval)
+                if was_shown or self._waits(cards, listed, approval):
+                    _note(after, approval, cards, done, now)
             await self._ledger.commit(after)
 
         try:
@@ -542,6 +545,18 @@ def _of(item: Item) -> BundleWork:
 def _asked(work: BundleWork, approval: Approval) -> Asked | None:
     mine = (one for one in approval.asked if (one.key, one.channel) == (work.person, work.channel))
     return next(mine, None)
+
+
+def _listed_card(work: BundleWork, listed: Listed, approval: Approval) -> Asked | None:
+    """Return the card that a bundle lists, None if the person has none at that level any more."""
+    asked = _asked(work, approval)
+    return asked if asked is not None and asked.level_key == listed.level_key else None
+
+
+def _problem(work: BundleWork, approval: Approval) -> str:
+    """Return why the card could not be delivered, "" if it was not given up."""
+    asked = _asked(work, approval)
+    return asked.problem if asked is not None else ""
 
 
 def _receipt(work: BundleWork, approval: Approval) -> str:

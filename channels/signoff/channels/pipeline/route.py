@@ -179,7 +179,7 @@ class Router:
             done = await self._allowances.decide(approval_id, self._choose, also=also)
         except (ApprovalError, Conflict, LeaseLost, RecordUnreadable) as error:
             log.info("approval.not_decided_by_policy", approval=approval_id, why=str(error))
-            return isinstance(error, LeaseLost)
+            return False
         return done is not None
 
     async def _approved_by_edit(self, item: Item, approval_id: str) -> bool:
@@ -210,7 +210,7 @@ class Router:
             (await self._decisions.take(approval.id, move, actor, extras)).approval_or_raise()
         except (ApprovalError, LeaseLost) as error:
             log.info("approval.edit_not_taken", item=item.id, why=str(error))
-            return isinstance(error, LeaseLost)
+            return False
         return True
 
     async def _approved_by_grant(self, approval_id: str, also: Change) -> bool:
@@ -227,7 +227,7 @@ class Router:
             )
         except (ApprovalError, Conflict, LeaseLost, RecordUnreadable) as error:
             log.info("approval.grant_not_taken", approval=approval_id, why=str(error))
-            return isinstance(error, LeaseLost)
+            return False
         return done is not None
 
     def rules_of(self, approval: Approval, now: datetime) -> tuple[Terms, Collection[str]]:

@@ -99,23 +99,23 @@ def circle(directory: Directory, person_id: str, absence: Absence) -> tuple[str,
         person_id: The id of the absent person.
         absence: The absence, with the delegate.
     """
-    return _circle(directory, (person_id,), absence)
+    # The delegates change only when an absence begins, and on the day after its end.
+    others = [one for person in directory for one in person.away]
+    days = {absence.start, *(one.start for one in others)}
+    days |= {one.end + _DAY for one in others if one.end < absence.end}
+    ways = (_way(directory, person_id, absence, day) for day in sorted(days) if absence.covers(day))
+    return next(filter(None, ways), ())
 
 
-def _circle(directory: Directory, way: tuple[str, ...], absence: Absence) -> tuple[str, ...]:
-    following = directory.find(absence.delegate)
-    if following is None:
-        return ()
-    if following.id in way:
-        return (*way, following.id)
-    for at, one in enumerate(following.away):
-        start, end = max(one.start, absence.start), min(one.end, absence.end)
-        # If absences overlap, the last one applies; skip one that later ones cover completely.
-        if start > end or any(
-            later.start <= start and end <= later.end for later in following.away[at + 1 :]
-        ):
-            continue
-        shared = one.model_copy(update={"start": start, "end": end})
-        if found := _circle(directory, (*way, following.id), shared):
-            return found
+def _way(directory: Directory, person_id: str, absence: Absence, day: date) -> tuple[str, ...]:
+    """Return the delegates on a day if they form a circle, otherwise nothing."""
+    way, here = [person_id], absence
+    while (following := directory.find(here.delegate)) is not None:
+        way.append(following.id)
+        if following.id in way[:-1]:
+            return tuple(way)
+        away = following.absence_on(day)
+        if away is None:
+            break
+        here = away
     return ()

@@ -127,9 +127,10 @@ class Person(Value):
 
     def absence(self, moment: datetime) -> Absence | None:
         """Return the absence at a moment; if several overlap, the last one in `away`."""
-        if not self.away:
-            return None
-        day = self.day(moment)
+        return self.absence_on(self.day(moment)) if self.away else None
+
+    def absence_on(self, day: date) -> Absence | None:
+        """Return the absence on a day in the person's time zone; see `absence`."""
         return next((one for one in reversed(self.away) if one.covers(day)), None)
 
     def next_absence(self, moment: datetime) -> Absence | None:
