@@ -12,7 +12,6 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from signoff.core.base.errors import SignoffError
@@ -220,12 +219,7 @@ class Supervisor:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         # A second Ctrl-C while children stop must not leave the rest of them running.
         stopping = asyncio.ensure_future(self.stop())
         try:
