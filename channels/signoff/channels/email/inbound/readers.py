@@ -119,13 +119,7 @@ class Processes:
             process = await self._free()
             done = False
             try:
-                answer = await self._asked(process, request)
-                questions = 0
-                while not answer.keys() & {name, *_FAULTS}:
-                    if (questions := questions + 1) > _MOST_QUESTIONS:
-                        raise MailTooCostly(_TOO_MANY)
-                    reply = json.dumps(await ask(answer)).encode()
-                    answer = await self._asked(process, reply)
+                answer = await self._answered(process, request, name, ask)
                 done = True
             except TimeoutError as error:
                 # This is not the CPU limit, which ends the process.
@@ -168,6 +162,18 @@ class Processes:
         process = await _Process.start(self._program, self._seconds)
         self._all.add(process)
         return process
+
+    async def _answered(
+        self, process: _Process, request: bytes, name: str, ask: Ask
+    ) -> dict[str, Any]:
+        """Send a request, and answer the questions of the process until it answers the request."""
+        answer = await self._asked(process, request)
+        questions = 0
+        while not answer.keys() & {name, *_FAULTS}:
+            if (questions := questions + 1) > _MOST_QUESTIONS:
+                raise MailTooCostly(_TOO_MANY)
+            answer = await self._asked(process, json.dumps(await ask(answer)).encode())
+        return answer
 
     async def _asked(self, process: _Process, request: bytes) -> dict[str, Any]:
         answer = await process.ask(request, patience=self._patience)
