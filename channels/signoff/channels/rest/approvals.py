@@ -21,6 +21,7 @@ from signoff.channels.rest.idempotent import (
     Id,
     IdempotentRequests,
     actor_of,
+    author_of,
     same_call,
 )
 from signoff.channels.rest.pages import Paging, page
@@ -231,7 +232,7 @@ class Approvals:
 
         def want(seen: Approval) -> tuple[Move, Actor]:
             directory = self._decisions.directory
-            who = Operator(name=access.person or access.shown)
+            who = Operator(name=author_of(access))
             actor = actor_of(access, who, seen, directory)
             asked = access.has_asked(seen.origin.user, directory)
             if not (asked or access.is_admin or "role" in actor.proof):

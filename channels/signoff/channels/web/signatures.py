@@ -20,6 +20,11 @@ _MOST_SIGNATURES: Final = 10
 _LONGEST_ID: Final = 256
 
 
+def sha256_of(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal: a name for a secret that is not stored."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 class Signed(NamedTuple):
     """A signed message.
 

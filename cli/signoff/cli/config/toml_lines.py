@@ -1,8 +1,10 @@
-"""Finds the line of a setting in a TOML file."""
+"""Finds the line of a setting in a TOML file, and writes values of TOML."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 Path = tuple[int | str, ...]
 
@@ -52,3 +54,8 @@ def _indexed(names: tuple[str, ...], counts: dict[tuple[str, ...], int]) -> Path
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip().strip("\"'") for part in text.split("."))
+
+
+def toml_text(value: Any) -> str:  # noqa: ANN401 -- any JSON
+    """Return a value as TOML: as in JSON, which need not escape one control character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -7,7 +7,6 @@ second factor or is signed out by an operator.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import to_ms
 from signoff.channels.inbox.auth.epochs import begin_epoch, epoch_of
 from signoff.channels.inbox.settings import InboxSettings
+from signoff.channels.web.signatures import sha256_of
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import Conflict
 
@@ -114,7 +114,7 @@ class Sessions:
         """
         name, now = secrets.token_urlsafe(32), await self._ledger.now()
         epoch, csrf = await epoch_of(self._ledger, person), secrets.token_urlsafe(32)
-        one = Session(_id(name), 0, person, epoch, csrf, how, browser, now, now)
+        one = Session(sha256_of(name), 0, person, epoch, csrf, how, browser, now, now)
         if factor:
             one = replace(one, factor=factor, proven=now)
         # Expired sessions have left their entries.
@@ -134,7 +134,7 @@ class Sessions:
         """
         if len(name) != _LENGTH or not name.isascii():
             return None
-        session = await self._read(_id(name))
+        session = await self._read(sha256_of(name))
         if session is None:
             return None
         now = await self._ledger.now()
@@ -172,7 +172,7 @@ class Sessions:
             was, now = await self._read(session.id), await self._ledger.now()
             if was is None:
                 return session, ""
-            new = replace(was, id=_id(name), version=0, seen=now, proven=now, factor=factor)
+            new = replace(was, id=sha256_of(name), version=0, seen=now, proven=now, factor=factor)
             await self._ledger.commit(self._put(self._dropped(was), new))
             return replace(new, version=1), name
 
@@ -180,7 +180,7 @@ class Sessions:
 
     async def end(self, name: str) -> None:
         """End a session."""
-        await self.end_one(_id(name), "")
+        await self.end_one(sha256_of(name), "")
 
     async def end_one(self, session_id: str, person: str) -> None:
         """End a session, if it belongs to this person; "" ends that of anybody."""
@@ -251,10 +251,6 @@ async def sign_out_everywhere(ledger: Ledger, person: str, *, by: str) -> None:
 
 def _all(person: str) -> str:
     return f"logins:{person}"
-
-
-def _id(name: str) -> str:
-    return hashlib.sha256(name.encode()).hexdigest()
 
 
 def _session(session_id: str, version: int, text: str) -> Session | None:
