@@ -115,7 +115,7 @@ def _email(parts: Parts, key: MessageKey) -> EmailChannel:
     return EmailChannel(
         parts.settings.email,
         key=key,
-        pace=MailRateLimit(parts.ledger, smtp),
+        rate_limit=MailRateLimit(parts.ledger, smtp),
         tokens=Tokens.of(smtp.oauth, parts.ledger, timeout=smtp.timeout),
     )
 
