@@ -75,7 +75,7 @@ async def _with_decisions(
     store = Store.open(settings.redis_url, prefix=settings.redis.prefix, replica=replica)
     bell, receipts = None, None
     if rings:
-        from signoff.cli.composition.bells import open_bell  # noqa: PLC0415
+        from signoff.cli.composition.parts import open_bell  # noqa: PLC0415
         from signoff.cli.composition.receipts import open_receipts  # noqa: PLC0415
 
         bell = open_bell(settings, store)
