@@ -27,9 +27,9 @@ from signoff.channels.email.inbound.opening import (
     AHEAD,
     MailOpener,
     Opened,
+    PendingMail,
     Proves,
     Read,
-    Reading,
     SentLines,
     leading,
     read_here,
@@ -140,10 +140,10 @@ class Intake:
             LedgerUnavailable: Redis cannot be reached.
         """
         window = asyncio.Semaphore(AHEAD)
-        readings = [Reading(item) for item in items]
+        readings = [PendingMail(item) for item in items]
         for one in readings:
             one.opened = asyncio.ensure_future(self._opener.open(one, window))
-        late: list[Reading] = []
+        late: list[PendingMail] = []
         try:
             for one in readings:
                 await asyncio.wait({one.opened}, timeout=self._patience)
@@ -162,7 +162,7 @@ class Intake:
                 one.opened.cancel()
             await asyncio.gather(*(one.opened for one in readings), return_exceptions=True)
 
-    async def _try(self, reading: Reading, window: asyncio.Semaphore) -> None:
+    async def _try(self, reading: PendingMail, window: asyncio.Semaphore) -> None:
         item = reading.item
         try:
             opened = await reading.opened

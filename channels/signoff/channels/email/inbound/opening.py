@@ -77,7 +77,7 @@ class Opened(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Reading:
+class PendingMail:
     """A mail that is being read.
 
     Attributes:
@@ -90,7 +90,7 @@ class Reading:
     tokens: tuple[tuple[str, Holder], ...] = ()
     opened: asyncio.Future[Opened | None] = field(init=False)
 
-    def must_follow(self, earlier: Reading) -> bool:
+    def must_follow(self, earlier: PendingMail) -> bool:
         """Say whether both mails answer the same approval."""
         approvals = {holder.approval for _, holder in self.tokens}
         return any(holder.approval in approvals for _, holder in earlier.tokens)
@@ -122,7 +122,7 @@ class MailOpener:
         self._read = read
         self._authenticator = authenticator
 
-    async def open(self, reading: Reading, window: asyncio.Semaphore) -> Opened | None:
+    async def open(self, reading: PendingMail, window: asyncio.Semaphore) -> Opened | None:
         """Load and read a mail as soon as the window has room for it."""
         await window.acquire()
         work = reading.item.work
@@ -166,7 +166,7 @@ class MailOpener:
         return tuple(dict.fromkeys((*envelope, *tokens_in(recipients, self._mailbox))))
 
 
-def leading(readings: Sequence[Reading]) -> Iterator[Reading]:
+def leading(readings: Sequence[PendingMail]) -> Iterator[PendingMail]:
     """Yield the mails, in the order of arrival, that need not follow an earlier one."""
     for place, one in enumerate(readings):
         if not any(map(one.must_follow, readings[:place])):
