@@ -9,15 +9,7 @@ from typing import Final
 
 import structlog
 
-from signoff.broker.decisions import (
-    REFUSALS,
-    Decisions,
-    Extras,
-    Outcome,
-    Refused,
-    Taken,
-    always,
-)
+from signoff.broker.decisions import REFUSALS, Decisions, Extras, Outcome, Refused, Taken, always
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Current

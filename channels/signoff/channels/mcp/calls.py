@@ -31,11 +31,7 @@ from signoff.core.approvals import programs, reopening
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.parts import Program, ToolCall
-from signoff.core.base.errors import (
-    ApprovalNotFound,
-    LedgerError,
-    SignoffError,
-)
+from signoff.core.base.errors import ApprovalNotFound, LedgerError, SignoffError
 
 log = structlog.get_logger(__name__)
 

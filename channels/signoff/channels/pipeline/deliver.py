@@ -71,11 +71,7 @@ from signoff.channels.pipeline.port import (
     Rewriting,
 )
 from signoff.channels.pipeline.pushes import Subscribed, nobody, notify, recipients
-from signoff.channels.pipeline.quiet_hours import (
-    delivery_held_until,
-    is_needless_reminder,
-    pause,
-)
+from signoff.channels.pipeline.quiet_hours import delivery_held_until, is_needless_reminder, pause
 from signoff.channels.pipeline.results import (
     MOST_ATTEMPTS_OF_A_DAY,
     deliver_each,

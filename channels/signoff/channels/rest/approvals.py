@@ -25,11 +25,7 @@ from signoff.channels.rest.idempotent import (
     same_call,
 )
 from signoff.channels.rest.pages import Paging, page
-from signoff.channels.rest.problems import (
-    note_problem,
-    problem_of,
-    responses,
-)
+from signoff.channels.rest.problems import note_problem, problem_of, responses
 from signoff.channels.web.problems import Problem
 from signoff.client import models
 from signoff.core.access.api_tokens import Access

@@ -22,11 +22,7 @@ from signoff.cli.doctor.ledger import about_ledger
 from signoff.cli.doctor.loading import AgentLoading, LoadingFailed
 from signoff.cli.doctor.rules import Tools, about_rules
 from signoff.cli.doctor.sessions import about_sessions
-from signoff.core.base.errors import (
-    ConfigError,
-    LedgerUnavailable,
-    SignoffError,
-)
+from signoff.core.base.errors import ConfigError, LedgerUnavailable, SignoffError
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.worker.agent_folders import app_names

@@ -16,11 +16,7 @@ from signoff.channels.email.authentication.lookup import Records, Txt, is_name
 from signoff.channels.email.authentication.proof import Proof, Proven
 from signoff.channels.email.authentication.results import Results, topmost
 from signoff.channels.email.authentication.settings import AuthenticationSettings
-from signoff.channels.email.authentication.signatures import (
-    Signature,
-    signatures_in,
-    verify,
-)
+from signoff.channels.email.authentication.signatures import Signature, signatures_in, verify
 from signoff.channels.email.parsing.addresses import parse_addresses
 from signoff.channels.email.parsing.mime import Headers, Part, parse_headers, parse_mail
 

@@ -15,12 +15,7 @@ import structlog
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.channels.email.message_ids import (
-    approval_named,
-    bundle_named,
-    is_caused_by,
-    is_ours,
-)
+from signoff.channels.email.message_ids import approval_named, bundle_named, is_caused_by, is_ours
 from signoff.channels.email.parsing.incoming import IncomingMail, Sort
 from signoff.channels.pipeline.bundles import find_bundle
 from signoff.channels.pipeline.reply_tokens import Holder, Role

@@ -21,12 +21,7 @@ from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.auth.passkey_store import has_passkey
 from signoff.channels.inbox.auth.sessions import How, Session, Sessions
 from signoff.channels.inbox.auth.sign_in import SignIn, TooManyAttempts
-from signoff.channels.inbox.forms import (
-    LARGEST_SIGNED_IN,
-    BadForm,
-    read_form,
-    require_token,
-)
+from signoff.channels.inbox.forms import LARGEST_SIGNED_IN, BadForm, read_form, require_token
 from signoff.channels.inbox.settings import ROOT, InboxSettings, own_path
 from signoff.channels.inbox.subscriptions import unsubscribe_marked
 from signoff.channels.inbox.templating import page

@@ -10,11 +10,7 @@ import structlog
 
 from signoff.broker.limits.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.inbox.auth.factors import Factors
-from signoff.core.directory.people import (
-    Directory,
-    Person,
-    identity_key,
-)
+from signoff.core.directory.people import Directory, Person, identity_key
 
 log = structlog.get_logger(__name__)
 
