@@ -100,12 +100,7 @@ def run(
 
 
 @app.command("list")
-def list_(
-    ctx: typer.Context,
-    *,
-    limit: Limit = 50,
-    as_json: Json = False,
-) -> None:
+def list_(ctx: typer.Context, *, limit: Limit = 50, as_json: Json = False) -> None:
     """List runs, the latest first."""
 
     async def work(decisions: Decisions) -> list[Run]:
