@@ -49,12 +49,7 @@ _EVENTS: Final = uuid.UUID("9d6c3a52-63c9-5b0c-8f0e-6161702d6576")
 
 
 class Receivers:
-    """Posts to receivers.
-
-    Args:
-        allow_private: Whether they may be on private networks.
-        lookup: Finds the addresses of a host.
-    """
+    """Posts to receivers; `allow_private` allows those on private networks."""
 
     def __init__(self, *, allow_private: bool = False, lookup: Resolve = resolve) -> None:
         self._private = allow_private
@@ -139,12 +134,7 @@ def require_url(url: str, *, allow_private: bool) -> None:
 
 
 class Notifier:
-    """The stage `aap`: notifies receivers, and marks unreported calls as in doubt.
-
-    Args:
-        decisions: The ledger; withdraws the requests of deleted instances.
-        receivers: Posts the notifications.
-    """
+    """The stage `aap`: notifies receivers, and marks unreported calls as in doubt."""
 
     def __init__(self, decisions: Decisions, receivers: Receivers) -> None:
         self._decisions = decisions

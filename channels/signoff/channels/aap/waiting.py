@@ -41,12 +41,7 @@ class Waiting:
         self._closed = False
 
     async def decided(self, approval_id: str, read: Read, *, within: float) -> Approval:
-        """Return an approval once it is decided, or undecided after a while.
-
-        Args:
-            approval_id: Its id.
-            read: Reads it.
-            within: The most seconds to wait.
+        """Return an approval once it is decided, or undecided after `within` seconds.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.

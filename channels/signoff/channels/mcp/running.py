@@ -265,9 +265,7 @@ async def add_question(
 async def _rounds(send: Send, more: Mapping[str, str]) -> Answer:
     """Make a call, and repeat it while the server only asks for the same call again.
 
-    Args:
-        send: Sends the call to the server.
-        more: What the call goes on with if the server has asked for input; else empty.
+    `more` is what it goes on with if the server has asked for input; else it is empty.
 
     Raises:
         NotSent: The server has not taken the call.

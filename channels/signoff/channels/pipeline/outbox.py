@@ -245,12 +245,9 @@ async def commit_each(
 async def post_each(
     ledger: Ledger, items: Sequence[Item], post: Callable[[Item], Awaitable[Change]]
 ) -> None:
-    """Post each item to a server, a few at a time, and commit each separately.
+    """Post each leased item to a server, a few at a time, and commit each separately.
 
-    Args:
-        ledger: The ledger.
-        items: Leased items.
-        post: Posts one, and makes the change that acknowledges it or puts it back.
+    `post` makes the change that acknowledges an item or puts it back.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.

@@ -138,11 +138,9 @@ def _write(faults: list[Fault]) -> None:
 
 
 def _toml(values: dict[str, Any], table: str = "") -> list[str]:
-    """Return settings as lines of TOML, without settings that are not set.
+    """Return the settings of a table as lines of TOML, without settings that are not set.
 
-    Args:
-        values: The settings of a table.
-        table: The name of the table with the names of its parents; empty at the top.
+    The table is named with its parents; "" is the top.
     """
     tables = {key: item for key, item in values.items() if isinstance(item, dict)}
     lists = {key: item for key, item in values.items() if _is_tables(item)}

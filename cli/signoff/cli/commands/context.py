@@ -115,11 +115,7 @@ def person_of(directory: Directory, identity: str) -> Person:
 
 
 def length_of(text: str, option: str) -> timedelta:
-    """Parse a duration of clock time.
-
-    Args:
-        text: The value of an option.
-        option: The option, such as ``--by``.
+    """Parse the value of an option, such as ``--by``, as a duration of clock time.
 
     Raises:
         typer.BadParameter: The text is not a duration, or is one of working time.

@@ -50,9 +50,7 @@ class ChildDied(SignoffError):
 class NotReady(SignoffError):
     """A process is running, but has not reported in time that it is ready.
 
-    Args:
-        what: A sentence that names the process.
-        tails: The last lines of all processes that were expected to be ready.
+    `what` names the process; the tails are the last lines of all that were expected to be ready.
     """
 
     def __init__(self, what: str, tails: Sequence[str]) -> None:

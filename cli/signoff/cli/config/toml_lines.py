@@ -12,12 +12,9 @@ Path = tuple[int | str, ...]
 def line_of(text: str, loc: Path) -> int | None:
     """Return the line (from 1) of a setting, or of the closest table around it.
 
-    It looks for headers, and for keys at the start of lines. A key in an inline table gets the line
-    of the table.
-
-    Args:
-        text: A TOML document that parses.
-        loc: The path of the setting: ``("policies", 0, "within")``.
+    The setting is a path in a TOML document that parses: ``("policies", 0, "within")``. It looks
+    for headers, and for keys at the start of lines. A key in an inline table gets the line of the
+    table.
     """
     best, depth = None, 0
     for number, path in _paths(text):

@@ -36,9 +36,7 @@ def of_errors(errors: ConfigErrors) -> list[Finding]:
 async def diagnose(settings: Settings, loading: AgentLoading | None = None) -> list[Finding]:
     """Run all checks and return the findings; nothing is changed and no mail is sent.
 
-    Args:
-        settings: The settings to check.
-        loading: The process that loads the agents; None starts one.
+    `loading` is the process that loads the agents; None starts one.
     """
     ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix, size=4))
     try:

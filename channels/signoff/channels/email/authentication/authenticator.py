@@ -66,9 +66,7 @@ class Authenticator:
     def of(cls, settings: AuthenticationSettings, *, dkim: bool) -> Self:
         """Return an authenticator with the settings of `[email.authentication]`.
 
-        Args:
-            settings: The table; its `dkim` may be unset.
-            dkim: Whether signatures are verified here.
+        Their `dkim` may be unset, so the argument says whether signatures are verified here.
         """
         return cls(
             authserv_id=settings.authserv_id,

@@ -42,10 +42,7 @@ class AutomaticMail:
     ) -> Holder | None:
         """Return the holder of a mail's card, by its token or by a Message-ID that it returns.
 
-        Args:
-            mail: The mail.
-            known: The holders of its tokens.
-            key: The key of the codes in our Message-IDs; see `MessageKey`.
+        `known` has the holders of its tokens; for the key, see `MessageKey`.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -72,12 +69,7 @@ class AutomaticMail:
         return None
 
     async def take(self, holder: Holder, mail: IncomingMail, *, also: Change) -> None:
-        """Apply the effect of a mail to its card.
-
-        Args:
-            holder: The holder of the card.
-            mail: The mail.
-            also: The change that acknowledges the mail.
+        """Apply the effect of a mail to its card, in the change that acknowledges the mail.
 
         Raises:
             ApprovalNotFound: There is no such approval.

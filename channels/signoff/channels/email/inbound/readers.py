@@ -204,11 +204,9 @@ class Readers(Processes):
         super().__init__(program, most=most, seconds=seconds, wall=wall)
 
     async def read(self, raw: bytes, sent_to: SentTo = nothing_sent) -> IncomingMail:
-        """Read a mail, as `read_mail` does.
+        """Read a mail, as it was received, in the same way as `read_mail`.
 
-        Args:
-            raw: The message as it was received.
-            sent_to: Returns the lines that were sent to the recipients of the mail.
+        `sent_to` returns the lines that were sent to its recipients.
 
         Raises:
             MailTooCostly, UnreadableMail, ReaderDied: See `request`.

@@ -369,12 +369,7 @@ def go(path: str) -> RedirectResponse:
 
 
 class Pages:
-    """The base of all classes of pages.
-
-    Args:
-        decisions: The ledger and the people.
-        auth: Identifies visitors.
-    """
+    """The base of all classes of pages."""
 
     def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
         self._decisions = decisions

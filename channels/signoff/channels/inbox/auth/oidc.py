@@ -127,9 +127,7 @@ class OpenId:
     async def begin(self, *, to: str, secret: str) -> str:
         """Return the address at the provider to send a browser to.
 
-        Args:
-            to: The path to show after the sign-in.
-            secret: The cookie of the browser.
+        `to` is the path to show after the sign-in; the secret is the browser's cookie.
 
         Raises:
             SignInError: The metadata of the provider cannot be read.
@@ -158,9 +156,7 @@ class OpenId:
     async def finish(self, answer: Mapping[str, str], secret: str) -> SignedIn:
         """Return who has signed in, from the parameters that the browser brings back.
 
-        Args:
-            answer: The parameters of the callback (OpenID Connect Core 1.0, section 3.1.2.5).
-            secret: The cookie of the browser.
+        They are those of OpenID Connect Core 1.0, 3.1.2.5; the secret is the browser's cookie.
 
         Raises:
             SignInError: Nobody has signed in; the message says why.

@@ -82,9 +82,7 @@ def belongs_to(person: Person, address: str) -> bool:
 
     The id alone does not say so: an organisation may use it again after somebody has left.
 
-    Args:
-        person: The person who has the id now.
-        address: The address; "" was enrolled by a release that did not record it.
+    The address "" was enrolled by a release that did not record it.
     """
     return not address or person.owns(address)
 

@@ -126,11 +126,9 @@ class Sessions:
         return name
 
     async def find(self, name: str, *, used: bool = True) -> Session | None:
-        """Return the session of a name, None if there is none or it has ended.
+        """Return the session of a name (the cookie), None if there is none or it has ended.
 
-        Args:
-            name: The value of the cookie.
-            used: Whether a person uses it now, which prolongs it.
+        It is prolonged if a person uses it now.
         """
         if len(name) != _LENGTH or not name.isascii():
             return None
@@ -232,13 +230,7 @@ class Sessions:
 
 
 async def sign_out_everywhere(ledger: Ledger, person: str, *, by: str) -> None:
-    """End all sessions of a person.
-
-    Args:
-        ledger: The ledger.
-        person: The id of the person.
-        by: The author, for the audit.
-    """
+    """End all sessions of a person, given by id; `by` is the author, for the audit."""
 
     async def attempt() -> None:
         change = await begin_epoch(ledger, Change(), person)

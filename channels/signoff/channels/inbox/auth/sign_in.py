@@ -26,13 +26,7 @@ class TooManyAttempts(Exception):
 
 
 class SignIn:
-    """Checks addresses and codes.
-
-    Args:
-        factors: The second factors.
-        throttle: Counts the attempts.
-        directory: The people.
-    """
+    """Checks addresses and codes."""
 
     def __init__(self, factors: Factors, throttle: Throttle, directory: Directory) -> None:
         self._factors = factors

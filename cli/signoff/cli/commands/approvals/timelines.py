@@ -286,10 +286,7 @@ def _asked(step: Step, person: str, directory: Directory) -> str:
 def print_diff(found: Sequence[Changed], looked_at: int, *, most: int) -> None:
     """Print the differences, grouped by approvals that would change in the same way.
 
-    Args:
-        found: The differences.
-        looked_at: How many approvals are pending.
-        most: How many groups are printed, the largest first.
+    So many approvals were looked at. At most `most` groups are printed, the largest first.
     """
     out = Output()
     groups: dict[tuple[object, ...], list[Changed]] = {}
