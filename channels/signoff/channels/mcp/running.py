@@ -233,16 +233,7 @@ class Runner:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A call that this process alone may run.
-
-    Attributes:
-        caller: The client.
-        call: The call.
-        key: See `Caller.key`.
-        record: Its record.
-        approvals: The approvals of the record.
-        hold: The lease.
-    """
+    """A call that this process alone may run; for the key, see `Caller.key`."""
 
     caller: Caller
     call: Call
