@@ -130,20 +130,11 @@ class Supervisor:
         self._grace = grace
 
     async def start(
-        self,
-        name: str,
-        command: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
+        self, name: str, command: Sequence[str], *, env: Mapping[str, str] | None = None
     ) -> Child:
-        """Start a process.
+        """Start a program with its arguments, and with `env` added to this process's environment.
 
-        Args:
-            name: Unique among those that run.
-            command: The program and its arguments.
-            env: Added to this process's environment.
-            cwd: Its working directory.
+        The name is unique among those that run.
 
         Raises:
             OSError: The program cannot be started.
@@ -155,7 +146,6 @@ class Supervisor:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
-            cwd=cwd,
             start_new_session=True,
             limit=_LONGEST_LINE,
         )

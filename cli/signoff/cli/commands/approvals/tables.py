@@ -35,6 +35,9 @@ from signoff.core.routing.selection import NO_ROTATIONS
 _MOST_NAMES = 5
 """How many names a cell shows."""
 
+_LONGEST = 60
+"""The most characters of a text in a cell."""
+
 _COLOURS = {
     "pending": "yellow",
     "approved": "green",
@@ -408,6 +411,6 @@ def asked_for(approval: Approval, directory: Directory) -> str:
     return f"{shape.app}: {text}"
 
 
-def _short(text: str, most: int = 60) -> str:
+def _short(text: str) -> str:
     line = one_line(text)
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
