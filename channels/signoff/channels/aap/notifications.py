@@ -25,7 +25,7 @@ from signoff.channels.aap import instances
 from signoff.channels.aap.faults import Fault, invalid
 from signoff.channels.aap.instances import Instance, Receiver
 from signoff.channels.aap.wire import stamp
-from signoff.channels.pipeline.outbox import dead_letter, drain, post_each, work_of
+from signoff.channels.pipeline.outbox import StageWork, dead_letter, post_each, work_of
 from signoff.channels.web.signatures import key_of, sign
 from signoff.channels.webhooks.addresses import PrivateAddress, Resolve, resolve, why_refused
 from signoff.channels.webhooks.posting import Poster, Response
@@ -133,21 +133,13 @@ def require_url(url: str, *, allow_private: bool) -> None:
         )
 
 
-class Notifier:
+class Notifier(StageWork):
     """The stage `aap`: notifies receivers, and marks unreported calls as in doubt."""
 
     def __init__(self, decisions: Decisions, receivers: Receivers) -> None:
+        super().__init__(decisions.ledger, stages.AAP)
         self._decisions = decisions
-        self._ledger = decisions.ledger
         self._receivers = receivers
-
-    async def drain(self) -> int:
-        """Work until nothing waits, and return how many items there were.
-
-        Raises:
-            LedgerUnavailable: Redis cannot be reached.
-        """
-        return await drain(self._ledger, stages.AAP, self.work)
 
     async def work(self, items: Sequence[Item]) -> None:
         """Do the work of leased items, a few at a time; a failed one does not stop the others."""

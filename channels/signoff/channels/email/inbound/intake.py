@@ -42,7 +42,7 @@ from signoff.channels.email.parsing.incoming import IncomingMail, Sort
 from signoff.channels.incoming import Answer
 from signoff.channels.pipeline.bundles import find_bundle
 from signoff.channels.pipeline.cards import time_left
-from signoff.channels.pipeline.outbox import backoff, dead_letter, drain, work_of
+from signoff.channels.pipeline.outbox import StageWork, backoff, dead_letter, work_of
 from signoff.channels.pipeline.reply_tokens import GRACE, Holder, Role, redact
 from signoff.core.approvals.approval import Approval, Shown, State
 from signoff.core.approvals.events import Event, What
@@ -69,7 +69,7 @@ _SEVERAL: Final = "Your mail answers several requests at once. Answer each in a 
 _PATIENCE: Final = 0.1
 
 
-class Intake:
+class Intake(StageWork):
     """Reads stored mail and carries out what it says.
 
     All effects of a mail are one commit, which also acknowledges it: if a process dies before it,
@@ -104,11 +104,11 @@ class Intake:
         absence_page: str = "",
         patience: float = _PATIENCE,
     ) -> None:
+        super().__init__(decisions.ledger, stages.INTAKE)
         self._patience = patience
         self._key = key
         self._rewriting = tuple(rewriting)
         self._decisions = decisions
-        self._ledger = decisions.ledger
         self._answers = Answers(decisions, absence_page=absence_page)
         self._automatic_mail = AutomaticMail(decisions.ledger)
         self._mailbox = mailbox
@@ -121,14 +121,6 @@ class Intake:
         )
         self._limits = limits
         self._required = required
-
-    async def drain(self) -> int:
-        """Work until nothing waits, and return how many items there were.
-
-        Raises:
-            LedgerUnavailable: Redis cannot be reached.
-        """
-        return await drain(self._ledger, stages.INTAKE, self.work)
 
     async def work(self, items: Sequence[Item]) -> None:
         """Process leased mails in the order of arrival; a failure does not stop the others.
