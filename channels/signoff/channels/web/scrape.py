@@ -25,7 +25,7 @@ _PATIENCE: Final = 5.0
 
 
 def make_metrics_router(
-    ledger: Ledger, found: Metrics, known: Callable[[], Known], *, token: str
+    ledger: Ledger, found: Metrics, known: Callable[[], Known], *, token: str = ""
 ) -> Router:
     """Return the route.
 
