@@ -192,7 +192,7 @@ def pictures() -> dict[str, tuple[str, int, int]]:
     open_, days = found["confirmation"], found["payload"]
     link = "https://approvals.example.com/inbox/approvals/" + open_.id
     sent = message(open_, PEOPLE, channel="slack", now=NOW, link=link)
-    shown = message_html(_dumped(blocks.card_message(sent)[1]))
+    shown = message_html(_dumped(blocks.opening(sent)[1]))
     about = Reference(approval=days.id, digest=short_digest(days.digest), to=MARA.id)
     modal = views.approve_view(card(days, PEOPLE), about, fields(days)).to_dict()
     ended = message_html(_dumped(blocks.outcome_blocks(_outcome(open_, sent))))

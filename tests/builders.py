@@ -11,8 +11,9 @@ from pydantic import JsonValue
 from deciding import Decider
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.work import RouteApproval
 from signoff.core.access.scopes import Scope
-from signoff.core.approvals.approval import Approval, Asked, Origin, Shown, ToolCall
+from signoff.core.approvals.approval import Approval, Asked, Kind, Origin, Shown, ToolCall
 from signoff.core.approvals.events import Event
 from signoff.core.approvals.parts import Program
 from signoff.core.approvals.run import Run
@@ -134,6 +135,44 @@ def program_for(approval: Approval, *, valid_for: timedelta) -> Program:
         until=approval.opened_at + timedelta(hours=1),
         valid_for=valid_for,
     )
+
+
+async def opened(
+    decider: Decider,
+    call: ToolCall,
+    *,
+    user: str = "riley",
+    hint: str = "",
+    template: JsonValue = None,
+    kind: Kind = Kind.CONFIRMATION,
+) -> Approval:
+    """Bring a new run to a pause on one call, and send its approval to the router."""
+    ledger = decider.ledger
+    run = await decider.submit("finance", "please", user=user)
+    now = await ledger.now()
+    origin = make_origin(run=run.id, session=run.session, user=user)
+    approval, events = Approval.open(origin, call, hint=hint, template=template, now=now, kind=kind)
+    claim = await ledger.claim("run.finance", limit=1)
+    submitted = await ledger.run(run.id)
+    change = Change().put(approval, was=None).note(events).ack(claim.items[0])
+    change.put(submitted.paused([approval.id]), was=submitted)
+    await ledger.commit(change.send(RouteApproval(approval=approval.id)))
+    return await ledger.approval(approval.id)
+
+
+def waiting(approval: Approval) -> Change:
+    """Return the change that puts an approval and its paused run into the ledger, and routes it."""
+    origin = approval.origin
+    run = Run(
+        id=origin.run,
+        app=origin.app or "app",
+        user=origin.user or "user",
+        session=origin.session,
+        message="go",
+        submitted_at=approval.opened_at,
+    ).paused([approval.id])
+    change = Change().put(run, was=None).put(approval, was=None)
+    return change.send(RouteApproval(approval=approval.id))
 
 
 async def paused(

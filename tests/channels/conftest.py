@@ -24,12 +24,10 @@ from cryptography.x509.oid import NameOID
 from pydantic import JsonValue
 from structlog.testing import LogCapture
 
-from builders import CLEO, MARA, make_call, make_origin, present
+from builders import CLEO, MARA, make_call, opened, present
 from channels.writing import Post, subject_of
 from deciding import Decider
-from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.work import RouteApproval
 from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.settings import EmailSettings, SmtpSettings
@@ -279,23 +277,8 @@ class Channels:
     ) -> Approval:
         """Bring a run to a pause on one call, and send its approval to the router."""
         self.opened += 1
-        run = await self.decider.submit("finance", "please", user=user)
-        now = await self.ledger.now()
-        approval, events = Approval.open(
-            make_origin(run=run.id, session=run.session, user=user),
-            make_call(tool, **args),
-            hint=hint,
-            template=template,
-            now=now,
-            kind=kind,
-        )
-        claim = await self.ledger.claim("run.finance", limit=1)
-        submitted = await self.ledger.run(run.id)
-        change = Change().put(approval, was=None).note(events).ack(claim.items[0])
-        change.put(submitted.paused([approval.id]), was=submitted)
-        change.send(RouteApproval(approval=approval.id))
-        await self.ledger.commit(change)
-        return await self.ledger.approval(approval.id)
+        call = make_call(tool, **args)
+        return await opened(self.decider, call, user=user, hint=hint, template=template, kind=kind)
 
     async def ask(self, **parts: Any) -> tuple[Approval, str]:
         """Open a request, route and deliver it; return it and the token of the first card."""

@@ -6,14 +6,11 @@ from datetime import timedelta
 
 from pydantic import JsonValue
 
-from builders import MARA, make_call, make_origin, people
+from builders import MARA, make_call, make_origin, people, waiting
 from deciding import Decider
-from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.work import RouteApproval
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.run import Run
 from signoff.core.grants.grant import Grant
 from signoff.core.policies.policy import Fallback, GrantRules, Policy
 
@@ -34,17 +31,7 @@ async def opened(ledger: Ledger, name: str, **args: JsonValue) -> Approval:
     origin = make_origin(run=f"run_{name}", session=f"s_{name}", confirmation=f"adk-{name}")
     call = make_call("reimburse", **(args or {"amount": 100}))
     approval, events = Approval.open(origin, call, hint="", template=None, now=now)
-    run = Run(
-        id=origin.run,
-        app=origin.app,
-        user=origin.user,
-        session=origin.session,
-        message="go",
-        submitted_at=now,
-    ).paused([approval.id])
-    change = Change().put(run, was=None).put(approval, was=None).note(events)
-    change.send(RouteApproval(approval=approval.id))
-    await ledger.commit(change)
+    await ledger.commit(waiting(approval).note(events))
     return approval
 
 

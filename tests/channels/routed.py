@@ -7,19 +7,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from builders import make_origin
+from builders import make_origin, waiting
 from deciding import Decider
-from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.timers.departures import Departures
-from signoff.broker.work import RouteApproval
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, State, ToolCall
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.moves import Move
-from signoff.core.approvals.run import Run
 from signoff.core.base.errors import DecisionRefused
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Facts, Fallback, Policy
@@ -102,16 +99,7 @@ class Office:
         origin = make_origin(user=user).model_copy(update={"app": app, "agent": agent})
         call = ToolCall(id="adk-1", name=tool, args=args)
         approval, events = Approval.open(origin, call, hint="", template=None, now=now)
-        run = Run(
-            id=origin.run,
-            app=app or "app",
-            user=user or "user",
-            session="s_1",
-            message="go",
-            submitted_at=now,
-        ).paused([approval.id])
-        change = Change().put(run, was=None).put(approval, was=None).note(events)
-        await self.ledger.commit(change.send(RouteApproval(approval=approval.id)))
+        await self.ledger.commit(waiting(approval).note(events))
         await self.router.drain()
         return approval
 

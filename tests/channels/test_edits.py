@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from builders import CLEO, MARA, NOON, make_approval, people
+from builders import CLEO, MARA, NOON, make_approval, people, waiting
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.work import RouteApproval
 from signoff.channels.pipeline.route import Router
 from signoff.channels.words.phrases import outcome, result
 from signoff.core.approvals import reopening
@@ -18,7 +17,6 @@ from signoff.core.approvals.approval import Approval, Asked, Origin, Shown, Stat
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.reply_context import context_of
-from signoff.core.approvals.run import Run
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Edits, Fallback, Policy
 from signoff.core.replies.reading import read_reply
@@ -120,17 +118,7 @@ def test_result_of_an_edit_says_what_was_proposed(reader: str, proposed: str, wo
 
 async def route(ledger: Ledger, approval: Approval, edits: Edits, *policies: Policy) -> Approval:
     """Put an approval and its run into the ledger, and route it."""
-    run = Run(
-        id=approval.origin.run,
-        app="finance",
-        user=approval.origin.user,
-        session=approval.origin.session,
-        message="go",
-        submitted_at=NOON,
-    ).paused([approval.id])
-    change = Change().put(run, was=None).put(approval, was=None)
-    change.send(RouteApproval(approval=approval.id))
-    await ledger.commit(change)
+    await ledger.commit(waiting(approval))
     router = Router(
         ledger,
         policies=policies,

@@ -92,7 +92,7 @@ def slack(approval: Approval, kind: Kind) -> str:
     reference = Reference(approval=approval.id, digest=short_digest(approval.digest), to="mara")
     wanted = fields(approval)
     parts = [
-        *(blocks.card_message(shape)[1] if kind is Kind.CARD else blocks.outcome_blocks(shape)),
+        *(blocks.opening(shape)[1] if kind is Kind.CARD else blocks.outcome_blocks(shape)),
         views.details_view(shape.card),
         views.approve_view(shape.card, reference, wanted),
         views.reject_view(shape.card, reference),

@@ -14,8 +14,8 @@ from builders import CLEO, MARA, present
 from channels.conftest import Channels
 from channels.writing import subject_of
 from signoff.broker import stages
-from signoff.channels.email.inbound import intake as intake_module
 from signoff.channels.email.inbound.intake import Intake
+from signoff.channels.email.inbound.opening import read_here
 from signoff.channels.email.inbound.quarantine import quarantine_key
 from signoff.channels.email.inbound.readers import SentTo
 from signoff.channels.email.inbound.stored import load, mail_id, mail_key, store
@@ -481,7 +481,7 @@ async def test_each_mail_is_parsed_once(channels: Channels) -> None:
 
     async def read(raw: bytes, sent_to: SentTo, /) -> IncomingMail:
         reads.append(raw)
-        return await intake_module.read_here(raw, sent_to)
+        return await read_here(raw, sent_to)
 
     def lines(one: Approval, person: str) -> Collection[str]:
         assert (one.id, person) == (approval.id, MARA.id)

@@ -14,8 +14,9 @@ from structlog.testing import LogCapture
 
 from channels.conftest import Channels
 from channels.test_intake import MAILBOX, reply
-from signoff.channels.email.inbound.intake import Intake, read_here
+from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.inbound.limits import Limits
+from signoff.channels.email.inbound.opening import read_here
 from signoff.channels.email.inbound.quarantine import list_quarantine
 from signoff.channels.email.inbound.readers import SentTo
 from signoff.channels.email.inbound.server import MailServer

@@ -11,11 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from builders import make_call, make_origin, present
+from builders import make_call, opened, present
 from channels.mattermost import FILE, Server, mattermost
 from deciding import over
-from signoff.broker.ledger.change import Change
-from signoff.broker.work import RouteApproval
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.route import Router
 from signoff.cli.composition.parts import Parts, build
@@ -72,19 +70,10 @@ class Firm:
 
     async def open(self, **args: Any) -> Approval:
         """Open a request, and post its card."""
-        decider, ledger = over(self.parts.decisions), self.parts.ledger
-        run = await decider.submit("finance", "go", user="riley@example.com")
-        claim = await ledger.claim("run.finance", limit=1)
-        origin = make_origin(run=run.id, session=run.session, user="riley@example.com")
-        now = await ledger.now()
-        approval, events = Approval.open(origin, make_call(**args), hint="", template=None, now=now)
-        submitted = await ledger.run(run.id)
-        change = Change().put(submitted.paused([approval.id]), was=submitted).ack(claim.items[0])
-        change.put(approval, was=None).note(events)
-        change.send(RouteApproval(approval=approval.id))
-        await ledger.commit(change)
+        decider = over(self.parts.decisions)
+        approval = await opened(decider, make_call(**args), user="riley@example.com")
         await self.work()
-        return await ledger.approval(approval.id)
+        return await decider.ledger.approval(approval.id)
 
     async def work(self) -> None:
         """Route and deliver all waiting work."""

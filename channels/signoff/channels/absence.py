@@ -35,9 +35,7 @@ log = structlog.get_logger(__name__)
 class AbsenceReplies:
     """Sets and ends absences.
 
-    Args:
-        decisions: The ledger and the people.
-        page: The page on which people can hand over all their requests, "" if there is none.
+    On `page`, people can hand over all their requests; "" if there is none.
     """
 
     def __init__(self, decisions: Decisions, page: str) -> None:

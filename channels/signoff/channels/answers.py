@@ -9,15 +9,7 @@ from typing import Final
 
 import structlog
 
-from signoff.broker.decisions import (
-    REFUSALS,
-    Decisions,
-    Extras,
-    Outcome,
-    Refused,
-    Taken,
-    always,
-)
+from signoff.broker.decisions import REFUSALS, Decisions, Extras, Outcome, Refused, Taken, always
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Current
@@ -65,9 +57,7 @@ IsFinal = Callable[[ApprovalError], bool]
 class Answers:
     """Takes answers. Each ends in one commit, or in an error without a commit.
 
-    Args:
-        decisions: Makes the moves.
-        absence_page: The page on which people set an absence, "" if there is none.
+    People set an absence on `absence_page`, "" if there is none.
     """
 
     def __init__(self, decisions: Decisions, *, absence_page: str = "") -> None:

@@ -188,9 +188,7 @@ def read_each(
 ) -> dict[str, JsonValue]:
     """Return the values that a person filled in, by field; empty inputs are left out.
 
-    Args:
-        wanted: The fields of the form.
-        read: Returns the value of the input with this id, None if it is empty.
+    `read` returns the value of the input with this id, None if it is empty.
 
     Raises:
         PayloadErrors: Some fields have invalid values.

@@ -53,7 +53,7 @@ def message(
 def slack(sent: Message, settings: EmailSettings) -> tuple[str, Json]:
     """Return the arguments of ``chat.postMessage``, as text and as JSON."""
     del settings
-    text, shown = blocks.card_message(sent)
+    text, shown = blocks.opening(sent)
     body = {
         "channel": sent.address,
         "text": text,

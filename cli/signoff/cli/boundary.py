@@ -140,13 +140,7 @@ def install_hint(error: ModuleNotFoundError) -> str | None:
 
 
 def report(kind: str, message: str, *, as_json: bool) -> None:
-    """Write an error: as text to standard error, or as JSON to standard output.
-
-    Args:
-        kind: The name of its class.
-        message: Its message.
-        as_json: Whether to write JSON.
-    """
+    """Write an error: as text to standard error, or as JSON with its class to standard output."""
     if as_json:
         error = {"error": {"type": kind, "message": message}}
         say_json(json.dumps(error, ensure_ascii=False, indent=2))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -44,9 +43,6 @@ log = structlog.get_logger(__name__)
 
 CHANNEL_THREADS: Final = 8
 """Each thread waits while its stage is drained on the loop, so a few per stage are enough."""
-
-Drain = Callable[[], Coroutine[Any, Any, int]]
-"""Works through one stage."""
 
 
 def run_channels(settings: Settings) -> int:
@@ -115,7 +111,7 @@ def _email(parts: Parts, key: MessageKey) -> EmailChannel:
     return EmailChannel(
         parts.settings.email,
         key=key,
-        pace=MailRateLimit(parts.ledger, smtp),
+        rate_limit=MailRateLimit(parts.ledger, smtp),
         tokens=Tokens.of(smtp.oauth, parts.ledger, timeout=smtp.timeout),
     )
 
@@ -176,12 +172,12 @@ def _intake(parts: Parts, key: MessageKey, closing: AsyncExitStack) -> Intake:
 
 def _posting(
     parts: Parts, background: dict[str, BackgroundWork], closing: AsyncExitStack
-) -> dict[str, Drain]:
+) -> dict[str, tasks.Drain]:
     """Return the stages that post to other servers; `closing` closes their connections.
 
     Adds the work that these stages need in the background.
     """
-    settings, drains = parts.settings, dict[str, Drain]()
+    settings, drains = parts.settings, dict[str, tasks.Drain]()
     if settings.webhooks:
         from signoff.channels.webhooks.feed import Feed  # noqa: PLC0415 -- httpx
         from signoff.channels.webhooks.sender import Sender  # noqa: PLC0415

@@ -162,9 +162,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
 def add_examples(command: Any, words: Sequence[str]) -> Any:  # noqa: ANN401 -- typer's own click
     """Add examples to the help of a command and its subcommands, and hide the types of flags.
 
-    Args:
-        command: A command or a group of typer.
-        words: The words of the command, without ``signoff``.
+    The words are those of the command, without ``signoff``.
     """
     for name, inner in getattr(command, "commands", {}).items():
         add_examples(inner, [*words, name])

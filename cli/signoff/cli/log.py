@@ -37,9 +37,7 @@ _FOREIGN: Final = ("celery", "kombu", "mail.log", "uvicorn", "google_adk", "http
 def configure(settings: LogSettings, *, stream: TextIO | None = None) -> None:
     """Write all events of structlog and of the standard library's logging, one per line.
 
-    Args:
-        settings: Level, format and what to redact.
-        stream: Where to; standard error where none is given.
+    They go to standard error, unless a stream is given.
     """
     out = stream or sys.stderr
     bounds = Bounds()

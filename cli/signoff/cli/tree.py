@@ -116,11 +116,9 @@ def commands_of(arguments: Sequence[str]) -> tuple[Iterable[str], str]:
 
 
 def assemble(names: Iterable[str] = COMMANDS, inner: str = "") -> typer.Typer:
-    """Return the `signoff` command with some of its commands.
+    """Return the `signoff` command with some of its commands and groups.
 
-    Args:
-        names: The commands and groups to build.
-        inner: The only command of a group to build, if the group has it; "" builds all.
+    `inner` is the only command of a group to build, if the group has it; "" builds all.
     """
     app = typer.Typer(
         name="signoff",

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
 import structlog
@@ -219,12 +218,7 @@ class Rehearsal:
                 self._drains[stage] = _draining(executor, stage)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Stop the Redis, and remove its files."""
         await self._stack.aclose()
 

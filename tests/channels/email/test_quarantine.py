@@ -10,7 +10,8 @@ from channels.test_intake import reply
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.rebuild import rebuild
 from signoff.channels.email.inbound import quarantine
-from signoff.channels.email.inbound.intake import Intake, Read, read_here
+from signoff.channels.email.inbound.intake import Intake
+from signoff.channels.email.inbound.opening import Read, read_here
 from signoff.channels.email.inbound.readers import SentTo
 from signoff.channels.email.inbound.stored import mail_key, store
 from signoff.channels.email.parsing.reading import IncomingMail

@@ -49,7 +49,7 @@ def always(result: Result) -> Callable[[Message], Result]:
 def channel(ledger: Ledger, sink: Sink, **smtp: Any) -> EmailChannel:
     """Return a channel that sends to the sink with a shared rate limit."""
     settings = sink.settings(**smtp)
-    return EmailChannel(settings, pace=MailRateLimit(ledger, settings.smtp))
+    return EmailChannel(settings, rate_limit=MailRateLimit(ledger, settings.smtp))
 
 
 async def test_all_senders_share_the_rate_limit(start_sink: SinkFactory, ledger: Ledger) -> None:

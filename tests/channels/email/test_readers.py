@@ -16,7 +16,8 @@ from channels.conftest import Channels
 from channels.test_intake import reply
 from signoff.broker import stages
 from signoff.broker.ledger.follow import follow
-from signoff.channels.email.inbound.intake import Intake, read_here
+from signoff.channels.email.inbound.intake import Intake
+from signoff.channels.email.inbound.opening import read_here
 from signoff.channels.email.inbound.quarantine import quarantine_key
 from signoff.channels.email.inbound.readers import ReaderDied, Readers, SentTo
 from signoff.channels.email.inbound.stored import mail_id, store

@@ -21,9 +21,9 @@ from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.receipts import Receipts
-from signoff.channels.mcp.calls import CallLost, NotSent
 from signoff.channels.mcp.elicitation import MOST_QUESTIONS
 from signoff.channels.mcp.messages import BadMessage
+from signoff.channels.mcp.running import CallLost, NotSent
 from signoff.core.approvals.approval import Handoff
 from signoff.core.approvals.masking import masked
 from signoff.core.approvals.parts import Kind

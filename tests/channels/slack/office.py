@@ -9,13 +9,11 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from builders import make_call, make_origin
+from builders import make_call, opened
 from channels.slack.limits import faults_of_ack
 from channels.slack.workspace import TEAM, Workspace, fast_channel
 from deciding import Decider
-from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.work import RouteApproval
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.route import Router
@@ -58,23 +56,8 @@ class Office:
         deliver: bool = True,
     ) -> Approval:
         """Open an approval, route it, and deliver its cards."""
-        run = await self.decider.submit("finance", "go", user="riley")
-        claim = await self.ledger.claim("run.finance", limit=1)
-        origin = make_origin(run=run.id, session=run.session)
-        now = await self.ledger.now()
-        approval, events = Approval.open(
-            origin,
-            make_call(tool, **(args or {})),
-            hint=hint,
-            template=template,
-            now=now,
-            kind=kind,
-        )
-        submitted = await self.ledger.run(run.id)
-        change = Change().put(submitted.paused([approval.id]), was=submitted).ack(claim.items[0])
-        change.put(approval, was=None).note(events)
-        change.send(RouteApproval(approval=approval.id))
-        await self.ledger.commit(change)
+        call = make_call(tool, **(args or {}))
+        approval = await opened(self.decider, call, hint=hint, template=template, kind=kind)
         await self.route()
         if deliver:
             await self.deliver()

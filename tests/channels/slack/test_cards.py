@@ -99,10 +99,11 @@ def test_everything_fits(approval: Approval, text: str, good: bool) -> None:
     shown = card(approval, people())
     about = Reference(approval=approval.id, digest=short_digest(approval.digest), to="mara")
     ended = message(approval, kind=Message_.OUTCOME, headline=text, text=text, good=good)
-    sent = message(approval)
-    in_a_place = message(approval, person="#C012AB3CD+S012AB3CD")
+    link, group = "https://approvals.example.com/x", "C012AB3CD+S012AB3CD"
+    sent = message(approval, link=link, address=group)
+    in_a_place = message(approval, person=f"#{group}")
     for made in (
-        blocks.card_blocks(sent, inbox="https://approvals.example.com/x", group="S012AB3CD"),
+        blocks.card_blocks(sent),
         blocks.card_blocks(in_a_place),
         blocks.notice_blocks(message(approval, kind=Message_.QUESTION, headline=text, text=text)),
         blocks.outcome_blocks(ended),

@@ -94,7 +94,7 @@ def test_largest_cards_are_posted_updated_and_closed(
             text=text,
             good=good,
         )
-        _, posted = blocks.card_message(open_)
+        _, posted = blocks.opening(open_)
         assert faults_of(dumped(posted)) == []
         assert faults_of(dumped(blocks.outcome_blocks(ended))) == []
         assert faults_of(dumped(blocks.notice_blocks(ended))) == []
@@ -128,7 +128,7 @@ def test_all_parts_at_their_maximum_at_once(char: str, value: int) -> None:
     }
     shown = card(approval, people()).model_copy(update=update)
     sent = message(approval, card=shown, person="#C0+S0", address="C0+S0", link="https://x.example")
-    assert faults_of(dumped(blocks.card_message(sent)[1])) == []
+    assert faults_of(dumped(blocks.opening(sent)[1])) == []
     ended = message(
         approval, card=shown, kind=Message_.OUTCOME, headline=long(300), text=long(9_000)
     )
@@ -230,7 +230,7 @@ def test_a_card_with_all_parts_says_what_matters() -> None:
     )
     assert is_whole(shown)
     approval = ask(make_approval(), within=timedelta(days=1))
-    opened = json.dumps(dumped(blocks.card_message(message(approval, card=shown))[1]))
+    opened = json.dumps(dumped(blocks.opening(message(approval, card=shown))[1]))
     ended = message(approval, card=shown, kind=Message_.OUTCOME, headline="No.", text="w" * 2_000)
     closed = json.dumps(dumped(blocks.outcome_blocks(ended)))
     for said in (opened, closed):

@@ -49,7 +49,7 @@ def test_a_picture_has_all_that_is_sent(kind: str, drawing: ModuleType) -> None:
     """Each text of a card and of its modal is in its picture."""
     approval = SAMPLES[kind]
     sent = message(approval, PEOPLE, channel="slack", now=NOON)
-    card_sent = [block.to_dict() for block in blocks.card_message(sent)[1]]
+    card_sent = [block.to_dict() for block in blocks.opening(sent)[1]]
     about = Reference(approval=approval.id, digest=approval.digest)
     view = views.approve_view(card(approval, PEOPLE), about, fields(approval)).to_dict()
 

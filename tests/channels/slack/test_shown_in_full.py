@@ -212,7 +212,7 @@ def test_foreign_text_is_never_rendered_as_mrkdwn(comments: int) -> None:
     )
     ended = message(approval, card=shape, headline=evil, text=evil)
     made: list[Any] = [
-        dumped(blocks.card_blocks(message(approval, card=shape), inbox="https://x.example")),
+        dumped(blocks.card_blocks(message(approval, card=shape, link="https://x.example"))),
         dumped(blocks.outcome_blocks(ended)),
         dumped(blocks.notice_blocks(ended)),
         *(

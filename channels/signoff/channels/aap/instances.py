@@ -1,7 +1,6 @@
 """Instances: agents with a credential, and perhaps a receiver of notifications."""
 
 import base64
-import hashlib
 import hmac
 import re
 import secrets
@@ -19,7 +18,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.records import legible, legible_run
 from signoff.broker.work import CancelRequests
-from signoff.channels.web.signatures import PREFIX
+from signoff.channels.web.signatures import PREFIX, sha256_of
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.moves import Actor
 from signoff.core.approvals.programs import Cancel
@@ -329,15 +328,10 @@ def with_update(instance: Instance, key: str, update: Update, now: datetime) -> 
     kept: Mapping[str, Update] = {
         name: one for name, one in instance.updates.items() if now - one.at < KEPT
     }
-    after = {**kept, hashed(key): update}
+    after = {**kept, sha256_of(key): update}
     return instance.model_copy(
         update={"name": update.name, "receiver": update.receiver, "updates": after}
     )
-
-
-def hashed(text: str) -> str:
-    """Return the SHA-256 of a text, in hexadecimal."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _read(key: str, record: tuple[int, str] | None) -> Instance | None:

@@ -25,7 +25,7 @@ from signoff.channels.aap import instances
 from signoff.channels.aap.faults import Fault, invalid
 from signoff.channels.aap.instances import Instance, Receiver
 from signoff.channels.aap.wire import stamp
-from signoff.channels.pipeline.outbox import dead_letter, drain, post_each, work_of
+from signoff.channels.pipeline.outbox import StageWork, dead_letter, post_each, work_of
 from signoff.channels.web.signatures import key_of, sign
 from signoff.channels.webhooks.addresses import PrivateAddress, Resolve, resolve, why_refused
 from signoff.channels.webhooks.posting import Poster, Response
@@ -49,12 +49,7 @@ _EVENTS: Final = uuid.UUID("9d6c3a52-63c9-5b0c-8f0e-6161702d6576")
 
 
 class Receivers:
-    """Posts to receivers.
-
-    Args:
-        allow_private: Whether they may be on private networks.
-        lookup: Finds the addresses of a host.
-    """
+    """Posts to receivers; `allow_private` allows those on private networks."""
 
     def __init__(self, *, allow_private: bool = False, lookup: Resolve = resolve) -> None:
         self._private = allow_private
@@ -138,26 +133,13 @@ def require_url(url: str, *, allow_private: bool) -> None:
         )
 
 
-class Notifier:
-    """The stage `aap`: notifies receivers, and marks unreported calls as in doubt.
-
-    Args:
-        decisions: The ledger; withdraws the requests of deleted instances.
-        receivers: Posts the notifications.
-    """
+class Notifier(StageWork):
+    """The stage `aap`: notifies receivers, and marks unreported calls as in doubt."""
 
     def __init__(self, decisions: Decisions, receivers: Receivers) -> None:
+        super().__init__(decisions.ledger, stages.AAP)
         self._decisions = decisions
-        self._ledger = decisions.ledger
         self._receivers = receivers
-
-    async def drain(self) -> int:
-        """Work until nothing waits, and return how many items there were.
-
-        Raises:
-            LedgerUnavailable: Redis cannot be reached.
-        """
-        return await drain(self._ledger, stages.AAP, self.work)
 
     async def work(self, items: Sequence[Item]) -> None:
         """Do the work of leased items, a few at a time; a failed one does not stop the others."""

@@ -21,6 +21,7 @@ from signoff.channels.aap.faults import Fault, invalid, not_found
 from signoff.channels.aap.instances import Instance, Receiver, Update
 from signoff.channels.aap.notifications import TIMEOUT, Receivers
 from signoff.channels.aap.wire import DeliveryInput, Provision
+from signoff.channels.web.signatures import sha256_of
 from signoff.core.access.api_tokens import ANYBODY, Access
 
 log = structlog.get_logger(__name__)
@@ -131,7 +132,7 @@ class Provisioning:
         mark = _mark(body)
         async with self._alone(name):
             was = await self._own(access, name)
-            if (done := was.updates.get(instances.hashed(key))) is not None:
+            if (done := was.updates.get(sha256_of(key))) is not None:
                 if done.request != mark:
                     raise _conflict()
                 replay = {"name": done.name, "receiver": done.receiver}
@@ -235,7 +236,7 @@ def _credential(token: str, name: str) -> str:
 
 def _mark(body: bytes) -> str:
     """Return a hash of the values that were sent, the same for any order of the members."""
-    return instances.hashed(json.dumps(wire.loads(body), sort_keys=True, default=str))
+    return sha256_of(json.dumps(wire.loads(body), sort_keys=True, default=str))
 
 
 def _conflict() -> Fault:

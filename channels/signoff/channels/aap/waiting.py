@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
@@ -41,12 +41,7 @@ class Waiting:
         self._closed = False
 
     async def decided(self, approval_id: str, read: Read, *, within: float) -> Approval:
-        """Return an approval once it is decided, or undecided after a while.
-
-        Args:
-            approval_id: Its id.
-            read: Reads it.
-            within: The most seconds to wait.
+        """Return an approval once it is decided, or undecided after `within` seconds.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -66,7 +61,7 @@ class Waiting:
     def close(self) -> None:
         """End all waiting, because the process stops."""
         self._closed = True
-        self._wake_all()
+        self._wake(self._waiting)
 
     @asynccontextmanager
     async def _watched(self, approval_id: str) -> AsyncIterator[asyncio.Event]:
@@ -93,17 +88,14 @@ class Waiting:
                 start = await follow.latest(self._store)
                 self.reads.set()
                 async for batch in follow.batches(self._store, start=start):
-                    for _, event in batch:
-                        if event.what in _ENDS:
-                            for one in self._waiting.get(event.approval, ()):
-                                one.set()
+                    self._wake(event.approval for _, event in batch if event.what in _ENDS)
             except LedgerError as error:
                 log.warning("aap.ledger_unavailable", error=str(error))
                 # The waiting requests read their approvals again.
-                self._wake_all()
+                self._wake(self._waiting)
                 await asyncio.sleep(1)
 
-    def _wake_all(self) -> None:
-        for some in self._waiting.values():
-            for one in some:
+    def _wake(self, approvals: Iterable[str]) -> None:
+        for name in approvals:
+            for one in self._waiting.get(name, ()):
                 one.set()

@@ -10,12 +10,7 @@ from signoff.core.base.text import fold
 
 
 def word_lists(package: str, name: str) -> Mapping[str, tuple[str, ...]]:
-    """Return the lists of a file, by name.
-
-    Args:
-        package: The package in which the file is.
-        name: The file's name.
-    """
+    """Return the lists of a file in a package, by name."""
     text = resources.files(package).joinpath(name).read_text("utf-8")
     return {key: tuple(words) for key, words in tomllib.loads(text).items()}
 

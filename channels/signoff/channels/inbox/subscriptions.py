@@ -194,12 +194,9 @@ def mark_of(person: str, subscription: Subscription) -> str:
 
 
 async def unsubscribe_marked(ledger: Ledger, mark: str, *, unless: str = "") -> None:
-    """Remove the subscription that the cookie of a browser names.
+    """Remove the subscription that the cookie of a browser names (`mark_of`), if it is valid.
 
-    Args:
-        ledger: The ledger.
-        mark: The cookie; see `mark_of`. Anything else removes nothing.
-        unless: The id of a person who keeps theirs.
+    The person with the id `unless` keeps theirs.
     """
     named = _MARK.fullmatch(mark)
     if named is not None and named[2] != unless:

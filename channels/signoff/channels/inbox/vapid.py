@@ -19,10 +19,7 @@ _LASTS: Final = timedelta(hours=12)
 def public_key(settings: PushSettings) -> str:
     """Return the public key with which browsers subscribe (base64url)."""
     # The pages import this module, and most installations do not use push.
-    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
-        Encoding,
-        PublicFormat,
-    )
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat  # noqa: PLC0415
 
     point = _key(settings).public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
     return encoded(point)

@@ -89,10 +89,7 @@ def opened(permission: Approval, question: Question, now: datetime) -> Moved:
 def may_run_again(permission: Approval, doubtful: Approval, now: datetime) -> Moved:
     """Open an approval for a call that went on with answers and was not seen to finish.
 
-    Args:
-        permission: The approval of the call.
-        doubtful: One of the answers.
-        now: The present.
+    `permission` is the approval of the call, `doubtful` one of the answers.
     """
     request = str(uuid.uuid4())
     origin = permission.origin

@@ -24,10 +24,11 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from signoff.channels.mcp import messages
-from signoff.channels.mcp.calls import CallLost, Calls, NotSent
+from signoff.channels.mcp.calls import Calls
 from signoff.channels.mcp.events import ServerEvents
 from signoff.channels.mcp.messages import Answer, BadMessage, Call, JsonRpcMessage
 from signoff.channels.mcp.records import Caller
+from signoff.channels.mcp.running import CallLost, NotSent
 from signoff.channels.web.problems import Patience, Problem, read_body
 from signoff.core.base.errors import SignoffError
 from signoff.core.base.problems import KINDS

@@ -12,9 +12,10 @@ from typing import Final
 import structlog
 
 from signoff.channels.mcp import messages
-from signoff.channels.mcp.calls import CallLost, Calls, NotSent
+from signoff.channels.mcp.calls import Calls
 from signoff.channels.mcp.messages import Answer, BadMessage, Call, Id, JsonRpcMessage
 from signoff.channels.mcp.records import Caller
+from signoff.channels.mcp.running import CallLost, NotSent
 
 log = structlog.get_logger(__name__)
 

@@ -50,10 +50,10 @@ from signoff.channels.pipeline.outbox import (
     BATCH,
     MOST_ATTEMPTS,
     Build,
+    StageWork,
     approval_of,
     commit_each,
     dead_letter,
-    drain,
     legible,
     read_each,
     work_of,
@@ -71,11 +71,7 @@ from signoff.channels.pipeline.port import (
     Rewriting,
 )
 from signoff.channels.pipeline.pushes import Subscribed, nobody, notify, recipients
-from signoff.channels.pipeline.quiet_hours import (
-    delivery_held_until,
-    is_needless_reminder,
-    pause,
-)
+from signoff.channels.pipeline.quiet_hours import delivery_held_until, is_needless_reminder, pause
 from signoff.channels.pipeline.results import (
     MOST_ATTEMPTS_OF_A_DAY,
     deliver_each,
@@ -98,7 +94,7 @@ PATIENCE: Final = 4
 """How often an outcome waits for its card, which may be under way, before it is dropped."""
 
 
-class Delivery:
+class Delivery(StageWork):
     """Delivers through one channel.
 
     Args:
@@ -124,7 +120,7 @@ class Delivery:
         notifications: Notifications | None = None,
         subscribed: Subscribed | None = None,
     ) -> None:
-        self._ledger = ledger
+        super().__init__(ledger, stages.deliver(channel.name))
         self._channel = channel
         self._roster = roster or Roster(ledger, directory)
         self._rewrites = isinstance(channel, Rewriting) and channel.rewrites
@@ -148,14 +144,6 @@ class Delivery:
     def _directory(self) -> Directory:
         """The people with their present absences, and what is frozen."""
         return self._roster.directory
-
-    async def drain(self) -> int:
-        """Work until nothing waits, and return how many items there were.
-
-        Raises:
-            LedgerUnavailable: Redis cannot be reached.
-        """
-        return await drain(self._ledger, stages.deliver(self._channel.name), self.work)
 
     async def work(self, items: Sequence[Item]) -> None:
         """Deliver leased items, each in its own commit.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -71,6 +72,26 @@ async def drain(ledger: Ledger, stage: str, work: Worker) -> int:
         async with renewed_leases(ledger, claim.items, lease=LEASE):
             await work(claim.items)
         count, opening = count + len(claim.items), False
+
+
+class StageWork(ABC):
+    """The work of one stage: `work` does leased items, and `drain` all that wait."""
+
+    def __init__(self, ledger: Ledger, stage: str) -> None:
+        self._ledger = ledger
+        self._stage = stage
+
+    @abstractmethod
+    async def work(self, items: Sequence[Item]) -> None:
+        """Do the work of leased items; see `Worker`."""
+
+    async def drain(self) -> int:
+        """Work until nothing waits, and return how many items there were.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached. Leased items come again later.
+        """
+        return await drain(self._ledger, self._stage, self.work)
 
 
 @asynccontextmanager
@@ -245,12 +266,9 @@ async def commit_each(
 async def post_each(
     ledger: Ledger, items: Sequence[Item], post: Callable[[Item], Awaitable[Change]]
 ) -> None:
-    """Post each item to a server, a few at a time, and commit each separately.
+    """Post each leased item to a server, a few at a time, and commit each separately.
 
-    Args:
-        ledger: The ledger.
-        items: Leased items.
-        post: Posts one, and makes the change that acknowledges it or puts it back.
+    `post` makes the change that acknowledges an item or puts it back.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from signoff.broker.ledger.change import Change, Item
-from signoff.broker.work import (
-    BundleKind,
-    SendBundle,
-    SendCard,
-    SendPush,
-    SendReminder,
-)
+from signoff.broker.work import BundleKind, SendBundle, SendCard, SendPush, SendReminder
 from signoff.channels.pipeline.outbox import work_of
 from signoff.core.approvals.approval import Approval
 

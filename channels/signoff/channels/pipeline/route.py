@@ -542,18 +542,13 @@ class Router:
             fresh = targets_of(people, rules, self._channels)
         # People who could not be reached stay in the record, and may still answer elsewhere.
         asked = with_cards(approval.asked, fresh, start.level_key)
+        stranded = choice.stranded
         after, events = approval.ask(
-            terms,
-            asked,
-            now=now,
-            notes=notes,
-            start=start,
-            barred=barred,
-            stranded=choice.stranded,
+            terms, asked, now=now, notes=notes, start=start, barred=barred, stranded=stranded
         )
         change.put(after, was=was or approval)
         self._decisions.roster.rotations.take(change, start.seats, now=now)
-        if choice.stranded:
+        if stranded:
             log.error("approval.stranded", approval=approval.id, why="; ".join(notes))
         change.note(events)
         self._announce_level(change, milestone_of(approval, after), after)
@@ -564,21 +559,12 @@ class Router:
             change.send(ApproveEdit(approval=approval.id))
         else:
             send_cards(change, after, only=fresh, now=now)
+        about = {"approval": approval.id, "run": approval.origin.run}
         if fresh:
-            log.info(
-                "approval.asked",
-                approval=approval.id,
-                run=approval.origin.run,
-                policy=terms.policy,
-                people=[one.key for one in fresh],
-            )
+            keys = [one.key for one in fresh]
+            log.info("approval.asked", **about, policy=terms.policy, people=keys)
         else:
-            log.error(
-                "approval.unroutable",
-                approval=approval.id,
-                run=approval.origin.run,
-                why="; ".join(notes),
-            )
+            log.error("approval.unroutable", **about, why="; ".join(notes))
         return change
 
     @staticmethod

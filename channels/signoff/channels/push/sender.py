@@ -27,9 +27,9 @@ from signoff.channels.inbox.subscriptions import (
 )
 from signoff.channels.inbox.vapid import authorization, public_key
 from signoff.channels.pipeline.outbox import (
+    StageWork,
     backoff,
     dead_letter,
-    drain,
     post_each,
     read_each,
     work_of,
@@ -74,7 +74,7 @@ class _Outcome(Enum):
     REFUSED = auto()
 
 
-class PushSender:
+class PushSender(StageWork):
     """Sends the notifications.
 
     Args:
@@ -92,8 +92,8 @@ class PushSender:
         *,
         lookup: Resolve = resolve,
     ) -> None:
+        super().__init__(decisions.ledger, stages.PUSH)
         self._decisions = decisions
-        self._ledger = decisions.ledger
         self._inbox = inbox
         self._settings = settings
         self._poster = Poster(timeout=_TIMEOUT, lookup=lookup)
@@ -111,14 +111,6 @@ class PushSender:
             except LedgerError as error:
                 log.warning("push.key_not_published", error=str(error))
                 await asyncio.sleep(_TIMEOUT)
-
-    async def drain(self) -> int:
-        """Work until nothing waits, and return how many items there were.
-
-        Raises:
-            LedgerUnavailable: Redis cannot be reached.
-        """
-        return await drain(self._ledger, stages.PUSH, self.work)
 
     async def work(self, items: Sequence[Item]) -> None:
         """Send the notifications of leased items, a few at a time, and each separately.

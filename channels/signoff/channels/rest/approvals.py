@@ -15,15 +15,20 @@ from signoff.broker.ledger.search_index import SearchIndex
 from signoff.channels.rest import bodies, shapes
 from signoff.channels.rest.auth import Decider, Reader, Withdrawer
 from signoff.channels.rest.idempotency_keys import once
-from signoff.channels.rest.idempotent import About, Id, IdempotentRequests, actor_of, same_call
-from signoff.channels.rest.pages import Paging, page
-from signoff.channels.rest.problems import (
-    note_problem,
-    problem_of,
-    responses,
+from signoff.channels.rest.idempotent import (
+    About,
+    ApprovalRequest,
+    Id,
+    IdempotentRequests,
+    actor_of,
+    author_of,
+    same_call,
 )
+from signoff.channels.rest.pages import Paging, page
+from signoff.channels.rest.problems import note_problem, problem_of, responses
 from signoff.channels.web.problems import Problem
 from signoff.client import models
+from signoff.core.access.api_tokens import Access
 from signoff.core.access.scopes import Scope
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, State
@@ -187,26 +192,13 @@ class Approvals:
 
         One refusal does not block the rest.
         """
-        person = self._requests.person(access)
+        actor = actor_of(access, self._requests.person(access))
         found = []
         for one in body.approvals:
+            about = ApprovalRequest(one.id, request, response)
             try:
-                seen = await self._requests.seen(access, one.id)
-                same_call(seen, one.digest)
-                async with once(self._ledger, access, request, response, part=seen.id) as attempt:
-                    if attempt.about:
-                        # The earlier request may have been carried out after `seen` was read.
-                        done = await self._requests.seen(access, one.id)
-                    else:
-                        extras = Extras(also=attempt.done(seen.id))
-                        outcome = await self._decisions.take(
-                            seen.id,
-                            moves.Approve(together=True),
-                            actor_of(access, person),
-                            extras,
-                        )
-                        done = outcome.approval_or_raise()
-                found.append(models.Outcome(id=one.id, approval=shapes.approval(done)))
+                done = await self._approve_with_others(access, about, one.digest, actor)
+                found.append(models.Outcome(id=one.id, approval=done))
             except Problem as problem:
                 await note_problem(self._decisions, access, one.id, problem)
                 found.append(models.Outcome(id=one.id, problem=shapes.problem(problem)))
@@ -215,6 +207,21 @@ class Approvals:
         log.info("rest.together", approvals=len(found), token=access.id)
         return found
 
+    async def _approve_with_others(
+        self, access: Access, about: ApprovalRequest, digest: str, actor: Actor
+    ) -> models.Approval:
+        seen = await self._requests.seen(access, about.approval_id)
+        same_call(seen, digest)
+        each = once(self._ledger, access, about.request, about.response, part=seen.id)
+        async with each as attempt:
+            if attempt.about:
+                # The earlier request may have been carried out after `seen` was read.
+                return shapes.approval(await self._requests.seen(access, about.approval_id))
+            extras = Extras(also=attempt.done(seen.id))
+            move = moves.Approve(together=True)
+            outcome = await self._decisions.take(seen.id, move, actor, extras)
+            return shapes.approval(outcome.approval_or_raise())
+
     async def withdraw(
         self, access: Withdrawer, body: bodies.Withdraw, about: About
     ) -> models.Approval:
@@ -222,7 +229,7 @@ class Approvals:
 
         def want(seen: Approval) -> tuple[Move, Actor]:
             directory = self._decisions.directory
-            who = Operator(name=access.person or access.shown)
+            who = Operator(name=author_of(access))
             actor = actor_of(access, who, seen, directory)
             asked = access.has_asked(seen.origin.user, directory)
             if not (asked or access.is_admin or "role" in actor.proof):

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import structlog
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import JsonValue
 
 from signoff.broker.decisions import Decisions
 from signoff.broker.freezes import Freezes
 from signoff.channels.rest import bodies, shapes
 from signoff.channels.rest.auth import Administrator, Reader
 from signoff.channels.rest.idempotency_keys import once
-from signoff.channels.rest.problems import CHANNEL, not_found, responses
+from signoff.channels.rest.idempotent import author_of, proof_of
+from signoff.channels.rest.problems import not_found, responses
 from signoff.channels.web.problems import Problem
 from signoff.client import models
 from signoff.core.access.api_tokens import Access
@@ -58,9 +58,9 @@ class FreezeRoutes:
             made = await self._freezes.freeze(
                 app=body.app,
                 tool=body.tool,
-                by=_who(access),
+                by=author_of(access),
                 why=body.why,
-                more=_proof(access),
+                more=proof_of(access),
                 also=attempt.done,
             )
         log.info("rest.frozen", freeze=made.id, stops=made.stops, token=access.id)
@@ -82,9 +82,9 @@ class FreezeRoutes:
                 await self._freezes.thaw(
                     app=found.app,
                     tool=found.tool,
-                    by=_who(access),
+                    by=author_of(access),
                     why=body.why,
-                    more=_proof(access),
+                    more=proof_of(access),
                     also=attempt.done,
                 )
                 log.info("rest.thawed", freeze=freeze_id, token=access.id)
@@ -111,14 +111,6 @@ def _require(access: Access, app: str) -> None:
         apps = ", ".join(sorted(access.apps))
         detail = f"The token is for {apps}. Name one of these as the app."
         raise Problem(403, "not-your-app", "The token is not for this app", detail)
-
-
-def _who(access: Access) -> str:
-    return access.person or access.shown
-
-
-def _proof(access: Access) -> dict[str, JsonValue]:
-    return {"channel": CHANNEL, "token": access.id}
 
 
 def add_freezes(router: APIRouter, decisions: Decisions) -> None:

@@ -13,7 +13,14 @@ from signoff.broker.ledger import listing
 from signoff.channels.rest import bodies, shapes
 from signoff.channels.rest.auth import Decider, Handler, Reader
 from signoff.channels.rest.idempotency_keys import once
-from signoff.channels.rest.idempotent import Id, IdempotentRequests, actor_of, length_of, same_call
+from signoff.channels.rest.idempotent import (
+    Id,
+    IdempotentRequests,
+    actor_of,
+    author_of,
+    length_of,
+    same_call,
+)
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import not_found, note_problem, responses
 from signoff.channels.web.problems import Problem
@@ -135,7 +142,7 @@ class GrantRoutes:
             if attempt.about:
                 # The earlier request may have been carried out after `seen` was read.
                 return await self._shown(await self._seen(access, grant_id))
-            actor = actor_of(access, Operator(name=access.person or access.shown))
+            actor = actor_of(access, Operator(name=author_of(access)))
             extras = Extras(also=attempt.done(seen.id))
             outcome = await self._decisions.revoke(seen.id, body.reason, actor, extras)
             done = outcome.grant_or_raise()

@@ -99,6 +99,16 @@ class IdempotentRequests:
         return found
 
 
+def author_of(access: Access) -> str:
+    """Return the name of a token's user in the audit: the person, or the token."""
+    return access.person or access.shown
+
+
+def proof_of(access: Access) -> dict[str, JsonValue]:
+    """Return the details of a token that the audit records."""
+    return {"channel": CHANNEL, "token": access.id}
+
+
 def actor_of(
     access: Access,
     who: Who,

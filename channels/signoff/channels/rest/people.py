@@ -8,15 +8,14 @@ from typing import Annotated
 
 import structlog
 from fastapi import APIRouter, Path, Request, Response
-from pydantic import JsonValue
 
 from signoff.broker.decisions import Decisions
 from signoff.broker.hand_over import HandedOver, hand_over, waits_for
 from signoff.channels.rest import bodies, shapes
 from signoff.channels.rest.auth import Handler, Reader
 from signoff.channels.rest.idempotency_keys import once
-from signoff.channels.rest.idempotent import actor_of
-from signoff.channels.rest.problems import CHANNEL, not_found, responses
+from signoff.channels.rest.idempotent import actor_of, author_of, proof_of
+from signoff.channels.rest.problems import not_found, responses
 from signoff.channels.web.problems import Problem
 from signoff.client import models
 from signoff.core.access.api_tokens import Access
@@ -80,8 +79,8 @@ class People:
                 await self._people.leave(
                     person,
                     absence,
-                    by=_who(access),
-                    more=_proof(access),
+                    by=author_of(access),
+                    more=proof_of(access),
                     also=attempt.done(person.id),
                 )
         log.info("rest.away", person=person.id, token=access.id)
@@ -106,7 +105,7 @@ class People:
         async with once(self._decisions.ledger, access, request, response) as attempt:
             if not attempt.about:
                 also = attempt.done(person.id)
-                who, proof = _who(access), _proof(access)
+                who, proof = author_of(access), proof_of(access)
                 await self._people.come_back(person, by=who, more=proof, also=also)
         log.info("rest.back", person=person.id, token=access.id)
         return await self._shown(person)
@@ -152,14 +151,6 @@ def _next(waiting: Sequence[str], handed: HandedOver, to: Person | None) -> str:
 
 def _may(access: Access, person_id: str) -> bool:
     return access.is_admin or (bool(access.person) and access.person == person_id)
-
-
-def _proof(access: Access) -> dict[str, JsonValue]:
-    return {"channel": CHANNEL, "token": access.id}
-
-
-def _who(access: Access) -> str:
-    return access.person or access.shown
 
 
 def add_people(router: APIRouter, decisions: Decisions) -> None:

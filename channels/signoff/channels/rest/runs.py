@@ -44,12 +44,7 @@ class RunFilters(Paging):
 
 
 class Runs:
-    """The routes.
-
-    Args:
-        decisions: Gives access to the ledger and the directory.
-        is_app: Returns whether an agent of this name may exist.
-    """
+    """The routes; `is_app` returns whether an agent of a name may exist."""
 
     def __init__(self, decisions: Decisions, is_app: Callable[[str], bool]) -> None:
         self._decisions = decisions

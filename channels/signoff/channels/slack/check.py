@@ -27,13 +27,7 @@ class CheckResult(NamedTuple):
 async def check(
     settings: SlackSettings, channels: Iterable[str], people: Iterable[Person]
 ) -> list[CheckResult]:
-    """Check the tokens, scopes, channels and people, without posting anything.
-
-    Args:
-        settings: The settings.
-        channels: The channels that policies name.
-        people: The people who are asked in Slack.
-    """
+    """Check the tokens, scopes, channels of policies and people, without posting anything."""
     web = SlackWeb(settings)
     try:
         return [found async for found in _results(web, settings, channels, people)]

@@ -84,13 +84,9 @@ def fits(wanted: Sequence[Field]) -> bool:
 
 
 def read_values(wanted: Sequence[Field], state: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Return the values that a person entered, by field.
+    """Return the values that a person entered in ``view.state.values``, by field.
 
     Unchanged inputs are left out, so that these fields keep exactly their initial values.
-
-    Args:
-        wanted: The fields from which the modal was made.
-        state: ``view.state.values`` of the submission.
 
     Raises:
         PayloadErrors: The errors by field. Nothing else is raised, whatever was sent.

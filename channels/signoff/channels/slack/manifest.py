@@ -10,11 +10,9 @@ from signoff.channels.slack.web import SCOPES
 
 
 def manifest(*, name: str, url: str) -> dict[str, Any]:
-    """Return the manifest of an app.
+    """Return the manifest of an app of this name.
 
-    Args:
-        name: The app's name.
-        url: The public URL of the gateway, to which Slack posts clicks; "" for Socket Mode.
+    Slack posts clicks to the public URL of the gateway; "" stands for Socket Mode.
     """
     interactivity: dict[str, Any] = {"is_enabled": True}
     if url:

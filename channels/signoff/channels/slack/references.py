@@ -77,9 +77,7 @@ def choice(action: str, reference: Reference) -> str:
 def read_choice(text: str, to: str) -> tuple[str, Reference] | None:
     """Return the chosen action and its reference; None for a value that we did not write.
 
-    Args:
-        text: The value of the option.
-        to: The recipient of the card, from its metadata; "" if that does not name one.
+    `to` is the recipient of the card, from its metadata; "" if that does not name one.
     """
     action, *about = text.split(" ")
     if action not in MENU or len(about) != _CHOICE_PARTS or not all(about):

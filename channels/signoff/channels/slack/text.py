@@ -38,10 +38,7 @@ def weight(text: str) -> int:
 def clip(text: str, most: int, length: Callable[[str], int] = units) -> str:
     """Return a text of at most `most` UTF-16 units; a cut text ends in an ellipsis.
 
-    Args:
-        text: The text.
-        most: The most units.
-        length: Counts them: `units`, or `weight`.
+    `length` counts them: `units`, or `weight`.
     """
     if length(text) <= most:
         return text

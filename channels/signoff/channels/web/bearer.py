@@ -24,9 +24,7 @@ _WHILE: Final = timedelta(minutes=15)
 class Bearers:
     """Finds the owner of a request's token, and counts how often the token is used.
 
-    Args:
-        decisions: Gives access to the ledger, which keeps the tokens, and to the directory.
-        rate: The most requests a minute for one token; 0 for no limit.
+    The rate is the most requests a minute for one token; 0 for no limit.
     """
 
     def __init__(self, decisions: Decisions, rate: int) -> None:
@@ -83,12 +81,7 @@ class Bearers:
 
 
 def too_many(words: str, wait: float) -> Problem:
-    """Return the problem for a request above a limit.
-
-    Args:
-        words: What exceeded the limit.
-        wait: Seconds after which the client may try again.
-    """
+    """Return the problem for what exceeded a limit, with the seconds after which to try again."""
     seconds = math.ceil(wait)
     return Problem(
         429,

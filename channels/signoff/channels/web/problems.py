@@ -31,15 +31,11 @@ class Problem(BaseProblem):
 
 
 class Patience:
-    """Limits the time to read a request body, for all routes.
+    """Limits the seconds to read a whole request body, for all routes of an application.
 
     The application behind it sees a client that is too slow as disconnected; a 408 replaces its
     response. The application therefore does not have to handle clients that disconnect early,
     either.
-
-    Args:
-        app: The application behind it.
-        seconds: The time limit for a whole body.
     """
 
     def __init__(self, app: ASGIApp, seconds: float = PATIENCE) -> None:
@@ -102,10 +98,7 @@ async def read_beginning(
 ) -> tuple[bytes, int]:
     """Return the first bytes of the body of a request, at most `most`, and its whole length.
 
-    Args:
-        request: The request.
-        most: The most bytes.
-        each: Called with each part of the whole body.
+    `each` is called with each part of the whole body.
 
     Raises:
         Problem: The body is so large that it is not even read and dropped.

@@ -20,6 +20,11 @@ _MOST_SIGNATURES: Final = 10
 _LONGEST_ID: Final = 256
 
 
+def sha256_of(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal: a name for a secret that is not stored."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 class Signed(NamedTuple):
     """A signed message.
 
@@ -39,9 +44,7 @@ class Signed(NamedTuple):
 def standard(headers: Mapping[str, str], body: bytes = b"") -> Signed | None:
     """Return the signed message of a Standard Webhooks request; None without its headers.
 
-    Args:
-        headers: The request's headers, by lower-case name.
-        body: The request's body, or its beginning.
+    The names of the headers are in lower case. The body may be only its beginning.
     """
     name, at = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
     signatures = []
@@ -72,9 +75,7 @@ def mailgun(fields: Mapping[str, str]) -> Signed | None:
 class SignatureCheck:
     """Checks whether one of the keys signed a message with HMAC-SHA256, as its bytes arrive.
 
-    Args:
-        signed: The message, with the beginning of its content.
-        keys: Several keys allow rotation.
+    It starts with the beginning of the content. Several keys allow rotation.
     """
 
     def __init__(self, signed: Signed, keys: Sequence[bytes]) -> None:

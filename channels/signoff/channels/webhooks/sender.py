@@ -17,7 +17,7 @@ from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.monitoring import metrics
 from signoff.broker.work import PostWebhook
-from signoff.channels.pipeline.outbox import dead_letter, drain, post_each, work_of
+from signoff.channels.pipeline.outbox import StageWork, dead_letter, post_each, work_of
 from signoff.channels.web.signatures import sign
 from signoff.channels.webhooks.addresses import PrivateAddress, Resolve, resolve
 from signoff.channels.webhooks.feed import body_of
@@ -48,7 +48,7 @@ class Attempt:
     final: bool = False
 
 
-class Sender:
+class Sender(StageWork):
     """Posts to one webhook.
 
     Args:
@@ -66,21 +66,13 @@ class Sender:
         lookup: Resolve = resolve,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._ledger = ledger
+        super().__init__(ledger, stages.webhook(hook.name))
         self._hook = hook
         self._poster = Poster(timeout=hook.timeout, lookup=lookup, transport=transport)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._poster.close()
-
-    async def drain(self) -> int:
-        """Work until nothing waits, and return how many items there were.
-
-        Raises:
-            LedgerUnavailable: Redis cannot be reached.
-        """
-        return await drain(self._ledger, stages.webhook(self._hook.name), self.work)
 
     async def work(self, items: Sequence[Item]) -> None:
         """Post leased items, a few at a time; one that fails stops no other."""

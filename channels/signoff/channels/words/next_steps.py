@@ -38,7 +38,13 @@ class NextStep(NamedTuple):
 def next_steps(
     approval: Approval, directory: Directory, rotations: Rotations = NO_ROTATIONS
 ) -> tuple[NextStep, ...]:
-    """Return the next steps if nobody answers, the next one first; none if it has ended."""
+    """Return the next steps if nobody answers, the next one first; none if it has ended.
+
+    Args:
+        approval: The approval.
+        directory: The people.
+        rotations: When the members of queues were last asked.
+    """
     if approval.state is not State.PENDING:
         return ()
     steps, after = simulate_rest(approval, directory, rotations=rotations, most=_MOST)

@@ -90,13 +90,7 @@ def effect_of(
 
 
 def refusal_of(refused: Refused, person: Person | None, directory: Directory) -> Answered:
-    """Return why a move was refused.
-
-    Args:
-        refused: The refused move, and the reason.
-        person: The person who requested it, None for a stranger.
-        directory: The people.
-    """
+    """Return why the move of a person was refused; None for a stranger."""
     approval, error, why = refused.approval, refused.error, str(refused.error)
     reader = person.id if person is not None else phrases.NOBODY
     match error:

@@ -89,12 +89,7 @@ def run(
 
 
 @app.command("list")
-def list_(
-    ctx: typer.Context,
-    *,
-    limit: Limit = 100,
-    as_json: Json = False,
-) -> None:
+def list_(ctx: typer.Context, *, limit: Limit = 100, as_json: Json = False) -> None:
     """List archived runs and approvals, the last archived first."""
     from collections import deque  # noqa: PLC0415
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from signoff.cli.boundary import REFUSED, USAGE
 from signoff.cli.commands.context import Json, settings_of, with_decisions, write_json
+from signoff.cli.config.toml_lines import toml_text
 from signoff.cli.printing import Output, Text
 from signoff.cli.terminal import say
 
@@ -138,16 +138,14 @@ def _write(faults: list[Fault]) -> None:
 
 
 def _toml(values: dict[str, Any], table: str = "") -> list[str]:
-    """Return settings as lines of TOML, without settings that are not set.
+    """Return the settings of a table as lines of TOML, without settings that are not set.
 
-    Args:
-        values: The settings of a table.
-        table: The name of the table with the names of its parents; empty at the top.
+    The table is named with its parents; "" is the top.
     """
     tables = {key: item for key, item in values.items() if isinstance(item, dict)}
     lists = {key: item for key, item in values.items() if _is_tables(item)}
     lines = [
-        f"{_key(key)} = {_text(item)}"
+        f"{_key(key)} = {toml_text(item)}"
         for key, item in values.items()
         if item is not None and key not in tables and key not in lists
     ]
@@ -163,12 +161,7 @@ def _toml(values: dict[str, Any], table: str = "") -> list[str]:
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else _text(name)
-
-
-def _text(value: Any) -> str:  # noqa: ANN401 -- any JSON
-    # The same in TOML and JSON, but for one control character that JSON need not escape.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else toml_text(name)
 
 
 def _is_tables(value: object) -> bool:

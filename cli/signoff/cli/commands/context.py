@@ -75,7 +75,7 @@ async def _with_decisions(
     store = Store.open(settings.redis_url, prefix=settings.redis.prefix, replica=replica)
     bell, receipts = None, None
     if rings:
-        from signoff.cli.composition.bells import open_bell  # noqa: PLC0415
+        from signoff.cli.composition.parts import open_bell  # noqa: PLC0415
         from signoff.cli.composition.receipts import open_receipts  # noqa: PLC0415
 
         bell = open_bell(settings, store)
@@ -115,11 +115,7 @@ def person_of(directory: Directory, identity: str) -> Person:
 
 
 def length_of(text: str, option: str) -> timedelta:
-    """Parse a duration of clock time.
-
-    Args:
-        text: The value of an option.
-        option: The option, such as ``--by``.
+    """Parse the value of an option, such as ``--by``, as a duration of clock time.
 
     Raises:
         typer.BadParameter: The text is not a duration, or is one of working time.

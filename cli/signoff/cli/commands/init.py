@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import sys
@@ -11,6 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
+from signoff.cli.config.toml_lines import toml_text
 from signoff.cli.terminal import say
 from signoff.core.base.errors import ConfigError
 
@@ -72,9 +72,11 @@ def _write(name: str, email: str, agents: str) -> None:
     written = []
     for file in (FILE_NAME, _CASES):
         text = (examples("start") / file).read_text("utf-8")
-        text = text.replace('"mara"', _text(approver)).replace(_text(_EMAIL), _text(email))
-        text = text.replace(_text(_NAME), _text(name))
-        text = text.replace(f'folder = "{_FOLDER}"', f"folder = {_text(agents or _FOLDER)}")
+        text = text.replace('"mara"', toml_text(approver)).replace(
+            toml_text(_EMAIL), toml_text(email)
+        )
+        text = text.replace(toml_text(_NAME), toml_text(name))
+        text = text.replace(f'folder = "{_FOLDER}"', f"folder = {toml_text(agents or _FOLDER)}")
         Path(file).write_text(text, "utf-8")
         written.append(file)
     if not agents and not (Path(_FOLDER) / _AGENT).exists():
@@ -128,8 +130,3 @@ def _id_of(name: str, email: str) -> str:
         re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", found) and f"{found}@example.com" != _REQUESTER
     )
     return found if usable else "approver"
-
-
-def _text(value: str) -> str:
-    """Return text as a TOML string, with the escapes of JSON, which TOML accepts."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -104,12 +104,7 @@ def run(
 
 
 @app.command("list")
-def list_(
-    ctx: typer.Context,
-    *,
-    limit: Limit = 50,
-    as_json: Json = False,
-) -> None:
+def list_(ctx: typer.Context, *, limit: Limit = 50, as_json: Json = False) -> None:
     """List runs, the latest first."""
 
     async def work(decisions: Decisions) -> list[Run]:
@@ -189,11 +184,8 @@ def settle(
 async def _follow(decisions: Decisions, submitted: Run, *, since_ms: int, asked: bool) -> Run:
     """Follow the audit log until the run has ended; print who is asked meanwhile.
 
-    Args:
-        decisions: Gives access to the ledger.
-        submitted: The run.
-        since_ms: The start of the search in the audit log, in milliseconds since the epoch.
-        asked: Return also when a card has been delivered, or nobody can be asked.
+    The log is read from `since_ms` on, in milliseconds since the epoch. With `asked`, it also ends
+    when a card has been delivered, or nobody can be asked.
     """
     from signoff.broker.ledger.follow import follow  # noqa: PLC0415
     from signoff.core.approvals.events import What  # noqa: PLC0415

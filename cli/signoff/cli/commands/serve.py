@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.boundary import REFUSED
-from signoff.cli.commands.context import (
-    Json,
-    config_of,
-    settings_of,
-    with_decisions,
-    write_json,
-)
+from signoff.cli.commands.context import Json, config_of, settings_of, with_decisions, write_json
 from signoff.cli.composition.kinds import KINDS
 from signoff.cli.start import start
 from signoff.cli.terminal import say

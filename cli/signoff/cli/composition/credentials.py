@@ -95,9 +95,7 @@ NESTED: Final = "__"
 def own_content(kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a settings file without the parts that a kind of process must not see.
 
-    Args:
-        kind: A key of `WITHHELD`; "" for a command that a person runs, which gets everything.
-        content: The parsed file.
+    The kind is a key of `WITHHELD`; "" is a command that a person runs, which gets everything.
     """
     found: Any = dict(content)
     for path in _paths(kind):
@@ -108,11 +106,8 @@ def own_content(kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
 def own_environment(kind: str, environment: Mapping[str, str]) -> dict[str, str]:
     """Return an environment without the variables that a kind of process must not see.
 
-    A variable that holds a whole table as JSON stays, without the withheld parts of the table.
-
-    Args:
-        kind: As for `own_content`.
-        environment: Names and values.
+    The kinds are those of `own_content`. A variable that holds a whole table as JSON stays, without
+    the withheld parts of the table.
     """
     found = {}
     for name, value in environment.items():

@@ -36,13 +36,7 @@ def known(settings: Settings) -> KnownNames:
 
 
 def count(settings: Settings, kind: str, stages: Sequence[str] = ()) -> Metrics | None:
-    """Start the metrics of this process; return None if the settings disable them.
-
-    Args:
-        settings: The settings.
-        kind: The kind of process.
-        stages: The stages that the process works on.
-    """
+    """Start the metrics of this process and its stages; None if the settings disable them."""
     if not settings.metrics.enabled:
         return None
     from signoff.broker.monitoring.exposition import Metrics  # noqa: PLC0415 -- prometheus-client

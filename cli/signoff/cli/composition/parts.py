@@ -1,4 +1,4 @@
-"""The parts that every process is made of."""
+"""The parts that every process is made of: the ledger with its bell, and the decisions."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from signoff.broker.decisions import Decisions
-from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.doorbells.push import RedisBell
+from signoff.broker.ledger.ledger import Bell, Ledger
 from signoff.broker.ledger.store import Store
-from signoff.cli.composition.bells import open_bell, open_celery
 from signoff.cli.composition.receipts import open_receipts
 from signoff.cli.config.settings import Settings
 
@@ -59,3 +59,19 @@ def build(settings: Settings, *, decides: bool = True) -> Parts:
     receipts = open_receipts(settings, signs=decides)
     ledger = Ledger(store, open_bell(settings, store), receipts=receipts)
     return Parts(settings, ledger, Decisions(ledger, settings.everybody))
+
+
+def open_bell(settings: Settings, store: Store) -> Bell:
+    """Return the bell of a process: in the ledger's Redis if that is the broker, or by Celery."""
+    if settings.rings_in_redis:
+        return RedisBell(store)
+    from signoff.broker.doorbells.celery import CeleryBell  # noqa: PLC0415 -- few brokers need it
+
+    return CeleryBell(open_celery(settings))
+
+
+def open_celery(settings: Settings) -> Celery:
+    """Return a Celery app; nothing is connected yet."""
+    from signoff.broker.doorbells.celery import make_celery  # noqa: PLC0415 -- it takes 4 MiB
+
+    return make_celery(settings.broker_url, prefix=settings.redis.prefix)

@@ -31,9 +31,7 @@ _COLLECTED_AFTER: Final = 2_000
 def prepare(settings: Settings, kind: str) -> None:
     """Configure the log and refuse settings with errors; warnings are logged.
 
-    Args:
-        settings: The settings that `load_settings` returns for this kind of process.
-        kind: The kind of process.
+    The settings are those that `load_settings` returns for this kind of process.
 
     Raises:
         ConfigErrors: The settings have errors.

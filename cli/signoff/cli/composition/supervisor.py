@@ -12,7 +12,6 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from signoff.core.base.errors import SignoffError
@@ -51,9 +50,7 @@ class ChildDied(SignoffError):
 class NotReady(SignoffError):
     """A process is running, but has not reported in time that it is ready.
 
-    Args:
-        what: A sentence that names the process.
-        tails: The last lines of all processes that were expected to be ready.
+    `what` names the process; the tails are the last lines of all that were expected to be ready.
     """
 
     def __init__(self, what: str, tails: Sequence[str]) -> None:
@@ -133,20 +130,11 @@ class Supervisor:
         self._grace = grace
 
     async def start(
-        self,
-        name: str,
-        command: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
+        self, name: str, command: Sequence[str], *, env: Mapping[str, str] | None = None
     ) -> Child:
-        """Start a process.
+        """Start a program with its arguments, and with `env` added to this process's environment.
 
-        Args:
-            name: Unique among those that run.
-            command: The program and its arguments.
-            env: Added to this process's environment.
-            cwd: Its working directory.
+        The name is unique among those that run.
 
         Raises:
             OSError: The program cannot be started.
@@ -158,7 +146,6 @@ class Supervisor:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env={**os.environ, "PYTHONUNBUFFERED": "1", **(env or {})},
-            cwd=cwd,
             start_new_session=True,
             limit=_LONGEST_LINE,
         )
@@ -220,12 +207,7 @@ class Supervisor:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         # A second Ctrl-C while children stop must not leave the rest of them running.
         stopping = asyncio.ensure_future(self.stop())
         try:

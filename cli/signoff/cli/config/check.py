@@ -20,14 +20,7 @@ from signoff.cli.config import (
     places,
     policies,
 )
-from signoff.cli.config.faults import (
-    ConfigErrors,
-    Fault,
-    Found,
-    key_text,
-    place_text,
-    warning,
-)
+from signoff.cli.config.faults import ConfigErrors, Fault, Found, key_text, place_text, warning
 from signoff.cli.config.settings import Settings, source_of
 
 

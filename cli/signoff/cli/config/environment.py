@@ -19,9 +19,7 @@ from signoff.cli.config.faults import ConfigErrors, Fault
 def read_environment(model: type[BaseModel], variables: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings in environment variables, in the form of a settings file.
 
-    Args:
-        model: The model of the settings, which says which values are JSON.
-        variables: Names, in any case, and values.
+    The model says which values are JSON. Names of variables may have any case.
 
     Raises:
         ConfigErrors: The value of a list or a table is not JSON.

@@ -142,9 +142,7 @@ def faults_of(error: ValidationError, model: type[BaseModel]) -> list[tuple[Loc,
 def export(loc: Loc, value: str = "…") -> str:
     """Return the shell command that sets a setting in the environment.
 
-    Args:
-        loc: The path of the setting, which must not contain numbers.
-        value: A value for it: text, or a command that creates it.
+    The path must not contain numbers. The value is text, or a command that creates it.
     """
     variable = "__".join(str(part).upper() for part in loc)
     return f'export SIGNOFF_{variable}="{value}"'
@@ -166,13 +164,7 @@ def suggest(word: str, known: Iterable[str]) -> str:
 def unknown_person(
     person: str, known: Collection[str], *, others: Iterable[str] = ()
 ) -> Fault | None:
-    """Return the fault of an unknown id of a person; None if the id is known.
-
-    Args:
-        person: The id.
-        known: The known ids.
-        others: Other names that may be meant.
-    """
+    """Return the fault of an id that is not known; None if it is. The `others` may be meant."""
     if person in known:
         return None
     return defect(

@@ -21,11 +21,7 @@ from signoff.core.directory.identity import mailbox
 from signoff.core.directory.people import Directory, identity_key
 from signoff.core.directory.queues import QUEUE, Queue
 from signoff.core.directory.schedules import Schedule, read_calendar
-from signoff.core.routing.resolve import (
-    SCHEDULE,
-    SLACK_GROUP,
-    is_managers,
-)
+from signoff.core.routing.resolve import SCHEDULE, SLACK_GROUP, is_managers
 
 _ABOVE = ("requester.manager", "requester.managers", "asked.manager")
 _AT = datetime(2026, 1, 1, tzinfo=UTC)  # any moment: only whether the calendar can be read matters

@@ -207,9 +207,7 @@ class NotificationSettings(Value):
 
     def as_told(self) -> "Notifications":
         """Return these settings in the form that the stages use."""
-        from signoff.channels.pipeline.informing import (  # noqa: PLC0415 -- the ledger
-            Notifications,
-        )
+        from signoff.channels.pipeline.informing import Notifications  # noqa: PLC0415 -- the ledger
 
         return Notifications(timedelta(seconds=self.wait_for_result), self.requester_domains)
 

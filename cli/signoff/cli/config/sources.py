@@ -87,12 +87,7 @@ class Sourced(NamedTuple):
 
 
 def sourced(settings: DirectorySettings, home: Path) -> Sourced:
-    """Read the people of all sources.
-
-    Args:
-        settings: The settings of the sources.
-        home: The folder to which relative paths are relative.
-    """
+    """Read the people of all sources; relative paths are relative to `home`."""
     found = Sourced([], [], [])
     if settings.csv:
         _read_csv(home / settings.csv, found)

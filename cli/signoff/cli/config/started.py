@@ -46,11 +46,7 @@ def alone(folder: Path) -> Iterator[None]:
 def provide(folder: Path, settings: Mapping[str, Any]) -> None:
     """Provide settings to all processes that read the settings of this folder from now on.
 
-    They have effect as long as this process runs.
-
-    Args:
-        folder: The folder, which must be locked by `alone`.
-        settings: The settings, in the form of a settings file.
+    They have effect as long as this process runs. `alone` must have locked the folder.
     """
     private_text(folder / _FILE, json.dumps({_SETTINGS: settings}))
 

@@ -1,8 +1,10 @@
-"""Finds the line of a setting in a TOML file."""
+"""Finds the line of a setting in a TOML file, and writes values of TOML."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 Path = tuple[int | str, ...]
 
@@ -10,12 +12,9 @@ Path = tuple[int | str, ...]
 def line_of(text: str, loc: Path) -> int | None:
     """Return the line (from 1) of a setting, or of the closest table around it.
 
-    It looks for headers, and for keys at the start of lines. A key in an inline table gets the line
-    of the table.
-
-    Args:
-        text: A TOML document that parses.
-        loc: The path of the setting: ``("policies", 0, "within")``.
+    The setting is a path in a TOML document that parses: ``("policies", 0, "within")``. It looks
+    for headers, and for keys at the start of lines. A key in an inline table gets the line of the
+    table.
     """
     best, depth = None, 0
     for number, path in _paths(text):
@@ -52,3 +51,8 @@ def _indexed(names: tuple[str, ...], counts: dict[tuple[str, ...], int]) -> Path
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip().strip("\"'") for part in text.split("."))
+
+
+def toml_text(value: Any) -> str:  # noqa: ANN401 -- any JSON
+    """Return a value as TOML: as in JSON, which need not escape one control character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -12,7 +12,6 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime, make_msgid, parsedate_to_datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import aiosmtplib
@@ -110,12 +109,7 @@ class DevMailbox:
     async def __aenter__(self) -> Self:
         return await self.start()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
 

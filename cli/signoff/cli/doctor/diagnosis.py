@@ -22,11 +22,7 @@ from signoff.cli.doctor.ledger import about_ledger
 from signoff.cli.doctor.loading import AgentLoading, LoadingFailed
 from signoff.cli.doctor.rules import Tools, about_rules
 from signoff.cli.doctor.sessions import about_sessions
-from signoff.core.base.errors import (
-    ConfigError,
-    LedgerUnavailable,
-    SignoffError,
-)
+from signoff.core.base.errors import ConfigError, LedgerUnavailable, SignoffError
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.worker.agent_folders import app_names
@@ -40,9 +36,7 @@ def of_errors(errors: ConfigErrors) -> list[Finding]:
 async def diagnose(settings: Settings, loading: AgentLoading | None = None) -> list[Finding]:
     """Run all checks and return the findings; nothing is changed and no mail is sent.
 
-    Args:
-        settings: The settings to check.
-        loading: The process that loads the agents; None starts one.
+    `loading` is the process that loads the agents; None starts one.
     """
     ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix, size=4))
     try:

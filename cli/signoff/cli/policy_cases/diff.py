@@ -51,12 +51,8 @@ def differences(
 ) -> list[Changed]:
     """Return the pending approvals whose terms would differ under these settings.
 
-    Approvals that are not routed yet are left out: the channels route them by their own settings.
-
-    Args:
-        pending: The pending approvals.
-        rules: The settings.
-        directory: The people of these settings, with the current absences.
+    The people have their current absences. Approvals that are not routed yet are left out: the
+    channels route them by their own settings.
     """
     known: _Known = {}
     return [found for one in pending if (found := _changed(one, rules, directory, known))]

@@ -16,11 +16,7 @@ from signoff.channels.email.authentication.lookup import Records, Txt, is_name
 from signoff.channels.email.authentication.proof import Proof, Proven
 from signoff.channels.email.authentication.results import Results, topmost
 from signoff.channels.email.authentication.settings import AuthenticationSettings
-from signoff.channels.email.authentication.signatures import (
-    Signature,
-    signatures_in,
-    verify,
-)
+from signoff.channels.email.authentication.signatures import Signature, signatures_in, verify
 from signoff.channels.email.parsing.addresses import parse_addresses
 from signoff.channels.email.parsing.mime import Headers, Part, parse_headers, parse_mail
 
@@ -70,9 +66,7 @@ class Authenticator:
     def of(cls, settings: AuthenticationSettings, *, dkim: bool) -> Self:
         """Return an authenticator with the settings of `[email.authentication]`.
 
-        Args:
-            settings: The table; its `dkim` may be unset.
-            dkim: Whether signatures are verified here.
+        Their `dkim` may be unset, so the argument says whether signatures are verified here.
         """
         return cls(
             authserv_id=settings.authserv_id,

@@ -31,9 +31,8 @@ class Records(Protocol):
 class Txt:
     """Looks up TXT records, and caches the answers for their time to live.
 
-    Args:
-        nameservers: ``address`` or ``address:port`` of each. The default is the system's.
-        timeout: Seconds for one answer, including retries.
+    The servers are ``address`` or ``address:port``, by default the system's. The timeout is in
+    seconds for one answer, including retries.
     """
 
     def __init__(self, nameservers: Sequence[str] = (), *, timeout: float = 5) -> None:

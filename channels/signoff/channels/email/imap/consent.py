@@ -27,12 +27,7 @@ _KEPT: Final = timedelta(days=365)
 
 
 class Consent:
-    """A refresh token and its successors.
-
-    Args:
-        first: The token in the settings.
-        ledger: The ledger, which keeps the successors.
-    """
+    """The refresh token in the settings, and its successors, which the ledger keeps."""
 
     def __init__(self, first: str, ledger: Ledger) -> None:
         self._first = first

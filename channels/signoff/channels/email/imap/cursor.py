@@ -53,7 +53,9 @@ def lease_key(mailbox: str) -> str:
     return f"lease:{cursor_key(mailbox)}"
 
 
-async def read_cursor(ledger: Ledger, mailbox: str, uidvalidity: int, *, uidnext: int) -> Cursor:
+async def read_cursor(
+    ledger: Ledger, mailbox: str, uidvalidity: int, *, uidnext: int = 0
+) -> Cursor:
     """Return the cursor of a mailbox, or a new one if there is none for this numbering.
 
     A server that was restored from a backup gives new messages UIDs that were given before, which

@@ -191,12 +191,8 @@ class MailboxReader:
 
         Messages that could not be fetched before are tried last, and hold up no other one.
 
-        Args:
-            session: The connection.
-            hold: The lease.
-            cursor: The position so far.
-            uids: The UIDs of all messages behind it, in ascending order.
-            keyword: Whether messages can be marked.
+        The UIDs are those of all messages behind the cursor, in ascending order. `keyword` says
+        whether messages can be marked.
         """
         self._failed = {uid: self._failed[uid] for uid in uids if uid in self._failed}
         order = sorted(uids, key=lambda uid: self._failed.get(uid, _NEVER)[0])

@@ -15,12 +15,7 @@ import structlog
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.channels.email.message_ids import (
-    approval_named,
-    bundle_named,
-    is_caused_by,
-    is_ours,
-)
+from signoff.channels.email.message_ids import approval_named, bundle_named, is_caused_by, is_ours
 from signoff.channels.email.parsing.incoming import IncomingMail, Sort
 from signoff.channels.pipeline.bundles import find_bundle
 from signoff.channels.pipeline.reply_tokens import Holder, Role
@@ -47,10 +42,7 @@ class AutomaticMail:
     ) -> Holder | None:
         """Return the holder of a mail's card, by its token or by a Message-ID that it returns.
 
-        Args:
-            mail: The mail.
-            known: The holders of its tokens.
-            key: The key of the codes in our Message-IDs; see `MessageKey`.
+        `known` has the holders of its tokens; for the key, see `MessageKey`.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -77,12 +69,7 @@ class AutomaticMail:
         return None
 
     async def take(self, holder: Holder, mail: IncomingMail, *, also: Change) -> None:
-        """Apply the effect of a mail to its card.
-
-        Args:
-            holder: The holder of the card.
-            mail: The mail.
-            also: The change that acknowledges the mail.
+        """Apply the effect of a mail to its card, in the change that acknowledges the mail.
 
         Raises:
             ApprovalNotFound: There is no such approval.

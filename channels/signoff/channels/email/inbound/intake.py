@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Final, NamedTuple, Protocol
+from dataclasses import replace
+from typing import Final
 
 import structlog
 from pydantic import JsonValue
@@ -24,18 +23,27 @@ from signoff.channels.email.authentication.requirement import AuthorCheck, Fault
 from signoff.channels.email.inbound.automatic_replies import AutomaticMail
 from signoff.channels.email.inbound.duplicates import identity
 from signoff.channels.email.inbound.limits import Limits
+from signoff.channels.email.inbound.opening import (
+    AHEAD,
+    MailOpener,
+    Opened,
+    PendingMail,
+    Proves,
+    Read,
+    SentLines,
+    leading,
+    read_here,
+)
 from signoff.channels.email.inbound.quarantine import quarantine_mail
-from signoff.channels.email.inbound.readers import SentTo, nothing_sent
 from signoff.channels.email.inbound.stored import StoredMail, is_known, load, remember
 from signoff.channels.email.inbound.threads import why_not_ours
 from signoff.channels.email.message_ids import MessageKey
-from signoff.channels.email.parsing.addresses import normal_address, plus_parts
-from signoff.channels.email.parsing.incoming import IncomingMail, Sort, tokens_in
+from signoff.channels.email.parsing.incoming import IncomingMail, Sort
 from signoff.channels.incoming import Answer
 from signoff.channels.pipeline.bundles import find_bundle
 from signoff.channels.pipeline.cards import time_left
-from signoff.channels.pipeline.outbox import backoff, dead_letter, drain, work_of
-from signoff.channels.pipeline.reply_tokens import GRACE, Holder, Role, find_holder, redact
+from signoff.channels.pipeline.outbox import StageWork, backoff, dead_letter, work_of
+from signoff.channels.pipeline.reply_tokens import GRACE, Holder, Role, redact
 from signoff.core.approvals.approval import Approval, Shown, State
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import (
@@ -56,87 +64,12 @@ MOST_ATTEMPTS: Final = 5
 PATIENCE_WITH_DNS: Final = 7
 """The most attempts while the DNS is down, about five minutes; then the mail is unproven."""
 
-_NOT_CHECKED: Final = Proof(address="", proven=Proven.NONE, why="it was not checked")
-
 _SEVERAL: Final = "Your mail answers several requests at once. Answer each in a separate mail."
-
-_AHEAD: Final = 8
-"""The most mails that are read ahead of the current one; each may have 1 MiB."""
 
 _PATIENCE: Final = 0.1
 
-SentLines = Callable[[Approval, str], Collection[str]]
-"""Returns the lines of a person's card."""
 
-
-class Read(Protocol):
-    """Reads a mail, as `read_mail` does, with the same errors."""
-
-    def __call__(self, raw: bytes, sent_to: SentTo, /) -> Awaitable[IncomingMail]:
-        """Return the content of a mail; see `Readers.read`."""
-        ...
-
-
-class Proves(Protocol):
-    """Proves the author of a mail: an `Authenticator` here, or `Provers` in safe processes."""
-
-    async def prove(self, raw: bytes, sender: str | None, *, peer: str, now: datetime) -> Proof:
-        """Return what is proven about the author of a mail; see `Authenticator.prove`."""
-        ...
-
-
-async def read_here(raw: bytes, sent_to: SentTo = nothing_sent, /) -> IncomingMail:
-    """Read a mail in a thread of this process, because reading would block the event loop."""
-    from signoff.channels.email.parsing.reading import read_mail  # noqa: PLC0415 -- loads the parsers
-
-    loop = asyncio.get_running_loop()
-
-    async def lines_of(recipients: tuple[str, ...]) -> Collection[str]:
-        return await sent_to(recipients)
-
-    def lines(recipients: tuple[str, ...]) -> Collection[str]:
-        return asyncio.run_coroutine_threadsafe(lines_of(recipients), loop).result()
-
-    return await asyncio.to_thread(read_mail, raw, lines)
-
-
-class Opened(NamedTuple):
-    """A mail as it is stored and as it was read.
-
-    Attributes:
-        stored: The stored mail.
-        mail: Its content, or why it cannot be read.
-        tokens: The issued tokens in it, with their holders.
-        proof: What is proven about its author.
-    """
-
-    stored: StoredMail
-    mail: IncomingMail | UnreadableMail
-    tokens: tuple[tuple[str, Holder], ...] = ()
-    proof: Proof = _NOT_CHECKED
-
-
-@dataclass(slots=True, eq=False)
-class _Reading:
-    """A mail that is being read.
-
-    Attributes:
-        item: Its work.
-        tokens: The issued tokens in it, with their holders, as soon as its headers are read.
-        opened: The mail, when it is read; None if it was processed in the meantime.
-    """
-
-    item: Item
-    tokens: tuple[tuple[str, Holder], ...] = ()
-    opened: asyncio.Future[Opened | None] = field(init=False)
-
-    def must_follow(self, earlier: _Reading) -> bool:
-        """Say whether both mails answer the same approval."""
-        approvals = {holder.approval for _, holder in self.tokens}
-        return any(holder.approval in approvals for _, holder in earlier.tokens)
-
-
-class Intake:
+class Intake(StageWork):
     """Reads stored mail and carries out what it says.
 
     All effects of a mail are one commit, which also acknowledges it: if a process dies before it,
@@ -171,27 +104,23 @@ class Intake:
         absence_page: str = "",
         patience: float = _PATIENCE,
     ) -> None:
+        super().__init__(decisions.ledger, stages.INTAKE)
         self._patience = patience
         self._key = key
         self._rewriting = tuple(rewriting)
         self._decisions = decisions
-        self._ledger = decisions.ledger
         self._answers = Answers(decisions, absence_page=absence_page)
         self._automatic_mail = AutomaticMail(decisions.ledger)
         self._mailbox = mailbox
-        self._sent_lines = sent_lines
-        self._read = read
+        self._opener = MailOpener(
+            decisions.ledger,
+            mailbox,
+            sent_lines=sent_lines,
+            read=read,
+            authenticator=authenticator or Authenticator(),
+        )
         self._limits = limits
-        self._authenticator = authenticator or Authenticator()
         self._required = required
-
-    async def drain(self) -> int:
-        """Work until nothing waits, and return how many items there were.
-
-        Raises:
-            LedgerUnavailable: Redis cannot be reached.
-        """
-        return await drain(self._ledger, stages.INTAKE, self.work)
 
     async def work(self, items: Sequence[Item]) -> None:
         """Process leased mails in the order of arrival; a failure does not stop the others.
@@ -202,11 +131,11 @@ class Intake:
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
-        window = asyncio.Semaphore(_AHEAD)
-        readings = [_Reading(item) for item in items]
+        window = asyncio.Semaphore(AHEAD)
+        readings = [PendingMail(item) for item in items]
         for one in readings:
-            one.opened = asyncio.ensure_future(self._open(one, window))
-        late: list[_Reading] = []
+            one.opened = asyncio.ensure_future(self._opener.open(one, window))
+        late: list[PendingMail] = []
         try:
             for one in readings:
                 await asyncio.wait({one.opened}, timeout=self._patience)
@@ -215,7 +144,7 @@ class Intake:
                 else:
                     late.append(one)
             while late:
-                free = {one.opened for one in _leading(late)}
+                free = {one.opened for one in leading(late)}
                 await asyncio.wait(free, return_when=asyncio.FIRST_COMPLETED)
                 one = next(one for one in late if one.opened in free and one.opened.done())
                 late.remove(one)
@@ -225,44 +154,7 @@ class Intake:
                 one.opened.cancel()
             await asyncio.gather(*(one.opened for one in readings), return_exceptions=True)
 
-    async def _open(self, reading: _Reading, window: asyncio.Semaphore) -> Opened | None:
-        """Load and read a mail as soon as the window has room for it."""
-        await window.acquire()
-        work = reading.item.work
-        stored = await load(self._ledger, work.mail) if isinstance(work, ReadMail) else None
-        if stored is None:
-            return None
-
-        async def sent_to(recipients: tuple[str, ...]) -> Collection[str]:
-            tokens = self._tokens(stored, recipients)
-            holders = [(token, await find_holder(self._ledger, token)) for token in tokens]
-            issued = tuple((token, holder) for token, holder in holders if holder is not None)
-            reading.tokens = issued
-            return await self._lines_sent(issued[0][1]) if issued else ()
-
-        try:
-            mail = await self._read(stored.traced, sent_to)
-            if not reading.tokens or mail.automatic:
-                return Opened(stored, mail, reading.tokens)
-            now = await self._ledger.now()
-            # The DNS may be slow, so it is asked here, where mails do not wait for each other.
-            proof = await self._authenticator.prove(
-                stored.raw, mail.sender, peer=stored.peer, now=now
-            )
-        except UnreadableMail as error:
-            return Opened(stored, error)
-        return Opened(stored, mail, reading.tokens, proof)
-
-    async def _lines_sent(self, holder: Holder) -> Collection[str]:
-        """Return the lines of the card that a mail answers."""
-        if self._sent_lines is None:
-            return ()
-        try:
-            return self._sent_lines(await self._ledger.approval(holder.approval), holder.person)
-        except ApprovalNotFound:
-            return ()
-
-    async def _try(self, reading: _Reading, window: asyncio.Semaphore) -> None:
+    async def _try(self, reading: PendingMail, window: asyncio.Semaphore) -> None:
         item = reading.item
         try:
             opened = await reading.opened
@@ -483,12 +375,6 @@ class Intake:
     async def _message_key(self) -> bytes:
         return await self._key.get() if self._key is not None else b""
 
-    def _tokens(self, stored: StoredMail, recipients: Sequence[str]) -> tuple[str, ...]:
-        """Return the tokens of the envelope and the header, without duplicates."""
-        normal = (normal_address(address) for address in stored.recipients)
-        envelope = plus_parts(tuple(one for one in normal if one), self._mailbox)
-        return tuple(dict.fromkeys((*envelope, *tokens_in(recipients, self._mailbox))))
-
     async def _automatic(
         self,
         also: Change,
@@ -550,13 +436,6 @@ def _precedes_card(approval: Approval, holder: Holder) -> bool:
     )
     shown = approval.shown_to(holder.person, holder.channel)
     return under_way and approval.state is State.PENDING and shown is Shown.UNKNOWN
-
-
-def _leading(readings: Sequence[_Reading]) -> Iterator[_Reading]:
-    """Yield the mails, in the order of arrival, that need not follow an earlier one."""
-    for place, one in enumerate(readings):
-        if not any(map(one.must_follow, readings[:place])):
-            yield one
 
 
 def is_loop(stored: StoredMail) -> bool:

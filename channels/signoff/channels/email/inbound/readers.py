@@ -119,13 +119,7 @@ class Processes:
             process = await self._free()
             done = False
             try:
-                answer = await self._asked(process, request)
-                questions = 0
-                while not answer.keys() & {name, *_FAULTS}:
-                    if (questions := questions + 1) > _MOST_QUESTIONS:
-                        raise MailTooCostly(_TOO_MANY)
-                    reply = json.dumps(await ask(answer)).encode()
-                    answer = await self._asked(process, reply)
+                answer = await self._answered(process, request, name, ask)
                 done = True
             except TimeoutError as error:
                 # This is not the CPU limit, which ends the process.
@@ -169,6 +163,18 @@ class Processes:
         self._all.add(process)
         return process
 
+    async def _answered(
+        self, process: _Process, request: bytes, name: str, ask: Ask
+    ) -> dict[str, Any]:
+        """Send a request, and answer the questions of the process until it answers the request."""
+        answer = await self._asked(process, request)
+        questions = 0
+        while not answer.keys() & {name, *_FAULTS}:
+            if (questions := questions + 1) > _MOST_QUESTIONS:
+                raise MailTooCostly(_TOO_MANY)
+            answer = await self._asked(process, json.dumps(await ask(answer)).encode())
+        return answer
+
     async def _asked(self, process: _Process, request: bytes) -> dict[str, Any]:
         answer = await process.ask(request, patience=self._patience)
         try:
@@ -198,11 +204,9 @@ class Readers(Processes):
         super().__init__(program, most=most, seconds=seconds, wall=wall)
 
     async def read(self, raw: bytes, sent_to: SentTo = nothing_sent) -> IncomingMail:
-        """Read a mail, as `read_mail` does.
+        """Read a mail, as it was received, in the same way as `read_mail`.
 
-        Args:
-            raw: The message as it was received.
-            sent_to: Returns the lines that were sent to the recipients of the mail.
+        `sent_to` returns the lines that were sent to its recipients.
 
         Raises:
             MailTooCostly, UnreadableMail, ReaderDied: See `request`.

@@ -99,10 +99,7 @@ def record_of(
 def remember(change: Change, identity: str, *, within: timedelta = REMEMBERED) -> Change:
     """Add to a change that a mail was processed, so that other copies of it are recognised.
 
-    Args:
-        change: The change.
-        identity: The id that the copies share.
-        within: How long it is remembered, at least a week.
+    They share an identity, which is remembered for at least a week.
     """
     return change.put_raw(_seen_key(identity), "{}", ttl=max(within, REMEMBERED))
 

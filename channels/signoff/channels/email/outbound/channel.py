@@ -58,7 +58,7 @@ class EmailChannel:
 
     Args:
         settings: The settings.
-        pace: The rate limit; None for no limit.
+        rate_limit: Limits mails and connections; None for no limit.
         tokens: The source of OAuth tokens, if the login does not use a password.
         key: The key of the codes in the Message-IDs.
 
@@ -73,12 +73,12 @@ class EmailChannel:
         self,
         settings: EmailSettings,
         *,
-        pace: MailRateLimit | None = None,
+        rate_limit: MailRateLimit | None = None,
         tokens: Tokens | None = None,
         key: MessageKey | None = None,
     ) -> None:
         self._settings = settings
-        self._pace = pace
+        self._rate_limit = rate_limit
         self._key = key
         self._signer = _signer(settings.dkim)
         self._sender = SmtpSender(settings.smtp, hostname=settings.domain, tokens=tokens)
@@ -125,16 +125,16 @@ class EmailChannel:
         return [results[at] for at in range(len(messages))]
 
     async def _send(self, mails: Sequence[Envelope]) -> list[MailError | None]:
-        """Send as many mails as the pace allows; the others wait for their turn."""
-        pace = self._pace
-        if pace is None:
+        """Send as many mails as the limit allows; the others wait for their turn."""
+        limit = self._rate_limit
+        if limit is None:
             return await self._sender.send(mails)
         try:
-            async with pace.connection() as free:
-                most = await pace.grant(len(mails)) if free else 0
+            async with limit.connection() as free:
+                most = await limit.grant(len(mails)) if free else 0
                 outcomes = await self._sender.send(mails[:most]) if most else []
                 if any(isinstance(one, MailThrottled | MailLoginRefused) for one in outcomes):
-                    await pace.rest()
+                    await limit.rest()
         except LedgerUnavailable as error:
             return [MailThrottled(f"The pace cannot be looked up: {error}")] * len(mails)
         waiting = MailThrottled("It waits for the limits in [email.smtp]: per_minute, connections.")

@@ -27,11 +27,7 @@ _TWICE: Final = (b"from", b"to", b"subject", b"date", b"reply-to")
 
 
 class Signer:
-    """Signs mails.
-
-    Args:
-        settings: The domain and the selector.
-        key: The file with the private key.
+    """Signs mails with the private key in a file.
 
     Raises:
         ConfigError: The key cannot be read or used.

@@ -21,12 +21,7 @@ from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.auth.passkey_store import has_passkey
 from signoff.channels.inbox.auth.sessions import How, Session, Sessions
 from signoff.channels.inbox.auth.sign_in import SignIn, TooManyAttempts
-from signoff.channels.inbox.forms import (
-    LARGEST_SIGNED_IN,
-    BadForm,
-    read_form,
-    require_token,
-)
+from signoff.channels.inbox.forms import LARGEST_SIGNED_IN, BadForm, read_form, require_token
 from signoff.channels.inbox.settings import ROOT, InboxSettings, own_path
 from signoff.channels.inbox.subscriptions import unsubscribe_marked
 from signoff.channels.inbox.templating import page
@@ -374,12 +369,7 @@ def go(path: str) -> RedirectResponse:
 
 
 class Pages:
-    """The base of all classes of pages.
-
-    Args:
-        decisions: The ledger and the people.
-        auth: Identifies visitors.
-    """
+    """The base of all classes of pages."""
 
     def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
         self._decisions = decisions

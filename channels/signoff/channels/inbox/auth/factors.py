@@ -75,10 +75,7 @@ class Enrolment:
 class Factors:
     """The second factors of all people.
 
-    Args:
-        ledger: The ledger.
-        key: Encrypts the secrets.
-        previous: The previous key, which decrypts older secrets; None or "" for none.
+    The key encrypts the secrets. The previous key decrypts older ones; None or "" for none.
 
     Raises:
         ConfigError: There is no key.
@@ -165,13 +162,9 @@ class Factors:
         return found is not None and person.is_still(found.address)
 
     async def check(self, person: Person | None, code: str) -> bool:
-        """Check a code, which is accepted once (RFC 6238, section 5.2).
+        """Check a code as it was typed, which is accepted once (RFC 6238, section 5.2).
 
-        It does the same, and takes the same time, if there is no such person.
-
-        Args:
-            person: The person, None for an unknown one.
-            code: The code as it was typed.
+        It does the same, and takes the same time, if there is no such person (None).
 
         Returns:
             Whether the code is right.
@@ -237,10 +230,7 @@ class Factors:
 async def unenroll(ledger: Ledger, person: str, *, by: str) -> bool:
     """Remove a person's second factors, with all passkeys, and sign them out everywhere.
 
-    Args:
-        ledger: The ledger.
-        person: The id of the person.
-        by: The operator, for the audit.
+    The person is given by id, and `by` is the operator, for the audit.
 
     Returns:
         Whether there was one.

@@ -16,7 +16,7 @@ from signoff.broker.work import MailLink
 from signoff.channels.inbox.auth.links import LASTS, make_link
 from signoff.channels.inbox.auth.sessions import How
 from signoff.channels.inbox.settings import InboxSettings, own_path
-from signoff.channels.pipeline.outbox import backoff, dead_letter, drain, work_of
+from signoff.channels.pipeline.outbox import StageWork, backoff, dead_letter, work_of
 from signoff.channels.pipeline.port import Delivered, LinkMail, MailsLinks, Result, Retry
 from signoff.core.base.errors import LeaseLost
 from signoff.core.directory.people import Person
@@ -27,7 +27,7 @@ _MOST: Final = 10
 """The most links for one person in the time that a link is valid, for all addresses together."""
 
 
-class LinkMails:
+class LinkMails(StageWork):
     """Mails sign-in links.
 
     Args:
@@ -37,19 +37,11 @@ class LinkMails:
     """
 
     def __init__(self, decisions: Decisions, channel: MailsLinks, settings: InboxSettings) -> None:
+        super().__init__(decisions.ledger, stages.SIGN_IN)
         self._decisions = decisions
-        self._ledger = decisions.ledger
         self._channel = channel
         self._settings = settings
         self._throttle = Throttle(decisions.ledger.store)
-
-    async def drain(self) -> int:
-        """Work until nothing waits, and return how many items there were.
-
-        Raises:
-            LedgerUnavailable: Redis cannot be reached.
-        """
-        return await drain(self._ledger, stages.SIGN_IN, self.work)
 
     async def work(self, items: Sequence[Item]) -> None:
         """Mail the links of leased items, and commit each separately.

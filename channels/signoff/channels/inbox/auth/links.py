@@ -7,7 +7,6 @@ only the stage `sign_in`, which mails the link, looks up the address.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import secrets
@@ -22,6 +21,7 @@ from signoff.broker.work import MailLink
 from signoff.channels.inbox.auth.sessions import How
 from signoff.channels.inbox.auth.sign_in import TooManyAttempts, limited
 from signoff.channels.inbox.settings import ROOT
+from signoff.channels.web.signatures import sha256_of
 from signoff.core.directory.people import identity_key
 
 LASTS: Final = timedelta(minutes=10)
@@ -55,7 +55,7 @@ class Link:
 
     def is_of(self, secret: str) -> bool:
         """Return whether a browser with this cookie may use it."""
-        return not self.bound or hmac.compare_digest(self.bound, _hash(secret))
+        return not self.bound or hmac.compare_digest(self.bound, sha256_of(secret))
 
     def used(self) -> Change:
         """Return the change that uses it up; a second commit raises `Conflict`."""
@@ -92,7 +92,7 @@ class Links:
             request=secrets.token_hex(8),
             address=wanted[: _LONGEST_ADDRESS + 1],
             to=to,
-            bound=_hash(secret),
+            bound=sha256_of(secret),
             browser=browser,
             asked=await self._ledger.now(),
         )
@@ -102,7 +102,7 @@ class Links:
         """Return the link with this token, None if there is none or it has expired."""
         if len(token) != _LENGTH or not token.isascii():
             return None
-        key = f"link:{_hash(token)}"
+        key = f"link:{sha256_of(token)}"
         record = await self._ledger.raw(key)
         if record is None:
             return None
@@ -141,9 +141,5 @@ async def make_link(
         "bound": bound,
         "until": until.isoformat(),
     }
-    await ledger.commit(Change().put_raw(f"link:{_hash(token)}", json.dumps(data), ttl=LASTS))
+    await ledger.commit(Change().put_raw(f"link:{sha256_of(token)}", json.dumps(data), ttl=LASTS))
     return f"{ROOT}/sign-in/link/{token}", until
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -18,7 +18,6 @@ Authlib checks the claims and makes the challenge; its Starlette integration (1.
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
 import json
 import secrets
@@ -41,6 +40,7 @@ from joserfc.jwk import KeySet
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.inbox.settings import ROOT, OidcSettings
+from signoff.channels.web.signatures import sha256_of
 from signoff.core.base.errors import Conflict
 from signoff.core.base.networks import is_loopback
 
@@ -127,9 +127,7 @@ class OpenId:
     async def begin(self, *, to: str, secret: str) -> str:
         """Return the address at the provider to send a browser to.
 
-        Args:
-            to: The path to show after the sign-in.
-            secret: The cookie of the browser.
+        `to` is the path to show after the sign-in; the secret is the browser's cookie.
 
         Raises:
             SignInError: The metadata of the provider cannot be read.
@@ -138,7 +136,7 @@ class OpenId:
         state = secrets.token_urlsafe(32)
         data = {
             "to": to,
-            "bound": _hash(secret),
+            "bound": sha256_of(secret),
             "until": (await self._ledger.now() + LASTS).isoformat(),
         }
         await self._ledger.commit(Change().put_raw(_key(state), json.dumps(data), ttl=LASTS))
@@ -158,9 +156,7 @@ class OpenId:
     async def finish(self, answer: Mapping[str, str], secret: str) -> SignedIn:
         """Return who has signed in, from the parameters that the browser brings back.
 
-        Args:
-            answer: The parameters of the callback (OpenID Connect Core 1.0, section 3.1.2.5).
-            secret: The cookie of the browser.
+        They are those of OpenID Connect Core 1.0, 3.1.2.5; the secret is the browser's cookie.
 
         Raises:
             SignInError: Nobody has signed in; the message says why.
@@ -168,7 +164,7 @@ class OpenId:
         state = answer.get("state", "")
         record = await self._ledger.raw(_key(state)) if state else None
         data = json.loads(record[1]) if record is not None else {}
-        begun = record is not None and hmac.compare_digest(data["bound"], _hash(secret))
+        begun = record is not None and hmac.compare_digest(data["bound"], sha256_of(secret))
         if not begun or await self._ledger.now() >= datetime.fromisoformat(data["until"]):
             raise SignInError("This sign-in began in another browser, or has expired. Start again.")
         used = Change().put_raw(_key(state), "", was=record[0] if record is not None else 0)
@@ -393,9 +389,5 @@ def _made(what: str, state: str, secret: str) -> str:
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _key(state: str) -> str:
-    return f"oidc:{_hash(state)}"
+    return f"oidc:{sha256_of(state)}"

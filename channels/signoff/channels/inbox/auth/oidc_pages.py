@@ -26,13 +26,7 @@ _PEER_LIMIT: Final = (120, timedelta(minutes=15))
 
 
 class OidcPages(Pages):
-    """Signs people in by OpenID Connect.
-
-    Args:
-        decisions: The ledger and the people.
-        auth: Begins sessions.
-        settings: The provider.
-    """
+    """Signs people in by OpenID Connect."""
 
     def __init__(self, decisions: Decisions, auth: AuthContext, settings: OidcSettings) -> None:
         super().__init__(decisions, auth)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
 import json
 import secrets
@@ -17,6 +16,7 @@ from pydantic import BeforeValidator, TypeAdapter
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import to_us
+from signoff.channels.web.signatures import sha256_of
 from signoff.core.approvals.events import Event, What
 from signoff.core.directory.people import Person
 
@@ -59,18 +59,18 @@ class Passkey:
     @property
     def key(self) -> str:
         """The key of its record."""
-        return f"passkey:{_hash(self.id)}"
+        return f"passkey:{sha256_of(self.id)}"
 
     def put(self, change: Change) -> Change:
         """Add the write of this passkey to a change."""
         fields = _PASSKEY.dump_python(self, mode="json", exclude={"version", "kept"})
         data = json.dumps({**self.kept, **fields})
-        entry = (_ALL + self.person, _hash(self.id), to_us(self.added))
+        entry = (_ALL + self.person, sha256_of(self.id), to_us(self.added))
         return change.put_raw(self.key, data, was=self.version, add=[entry])
 
     def drop(self, change: Change) -> Change:
         """Add the deletion of this passkey to a change."""
-        entry = (_ALL + self.person, _hash(self.id), 0)
+        entry = (_ALL + self.person, sha256_of(self.id), 0)
         return change.put_raw(self.key, "", was=self.version, drop=[entry])
 
 
@@ -99,7 +99,7 @@ async def all_passkeys(ledger: Ledger, people: Sequence[str]) -> list[Passkey]:
 
 async def passkey_called(ledger: Ledger, credential: str) -> Passkey | None:
     """Return the passkey with this credential id, None if it is unknown."""
-    record = await ledger.raw(f"passkey:{_hash(credential)}")
+    record = await ledger.raw(f"passkey:{sha256_of(credential)}")
     return _passkey(*record) if record is not None else None
 
 
@@ -146,11 +146,7 @@ def handle_of(person: str, secret: str) -> bytes:
 
 
 def _invitation(letters: str) -> str:
-    return f"invitation:{_hash(letters)}"
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return f"invitation:{sha256_of(letters)}"
 
 
 def _passkey(version: int, text: str) -> Passkey:

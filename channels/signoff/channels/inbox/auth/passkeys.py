@@ -65,12 +65,7 @@ class _Challenge:
 
 
 class Passkeys:
-    """The ceremonies.
-
-    Args:
-        ledger: Stores passkeys and challenges.
-        settings: The settings of the page, to whose host passkeys are bound.
-    """
+    """The ceremonies. Passkeys are bound to the host of the page."""
 
     def __init__(self, ledger: Ledger, settings: InboxSettings) -> None:
         self._ledger = ledger

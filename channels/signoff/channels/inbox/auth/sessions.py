@@ -7,7 +7,6 @@ second factor or is signed out by an operator.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import to_ms
 from signoff.channels.inbox.auth.epochs import begin_epoch, epoch_of
 from signoff.channels.inbox.settings import InboxSettings
+from signoff.channels.web.signatures import sha256_of
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import Conflict
 
@@ -114,7 +114,7 @@ class Sessions:
         """
         name, now = secrets.token_urlsafe(32), await self._ledger.now()
         epoch, csrf = await epoch_of(self._ledger, person), secrets.token_urlsafe(32)
-        one = Session(_id(name), 0, person, epoch, csrf, how, browser, now, now)
+        one = Session(sha256_of(name), 0, person, epoch, csrf, how, browser, now, now)
         if factor:
             one = replace(one, factor=factor, proven=now)
         # Expired sessions have left their entries.
@@ -126,15 +126,13 @@ class Sessions:
         return name
 
     async def find(self, name: str, *, used: bool = True) -> Session | None:
-        """Return the session of a name, None if there is none or it has ended.
+        """Return the session of a name (the cookie), None if there is none or it has ended.
 
-        Args:
-            name: The value of the cookie.
-            used: Whether a person uses it now, which prolongs it.
+        It is prolonged if a person uses it now.
         """
         if len(name) != _LENGTH or not name.isascii():
             return None
-        session = await self._read(_id(name))
+        session = await self._read(sha256_of(name))
         if session is None:
             return None
         now = await self._ledger.now()
@@ -172,7 +170,7 @@ class Sessions:
             was, now = await self._read(session.id), await self._ledger.now()
             if was is None:
                 return session, ""
-            new = replace(was, id=_id(name), version=0, seen=now, proven=now, factor=factor)
+            new = replace(was, id=sha256_of(name), version=0, seen=now, proven=now, factor=factor)
             await self._ledger.commit(self._put(self._dropped(was), new))
             return replace(new, version=1), name
 
@@ -180,7 +178,7 @@ class Sessions:
 
     async def end(self, name: str) -> None:
         """End a session."""
-        await self.end_one(_id(name), "")
+        await self.end_one(sha256_of(name), "")
 
     async def end_one(self, session_id: str, person: str) -> None:
         """End a session, if it belongs to this person; "" ends that of anybody."""
@@ -232,13 +230,7 @@ class Sessions:
 
 
 async def sign_out_everywhere(ledger: Ledger, person: str, *, by: str) -> None:
-    """End all sessions of a person.
-
-    Args:
-        ledger: The ledger.
-        person: The id of the person.
-        by: The author, for the audit.
-    """
+    """End all sessions of a person, given by id; `by` is the author, for the audit."""
 
     async def attempt() -> None:
         change = await begin_epoch(ledger, Change(), person)
@@ -251,10 +243,6 @@ async def sign_out_everywhere(ledger: Ledger, person: str, *, by: str) -> None:
 
 def _all(person: str) -> str:
     return f"logins:{person}"
-
-
-def _id(name: str) -> str:
-    return hashlib.sha256(name.encode()).hexdigest()
 
 
 def _session(session_id: str, version: int, text: str) -> Session | None:

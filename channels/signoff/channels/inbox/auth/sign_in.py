@@ -10,11 +10,7 @@ import structlog
 
 from signoff.broker.limits.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.inbox.auth.factors import Factors
-from signoff.core.directory.people import (
-    Directory,
-    Person,
-    identity_key,
-)
+from signoff.core.directory.people import Directory, Person, identity_key
 
 log = structlog.get_logger(__name__)
 
@@ -30,13 +26,7 @@ class TooManyAttempts(Exception):
 
 
 class SignIn:
-    """Checks addresses and codes.
-
-    Args:
-        factors: The second factors.
-        throttle: Counts the attempts.
-        directory: The people.
-    """
+    """Checks addresses and codes."""
 
     def __init__(self, factors: Factors, throttle: Throttle, directory: Directory) -> None:
         self._factors = factors

@@ -58,11 +58,7 @@ class ListFilters(Search):
 
     @classmethod
     def of(cls, query: Mapping[str, str], *, sort: Sort) -> ListFilters:
-        """Return the filters in an address.
-
-        Args:
-            query: The parameters of the address.
-            sort: The order if the address has none.
+        """Return the filters in the parameters of an address; `sort` is the order if it has none.
 
         Raises:
             BadForm: A parameter has an unknown value.

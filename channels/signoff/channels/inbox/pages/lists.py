@@ -17,14 +17,7 @@ from signoff.broker.ledger.change import similar_key
 from signoff.broker.ledger.listing import SCANNED, Place
 from signoff.broker.ledger.search_index import SearchIndex
 from signoff.channels.inbox.auth.context import NotFound, Pages, Route, Visit
-from signoff.channels.inbox.pages.filters import (
-    ANY,
-    DUES,
-    ENDED,
-    SORTS,
-    WAITING,
-    ListFilters,
-)
+from signoff.channels.inbox.pages.filters import ANY, DUES, ENDED, SORTS, WAITING, ListFilters
 from signoff.channels.inbox.pages.rows import When, by_day, list_row, names, queues_seen
 from signoff.channels.inbox.pages.views import may_see
 from signoff.channels.inbox.settings import ROOT

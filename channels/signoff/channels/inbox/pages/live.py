@@ -78,12 +78,7 @@ class OpenPage:
 
 
 class Hub:
-    """Follows the audit while there are listeners.
-
-    Args:
-        decisions: The ledger and the people.
-        patience: Seconds until the audit is read again after a failure.
-    """
+    """Follows the audit while there are listeners; after a failure it waits `patience` seconds."""
 
     def __init__(self, decisions: Decisions, *, patience: float = _PATIENCE) -> None:
         self._decisions = decisions

@@ -41,12 +41,7 @@ _END: Final = 'choose "Say that you are away" again once it has begun, and tick 
 
 
 class AbsenceModal:
-    """Sets and ends absences.
-
-    Args:
-        decisions: The ledger and the people.
-        who: Finds the person behind a user of Slack; None for a stranger.
-    """
+    """Sets and ends absences; `who` finds the person behind a user of Slack, None if unknown."""
 
     def __init__(self, decisions: Decisions, who: Who) -> None:
         self._decisions = decisions

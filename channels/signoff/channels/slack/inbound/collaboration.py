@@ -21,14 +21,7 @@ from signoff.channels.slack.inbound.identity import Who
 from signoff.channels.slack.inbound.payloads import SlackUser, ViewSubmission
 from signoff.channels.slack.inbound.submitted import InvalidInput, errors_at, given, text_in
 from signoff.channels.slack.outbound import views
-from signoff.channels.slack.references import (
-    ANSWER,
-    COMMENT,
-    EXTEND,
-    REASSIGN,
-    WITHDRAW,
-    Reference,
-)
+from signoff.channels.slack.references import ANSWER, COMMENT, EXTEND, REASSIGN, WITHDRAW, Reference
 from signoff.core.approvals import collaboration, moves
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.moves import Move

@@ -8,25 +8,22 @@ the cards follow from the outbox.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import structlog
 from slack_sdk.models.blocks import SectionBlock
 from slack_sdk.models.views import View
 
-from signoff.broker.decisions import Decisions, Refused, Taken
+from signoff.broker.decisions import Decisions, Refused
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Current
-from signoff.channels.answers import Answers, actor_of
-from signoff.channels.form_fields import Field, PayloadErrors, fields
+from signoff.channels.answers import Answers
+from signoff.channels.form_fields import fields
 from signoff.channels.incoming import Answer, Notice, answer_back
 from signoff.channels.pipeline.reply_tokens import Holder
-from signoff.channels.slack.form import fits, read_values
 from signoff.channels.slack.inbound.absence import AbsenceModal
 from signoff.channels.slack.inbound.acks import (
-    LATER,
     Ack,
     mark_handled,
     refusal_modal,
@@ -35,6 +32,7 @@ from signoff.channels.slack.inbound.acks import (
     was_handled,
 )
 from signoff.channels.slack.inbound.collaboration import MODALS, CollaborationModals
+from signoff.channels.slack.inbound.decision import DecisionModals, must_fit
 from signoff.channels.slack.inbound.identity import Identities
 from signoff.channels.slack.inbound.payloads import (
     Click,
@@ -42,14 +40,6 @@ from signoff.channels.slack.inbound.payloads import (
     SlackUser,
     ViewSubmission,
     read_payload,
-)
-from signoff.channels.slack.inbound.submitted import (
-    errors_at,
-    errors_of,
-    first_block,
-    move_in,
-    span_text,
-    text_in,
 )
 from signoff.channels.slack.outbound import views
 from signoff.channels.slack.outbound.channel import NAME
@@ -80,24 +70,16 @@ from signoff.channels.words.phrases import About
 from signoff.core.approvals import deliveries, moves
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import (
-    ApprovalError,
     ApprovalNotFound,
     DecisionRefused,
-    GrantRefused,
-    LedgerError,
     NotAnApprover,
-    NotShownInFull,
-    PayloadError,
-    ReasonContradicts,
-    ReasonNeeded,
     SlackDeferred,
     SlackError,
     SlackPayloadUnreadable,
     SlackRefused,
 )
-from signoff.core.base.text import reason_mark
-from signoff.core.cards.card import Card, card
-from signoff.core.directory.people import Directory, Person
+from signoff.core.cards.card import card
+from signoff.core.directory.people import Person
 from signoff.core.policies.levels import Verdict
 
 log = structlog.get_logger(__name__)
@@ -149,6 +131,7 @@ class SlackHandler:
         self._web = web
         self._identities = identities
         self._absences = AbsenceModal(decisions, self._who)
+        self._decision = DecisionModals(decisions, self._answers)
         self._collaboration = CollaborationModals(decisions, self._answers, self._who)
 
     async def handle(self, payload: Mapping[str, Any]) -> Ack:
@@ -260,7 +243,7 @@ class SlackHandler:
         shown = card(approval, directory)
         wanted, offered = fields(approval), person.id in shown.offer.who
         if click.action == APPROVE:
-            _must_fit(approval, person, wanted)
+            must_fit(approval, person, wanted)
         if click.action in _WITHOUT_MODAL:
             await self._answers.make(answer, person, _WITHOUT_MODAL[click.action], seen=seen)
         elif click.action == ASK:
@@ -295,53 +278,11 @@ class SlackHandler:
             known = _require_known(person, seen.approval, reference)
             if submission.callback in MODALS:
                 return await self._collaboration.take(submission, seen, known, answer)
-            return await self._handle_decision(submission, seen, known, answer, reference)
+            return await self._decision.take(submission, seen, known, answer, reference)
         except DecisionRefused as error:
             wanted = submission.callback.removeprefix(_PREFIX)
             await self._answers.refuse(answer, error, person, wanted=wanted, seen=seen)
             return refusal_modal(Refused(seen.approval, error), person, self._decisions.directory)
-
-    async def _handle_decision(
-        self,
-        submission: ViewSubmission,
-        seen: Current,
-        person: Person,
-        answer: Answer,
-        reference: Reference,
-    ) -> Ack:
-        """Take the decision in a modal, or return the errors of its fields.
-
-        Raises:
-            DecisionRefused: The person may not decide.
-        """
-        approval, directory = seen.approval, self._decisions.directory
-        approval.may_decide(person, directory, now=seen.now)
-        if submission.callback == APPROVE:
-            _must_fit(approval, person, fields(approval))
-        try:
-            outcome = await self._answers.make(
-                answer,
-                person,
-                move_in(submission, approval, reference.as_it_is),
-                is_final=_is_final,
-                seen=seen,
-            )
-        except PayloadErrors as error:
-            await self._decisions.refuse(
-                approval.id, error.first, actor_of(answer, person), wanted=moves.Approve.name
-            )
-            return errors_of(approval, error.problems)
-        except LedgerError as error:
-            log.warning("slack.not_recorded", approval=approval.id, problem=str(error))
-            deciding = submission.callback == APPROVE
-            return errors_at({first_block(approval) if deciding else views.REASON: LATER})
-        if isinstance(outcome, Taken):
-            return None
-        if isinstance(outcome.error, ReasonContradicts):
-            shown = card(approval, directory)
-            may_grant = person.id in shown.offer.who
-            return _ask_to_confirm(submission, outcome, shown, reference, may_grant=may_grant)
-        return _refusal(outcome, person, directory)
 
     async def _who(self, actor: SlackUser) -> Person | None:
         """Return the person of a user.
@@ -436,64 +377,6 @@ class SlackHandler:
             # The first call got an error, but opened the modal.
             if error.code != _USED:
                 raise
-
-
-def _is_final(error: ApprovalError) -> bool:
-    """Return whether a refusal closes the modal; errors of fields can be corrected in it."""
-    return not isinstance(error, PayloadError | GrantRefused)
-
-
-def _refusal(refused: Refused, person: Person, directory: Directory) -> Ack:
-    """Return why a modal was refused: as errors of fields, or as another modal."""
-    match refused.error:
-        case GrantRefused() as error:
-            return errors_at({views.SPAN: error})
-        case ReasonNeeded() as error:
-            return errors_at({views.REASON: error})
-        case PayloadError() as error:
-            return errors_of(refused.approval, {error.key: error})
-    return refusal_modal(refused, person, directory)
-
-
-def _ask_to_confirm(
-    submission: ViewSubmission,
-    refused: Refused,
-    shown: Card,
-    reference: Reference,
-    *,
-    may_grant: bool,
-) -> Ack:
-    """Return the same modal with what was entered, and a button that confirms the reason."""
-    approval, reason = refused.approval, text_in(submission, views.REASON)
-    entered = read_values(fields(approval), submission.values)
-    wanted = [replace(one, first=entered.get(one.name, one.first)) for one in fields(approval)]
-    if not fits(wanted):
-        # The new modal could not hold what was entered.
-        return errors_at({views.REASON: refused.error})
-    view = views.approve_view(
-        shown,
-        reference.model_copy(update={"as_it_is": reason_mark(reason)}),
-        wanted,
-        may_grant=may_grant,
-        confirm=views.Confirmation(str(refused.error), reason, span_text(submission) or ""),
-    )
-    return replace_modal(view)
-
-
-def _must_fit(approval: Approval, person: Person, wanted: Sequence[Field]) -> None:
-    """Refuse an approval of a call that Slack cannot show in full.
-
-    Raises:
-        NotShownInFull: Neither the card nor the modal shows all of it.
-    """
-    if approval.in_two_steps:
-        return
-    approval.may_approve_by(person.id, NAME)
-    if not fits(wanted):
-        raise NotShownInFull(
-            f"The form of {approval.call.name}() does not fit into Slack. Fill it in on its page. "
-            "A no counts here as well."
-        )
 
 
 def _require_known(person: Person | None, approval: Approval, reference: Reference) -> Person:

@@ -33,10 +33,7 @@ class InvalidInput(Exception):
 def move_in(submission: ViewSubmission, approval: Approval, confirmed: str) -> Move:
     """Return the move of a modal for a decision or a question to the requester.
 
-    Args:
-        submission: The modal.
-        approval: The approval.
-        confirmed: The `reason_mark` of the reason that the modal asked to confirm, "" for none.
+    `confirmed` is the `reason_mark` of the reason that the modal asked to confirm, "" for none.
 
     Raises:
         PayloadErrors: Some fields are invalid.

@@ -98,19 +98,14 @@ Json = dict[str, Any]
 
 def opening(message: Message) -> tuple[str, list[Block]]:
     """Return the text and the blocks of a card or a bundle."""
-    if message.kind is not Kind.BUNDLE:
-        return card_message(message)
-    group = "" if "@" in message.address else place_and_group(message.address)[1]
-    mention = f"<!subteam^{escape(group, _ID)}>" if group else ""
-    head = [SectionBlock(text=markup(mention))] if mention else []
-    text = f"{mention} {summary(message)}".strip()
-    return text, [*head, *bundle_blocks(message)]
+    text = f"{_mention(message)} {summary(message)}".strip()
+    return text, bundle_blocks(message) if message.kind is Kind.BUNDLE else card_blocks(message)
 
 
 def bundle_blocks(message: Message) -> list[Block]:
     """Return the blocks of a bundle: a section for each request, with a link button."""
-    head = HeaderBlock(text=plain(one_line(message.headline), HEADER))
-    return [head, *_paragraphs(message.text), *map(_entry_block, message.entries)]
+    head = [*_mentioned(message), HeaderBlock(text=plain(one_line(message.headline), HEADER))]
+    return [*head, *_paragraphs(message.text), *map(_entry_block, message.entries)]
 
 
 def _entry_block(entry: Entry) -> SectionBlock:
@@ -127,32 +122,27 @@ def _entry_block(entry: Entry) -> SectionBlock:
     )
 
 
-def card_message(message: Message) -> tuple[str, list[Block]]:
-    """Return the text and the blocks of a new card."""
-    group = "" if "@" in message.address else place_and_group(message.address)[1]
-    mention = f"<!subteam^{escape(group, _ID)}> " if group else ""
-    return mention + summary(message), card_blocks(message, inbox=message.link, group=group)
-
-
 def place_and_group(address: str) -> tuple[str, str]:
-    """Return the conversation of an address, and the user group to mention there."""
+    """Return the place in an address, and the user group to mention there, "" for none."""
     place, _, group = address.partition("+")
-    return place, group
+    return (address, "") if "@" in address else (place, group)
 
 
-def card_blocks(message: Message, *, inbox: str = "", group: str = "") -> list[Block]:
-    """Return the blocks of an open card.
+def _mention(message: Message) -> str:
+    group = place_and_group(message.address)[1]
+    return f"<!subteam^{escape(group, _ID)}>" if group else ""
 
-    Args:
-        message: The message, with the card and the recipient.
-        inbox: The URL of its page, "" if there is no inbox page.
-        group: The id of a user group to mention, "" for none.
-    """
-    card = message.card
-    mention = [SectionBlock(text=markup(f"<!subteam^{escape(group, _ID)}>"))] if group else []
-    buttons = _buttons(card, to=message.person, inbox=inbox)
-    where = _where_to_approve(card, message.person, inbox)
-    head = [*mention, *_head(card), *_progress(card)]
+
+def _mentioned(message: Message) -> Iterator[Block]:
+    if mention := _mention(message):
+        yield SectionBlock(text=markup(mention))
+
+
+def card_blocks(message: Message) -> list[Block]:
+    """Return the blocks of an open card."""
+    card, to, inbox = message.card, message.person, message.link
+    head = [*_mentioned(message), *_head(card), *_progress(card)]
+    where, buttons = _where_to_approve(card, to, inbox), _buttons(card, to=to, inbox=inbox)
     tail = [*_claim(card), *_form(card), *where, buttons, _small_print(card)]
     return [*head, *_explanation(card, _ROOM - _weight(head) - _weight(tail)), *tail]
 

@@ -170,7 +170,7 @@ class SlackChannel:
             raise
         except SlackRefused as error:
             if error.code == "channel_not_found" and await self._conversations.forget(
-                _place(message.address)
+                blocks.place_and_group(message.address)[0]
             ):
                 raise SlackDeferred(f"{error} It is looked up again.") from error
             raise
@@ -278,7 +278,7 @@ class SlackChannel:
 
     async def _conversation(self, address: str) -> str:
         """Return the conversation for an address, which is an id or an email address."""
-        place = _place(address)
+        place, _ = blocks.place_and_group(address)
         if place[:1] in _CONVERSATIONS and "@" not in place:
             return place
         called = ""
@@ -326,11 +326,6 @@ def _retry_later(error: SlackDeferred, message: Message) -> Retry:
     after = error.after or (_DEFAULT_PAUSE if error.limited else 0)
     unsure = message.unsure or error.unsure
     return Retry(after, str(error), counted=not error.limited, unsure=unsure)
-
-
-def _place(address: str) -> str:
-    """Return the place in an address, without the group to mention there."""
-    return address if "@" in address else blocks.place_and_group(address)[0]
 
 
 def _is_whispered(message: Message) -> bool:

@@ -45,9 +45,8 @@ class Conversations:
     async def of(self, place: str, ready: Ready) -> str:
         """Return the id of the conversation with a user.
 
-        Args:
-            place: The user's id, with or without the team's id; or an email address.
-            ready: Called before each method.
+        The place is the user's id, with or without the team's id, or an email address. `ready` is
+        called before each method.
 
         Raises:
             SlackError: Slack cannot answer, or may not be called now.

@@ -56,10 +56,7 @@ class SlackRateLimit:
         self._slots = Slots(ledger.store)
 
     async def take(self, calls: Sequence[tuple[str, Call, datetime | None]]) -> list[float]:
-        """Take slots, the earliest deadline first.
-
-        Args:
-            calls: For each call its name, the call, and its deadline; None without a deadline.
+        """Take slots for named calls, the earliest deadline (None for no deadline) first.
 
         Returns:
             For each call, in the same order: 0 if it may be made, else the seconds after which to

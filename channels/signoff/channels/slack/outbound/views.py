@@ -239,11 +239,9 @@ def away_view(today: date, away: str, *, waiting: int) -> View:
 
 
 def requests_view(waiting: Sequence[tuple[Card, str]], *, more: bool = False) -> View:
-    """Return the modal with a person's own pending requests.
+    """Return the modal with a person's own pending requests, at most `MOST_REQUESTS`.
 
-    Args:
-        waiting: At most `MOST_REQUESTS` cards, each with the names of the awaited approvers.
-        more: Whether there are more requests.
+    Each card comes with the names of the awaited approvers. `more` says that there are others.
     """
     blocks: list[Block] = []
     for card, awaited in waiting[:MOST_REQUESTS]:

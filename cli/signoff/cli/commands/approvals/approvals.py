@@ -119,14 +119,7 @@ async def _list(
 ) -> None:
     """Write one page of a list, and the cursor of the next page.
 
-    Args:
-        decisions: Gives access to the approvals.
-        wanted: The filter.
-        mine: List only approvals that wait for this person; "" lists them for everybody.
-        order: The order of the list.
-        start: The cursor at which the page begins; None for the first page.
-        limit: The maximum number of approvals on the page.
-        as_json: Write JSON.
+    With `mine`, it lists only approvals that wait for this person.
     """
     from signoff.broker.ledger import listing  # noqa: PLC0415 -- redis takes a while to import
     from signoff.broker.ledger.search_index import SearchIndex  # noqa: PLC0415

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from signoff.core.approvals.voting import Vote
 from signoff.core.base.durations import coarse
 from signoff.core.base.moments import in_its_zone, zone_name
 from signoff.core.cards.card import (
+    Card,
     awaited_by,
     card,
     changed_text,
@@ -34,6 +35,9 @@ from signoff.core.routing.selection import NO_ROTATIONS
 
 _MOST_NAMES = 5
 """How many names a cell shows."""
+
+_LONGEST = 60
+"""The most characters of a text in a cell."""
 
 _COLOURS = {
     "pending": "yellow",
@@ -82,7 +86,7 @@ def due_in(approval: Approval, now: datetime) -> str:
 def _awaited(approval: Approval, directory: Directory, now: datetime) -> str:
     """Return whose answers are awaited; of a claimed approval, who has claimed it."""
     if (claim := approval.claim_at(now)) is not None:
-        return f"{_name(directory, claim.by)} (claimed)"
+        return f"{directory.shown(claim.by)} (claimed)"
     return awaited_by(approval, directory) or nobody(approval)
 
 
@@ -120,7 +124,7 @@ def approvals_table(
             one.id,
             state_text(one.state.value).append(frozen, "bold yellow"),
             asked_for(one, directory),
-            _name(directory, one.origin.user),
+            directory.shown(one.origin.user),
             _awaited(here, directory, now) if here.state is State.PENDING else "",
             coarse(now - one.opened_at),
             due_in(one, now) if pending else "",
@@ -157,7 +161,7 @@ def timeline(events: Sequence[Event], directory: Directory) -> Table:
         here, began = in_its_zone(event.at, zone), in_its_zone(events[0].at, zone)
         day = "" if here.date() == began.date() else f"{here:%Y-%m-%d} "
         at = f"{day}{here:%H:%M:%S}.{here.microsecond // 1000:03}"
-        add(made, at, f"+{passed:.3f} s", what, _name(directory, event.by), _why(event))
+        add(made, at, f"+{passed:.3f} s", what, directory.shown(event.by), _why(event))
     return made
 
 
@@ -207,10 +211,7 @@ def print_approval(
 def _print_card(out: Output, approval: Approval, directory: Directory) -> None:
     shape = card(approval, directory)
     out.print(Text(shape.title, style="bold"), Text("·"), state_text(approval.state.value))
-    facts = Table("", "")
-    for name, value in _facts(approval, directory):
-        facts.add_row(Text(name, style="dim"), Text(value))
-    out.print(facts)
+    _print_facts(out, _facts(approval, directory, shape))
     for warning in shape.warnings:
         out.print(Text(f"⚠ {warning}", style="bold yellow"))
     _section(out, "arguments", ((row.name, row.value) for row in shape.rows))
@@ -225,7 +226,7 @@ def _print_approvers(out: Output, approval: Approval, directory: Directory, now:
         ("person", "channel", "address", "delivery"),
         [
             (
-                _name(directory, one.person) if one.person else "all of them",
+                directory.shown(one.person) if one.person else "all of them",
                 one.channel,
                 one.address,
                 _delivery(one, card_waits_for(approval, one, directory, now)),
@@ -263,7 +264,7 @@ def _print_approvers(out: Output, approval: Approval, directory: Directory, now:
         ("person", "channel", "at", "reason", "values"),
         [
             (
-                _name(directory, step.by),
+                directory.shown(step.by),
                 step.channel,
                 moment(step.at, directory),
                 step.reason,
@@ -290,8 +291,8 @@ def _print_rows(
 
 def _voter(vote: Vote, directory: Directory) -> str:
     stands_for = vote.stands_for if vote.stands_for != vote.by else ""
-    name = _name(directory, vote.by)
-    return f"{name} for {_name(directory, stands_for)}" if stands_for else name
+    name = directory.shown(vote.by)
+    return f"{name} for {directory.shown(stands_for)}" if stands_for else name
 
 
 def _step_values(approval: Approval, step: Decision) -> str:
@@ -303,10 +304,9 @@ def print_run(out: Output, run: Run, directory: Directory, events: Sequence[Even
     """Print a run and its timeline."""
     title = Text(f"{run.app}: {one_line(run.message)}", style="bold")
     out.print(title, Text("·"), state_text(run.state.value))
-    facts = Table("", "")
     rows = {
         "id": run.id,
-        "requester": _name(directory, run.user),
+        "requester": directory.shown(run.user),
         "session": run.session,
         "submitted": moment(run.submitted_at, directory),
         "waits for": ", ".join(run.waiting),
@@ -315,10 +315,7 @@ def print_run(out: Output, run: Run, directory: Directory, events: Sequence[Even
         "problem": run.problem,
         "trace": run.trace,
     }
-    for name, value in rows.items():
-        if value:
-            facts.add_row(Text(name, style="dim"), Text(shown(value)))
-    out.print(facts)
+    _print_facts(out, {name: shown(value) for name, value in rows.items()})
     out.print(Text("\ntimeline", style="bold"))
     out.print(timeline(events, directory))
 
@@ -348,17 +345,16 @@ def _claim(approval: Approval, directory: Directory) -> str:
     return (
         ""
         if claim is None
-        else f"{_name(directory, claim.by)}, until {moment(claim.until, directory)}"
+        else f"{directory.shown(claim.by)}, until {moment(claim.until, directory)}"
     )
 
 
-def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]]:
+def _facts(approval: Approval, directory: Directory, shape: Card) -> dict[str, str]:
     origin, decision = approval.origin, approval.decision
-    shape = card(approval, directory)
-    rows = {
+    return {
         "id": approval.id,
         "app": one_line(f"{origin.app} ({origin.agent})" if origin.agent else origin.app),
-        "requester": one_line(_name(directory, origin.user)),
+        "requester": one_line(directory.shown(origin.user)),
         "hint": shape.hint,
         "requester said": shape.request,
         "agent said": shape.said,
@@ -366,7 +362,7 @@ def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]
         "queue": one_line(", ".join(one.removeprefix(QUEUE) for one in approval.queues)),
         "level": shape.level,
         "approved so far": shape.progress,
-        "informed": one_line(", ".join(_name(directory, one) for one in approval.informed)),
+        "informed": one_line(", ".join(directory.shown(one) for one in approval.informed)),
         "second step": "needed" if approval.in_two_steps else "",
         "opened": moment(approval.opened_at, directory),
         "deadline": moment(approval.deadline, directory),
@@ -384,7 +380,15 @@ def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]
         else changed_text(approval, decision.proposal),
         "handoff": "" if approval.handoff.value == "none" else approval.handoff.value,
     }
-    return ((name, value) for name, value in rows.items() if value)
+
+
+def _print_facts(out: Output, facts: Mapping[str, str]) -> None:
+    """Print the facts that are not empty, one in each line."""
+    made = Table("", "")
+    for name, value in facts.items():
+        if value:
+            made.add_row(Text(name, style="dim"), Text(value))
+    out.print(made)
 
 
 def _section(out: Output, title: str, rows: Iterable[tuple[str, str]]) -> None:
@@ -411,10 +415,6 @@ def asked_for(approval: Approval, directory: Directory) -> str:
     return f"{shape.app}: {text}"
 
 
-def _name(directory: Directory, identity: str) -> str:
-    return directory.shown(identity)
-
-
-def _short(text: str, most: int = 60) -> str:
+def _short(text: str) -> str:
     line = one_line(text)
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

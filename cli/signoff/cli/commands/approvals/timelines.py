@@ -39,7 +39,7 @@ _ENDS: Final = {
 
 def who_approves(timeline: Timeline, directory: Directory) -> dict[str, Any]:
     """Return the policy that applies, the approvers of each level, and the end."""
-    asked = [[_name(directory, person) for person in level.people] for level in timeline.levels]
+    asked = [[directory.shown(person) for person in level.people] for level in timeline.levels]
     needs = [level.need for level in timeline.levels]
     return {
         "policy": timeline.terms.policy,
@@ -126,7 +126,7 @@ def _steps_table(timeline: Timeline, directory: Directory, zone: tzinfo) -> Tabl
 def _other_end(timeline: Timeline, directory: Directory, *, approving: bool) -> str:
     """Return how a timeline ends in words; "" if it ends because nobody answered."""
     if timeline.allowed is not None:
-        above = ", ".join(_name(directory, one) for one in timeline.above) or "nobody"
+        above = ", ".join(directory.shown(one) for one in timeline.above) or "nobody"
         return f"it is allowed at once; above {timeline.allowed} {above} would be asked"
     if timeline.terms.effect is Effect.DENY:
         return "it is denied at once, and the agent reads the reason"
@@ -146,7 +146,7 @@ def _print_rules(out: Output, timeline: Timeline, directory: Directory) -> None:
         say = f"{', then '.join(phases)}; each has to approve before the next is asked"
         out.print(Text("phases: ", style="bold"), Text(one_line(say)), sep="")
     if grants := timeline.terms.grants:
-        who = ", ".join(_name(directory, one) for one in grants.who)
+        who = ", ".join(directory.shown(one) for one in grants.who)
         longest = format_duration(grants.longest)
         may = f"{who} may approve up to {counted(grants.most, 'call')} like it for up to {longest}"
         out.print(Text("grants: ", style="bold"), Text(one_line(may)), sep="")
@@ -236,8 +236,8 @@ def _lines(step: Step, timeline: Timeline, directory: Directory, zone: tzinfo) -
         if not within.business and _nobody_works(step, directory):
             lines.append(f'none of them works before then: "{within} business" would wait for them')
     if step.informed:
-        lines.append(f"informed: {', '.join(_name(directory, one) for one in step.informed)}")
-    lines += [_name(directory, one) for one in step.reminded]
+        lines.append(f"informed: {', '.join(directory.shown(one) for one in step.informed)}")
+    lines += [directory.shown(one) for one in step.reminded]
     lines += [part for part in step.why.split("; ") if part]
     return lines or [""]
 
@@ -274,27 +274,20 @@ def _level(step: Step, timeline: Timeline, zone: tzinfo) -> str:
 
 def _asked(step: Step, person: str, directory: Directory) -> str:
     if not person:
-        return ", ".join(dict.fromkeys(_name(directory, seat.person) for seat in step.seats))
+        return ", ".join(dict.fromkeys(directory.shown(seat.person) for seat in step.seats))
     found = []
     for seat in step.seats:
         if seat.person == person:
-            instead = f"instead of {_name(directory, seat.instead_of)}" if seat.instead_of else ""
+            instead = f"instead of {directory.shown(seat.instead_of)}" if seat.instead_of else ""
             via = seat.via if seat.via != seat.stands_for else ""
             found += [part for part in (instead, via) if part]
-    return _name(directory, person) + (f" ({', '.join(dict.fromkeys(found))})" if found else "")
-
-
-def _name(directory: Directory, person: str) -> str:
-    return directory.shown(person)
+    return directory.shown(person) + (f" ({', '.join(dict.fromkeys(found))})" if found else "")
 
 
 def print_diff(found: Sequence[Changed], looked_at: int, *, most: int) -> None:
     """Print the differences, grouped by approvals that would change in the same way.
 
-    Args:
-        found: The differences.
-        looked_at: How many approvals are pending.
-        most: How many groups are printed, the largest first.
+    So many approvals were looked at. At most `most` groups are printed, the largest first.
     """
     out = Output()
     groups: dict[tuple[object, ...], list[Changed]] = {}

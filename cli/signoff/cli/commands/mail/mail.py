@@ -133,18 +133,13 @@ def _context(template: str, tool: str) -> ReplyContext:
 
 
 async def _explain(file: str, options: _Options, readers: Readers) -> Explanation:
-    from signoff.channels.email.authentication.authenticator import (  # noqa: PLC0415
-        Authenticator,
-    )
+    from signoff.channels.email.authentication.authenticator import Authenticator  # noqa: PLC0415
     from signoff.channels.email.explain import (  # noqa: PLC0415
         explain_mail,
         mail_of_text,
         with_proof,
     )
-    from signoff.channels.email.inbound.readers import (  # noqa: PLC0415
-        Provers,
-        ReaderDied,
-    )
+    from signoff.channels.email.inbound.readers import Provers, ReaderDied  # noqa: PLC0415
     from signoff.core.base.errors import UnreadableMail  # noqa: PLC0415
 
     try:

@@ -22,12 +22,7 @@ MailId = Annotated[str, typer.Argument(metavar="ID", help="The id, or the beginn
 
 
 @app.command("list")
-def list_(
-    ctx: typer.Context,
-    *,
-    limit: Limit = 100,
-    as_json: Json = False,
-) -> None:
+def list_(ctx: typer.Context, *, limit: Limit = 100, as_json: Json = False) -> None:
     """List mails in quarantine, the latest first."""
 
     async def work(decisions: Decisions) -> None:

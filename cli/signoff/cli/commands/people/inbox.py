@@ -39,12 +39,7 @@ def _group() -> None:
 
 
 @app.command()
-def link(
-    ctx: typer.Context,
-    person: PersonArgument,
-    *,
-    as_json: Json = False,
-) -> None:
+def link(ctx: typer.Context, person: PersonArgument, *, as_json: Json = False) -> None:
     """Print a link that signs a person in to the page on this machine, once, for ten minutes.
 
     For development: it works only if the page's url is on this machine.

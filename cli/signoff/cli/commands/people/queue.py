@@ -177,7 +177,7 @@ def _table(found: list[PendingMetrics], directory: Directory, now: datetime) -> 
     }
     made = Table("name", "waiting", "oldest", "due in", "overdue", "waits on", "claimed")
     for one in found:
-        claimed = [f"{_name(directory, claim.by)} ({claim.id})" for claim in one.claimed]
+        claimed = [f"{directory.shown(claim.by)} ({claim.id})" for claim in one.claimed]
         tables.add(
             made,
             one.name,
@@ -185,9 +185,7 @@ def _table(found: list[PendingMetrics], directory: Directory, now: datetime) -> 
             "" if one.oldest is None else coarse(now - one.oldest),
             "" if one.next_due is None else coarse(one.next_due - now),
             str(one.overdue) if one.overdue else "",
-            tables.first_names(
-                [quiet.get(person) or _name(directory, person) for person in one.on]
-            ),
+            tables.first_names([quiet.get(person) or directory.shown(person) for person in one.on]),
             tables.first_names(claimed),
         )
     return made
@@ -208,26 +206,22 @@ def _details(found: list[Approval], directory: Directory, now: datetime) -> Tabl
     for one in found:
         claim, question = one.claim_at(now), one.open_question
         waits = {asked.person: card_waits_for(one, asked, directory, now) for asked in one.asked}
-        people = [waits.get(person) or _name(directory, person) for person in sorted(one.approvers)]
+        people = [waits.get(person) or directory.shown(person) for person in sorted(one.approvers)]
         if question is not None:
-            people = [f"{_name(directory, one.origin.user)} (asked back)", *people]
+            people = [f"{directory.shown(one.origin.user)} (asked back)", *people]
         tables.add(
             made,
             one.id,
             tables.asked_for(one, directory),
-            _name(directory, one.origin.user),
+            directory.shown(one.origin.user),
             tables.first_names(people) or tables.nobody(one),
             coarse(now - one.opened_at),
             tables.due_in(one, now),
             ""
             if claim is None
-            else f"{_name(directory, claim.by)}, {coarse(claim.until - now)} left",
+            else f"{directory.shown(claim.by)}, {coarse(claim.until - now)} left",
         )
     return made
-
-
-def _name(directory: Directory, identity: str) -> str:
-    return directory.shown(identity)
 
 
 def _shown(
