@@ -27,7 +27,8 @@ class TextSessionService(DatabaseSessionService):
     """
 
     def __init__(self, url: str) -> None:
-        super().__init__(url, pool_size=_CONNECTIONS, max_overflow=0)
+        # Errors would contain the values that a policy hides, and go into the log and the audit.
+        super().__init__(url, pool_size=_CONNECTIONS, max_overflow=0, hide_parameters=True)
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store an event, without characters that PostgreSQL cannot store."""
