@@ -81,6 +81,30 @@ async def test_a_store_that_dies_while_it_is_asked_is_waited_for(
     assert len(office.executed()) == 1
 
 
+@pytest.mark.parametrize("sessions_url", ["postgres"], indirect=True)
+async def test_a_store_that_fails_over_is_found_again(
+    office: Office, postgres_server: Postgres
+) -> None:
+    """A replica that takes no writes yet is not kept as the server to ask."""
+    await office.submit("finance", CONFERENCE)
+    admin = await asyncpg.connect(postgres_server.url.replace("+asyncpg", ""))
+    await admin.execute("ALTER DATABASE postgres SET default_transaction_read_only = on")
+    await admin.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = 'postgres' AND pid <> pg_backend_pid()"
+    )
+    fresh = await office.submit("finance", CONFERENCE)
+    for _ in range(2):
+        office.pass_time()
+        await office.executor.drain(stages.run("finance"))
+        assert (await office.ledger.run(fresh.id)).state is RunState.QUEUED
+    await admin.execute("ALTER DATABASE postgres RESET default_transaction_read_only")
+    await admin.close()
+    office.pass_time()
+    await office.executor.drain(stages.run("finance"))
+    assert (await office.ledger.run(fresh.id)).state is RunState.PAUSED
+
+
 @pytest.mark.parametrize("sessions_url", ["redis"], indirect=True)
 async def test_a_session_in_redis_lasts_as_long_as_an_approval_may(
     office: Office, sessions_redis: EmbeddedRedis

@@ -51,9 +51,12 @@ from signoff.worker.verification import verified
 log = structlog.get_logger(__name__)
 
 _MAX_TRIES = 12
-_UNAVAILABLE = ("08", "40", "53", "57P")
-"""The beginnings of PostgreSQL's codes for a lost connection, a conflict of transactions, too few
-resources, and a server that an operator stops (PostgreSQL manual, appendix A)."""
+_UNAVAILABLE = ("08", "25006", "40", "53", "57P")
+"""The beginnings of PostgreSQL's codes for errors that pass (PostgreSQL manual, appendix A).
+
+A lost connection, a server without writes, a conflict of transactions, too few resources, and an
+operator's intervention.
+"""
 _BATCH = 8
 """The maximum number of items in one claim, so that other processes get some too."""
 _UNREADABLE_AGAIN = 60.0
