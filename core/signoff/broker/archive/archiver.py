@@ -127,6 +127,7 @@ class Archiver:
             ArchiveBroken: A file of the archive is missing or was changed. Nothing was removed.
             LedgerUnavailable: Redis cannot be reached. The next call continues.
             OSError: A file cannot be written.
+            ConfigError: The folder cannot be created.
         """
         before = await self._ledger.now() - self._after
         found = Archived()
