@@ -72,6 +72,7 @@ _EXPORTERS = {
     "worker": "workers",
     "channels": "channels",
     "ledger": "gateways, about the ledger",
+    "checks": "gateways",
 }
 
 

@@ -26,6 +26,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.follow import latest
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.rebuild import rebuild
+from signoff.broker.monitoring import metrics
 from signoff.broker.work import SendNotice
 from signoff.core.approvals.approval import Handoff
 from signoff.core.approvals.events import Event, What
@@ -507,6 +508,26 @@ async def test_a_missing_file_stops_archiving(
     with pytest.raises(ArchiveBroken):
         await reading.verify(still_ledger, elsewhere)
     assert len(await still_ledger.recent_runs()) == 1
+
+
+async def test_failed_and_successful_archiving_are_counted(ledger: Ledger, tmp_path: Path) -> None:
+    """Redis grows while nothing is archived, so an alert has to see each failure."""
+    taken = tmp_path / "taken"
+    taken.touch()
+    await ledger.commit(Change().note([Event(what=What.COMMENTED, at=await ledger.now(), by="x")]))
+    samples: asyncio.Queue[metrics.Sample] = asyncio.Queue()
+    metrics.record_to(samples.put_nowait)
+    try:
+        for folder, result in ((taken, "failed"), (tmp_path / "free", "ok")):
+            files = ArchiveFiles(folder)
+            task = asyncio.create_task(Archiver(ledger, files, after=timedelta()).run_forever())
+            async with asyncio.timeout(60):
+                while (sample := await samples.get())[0] is not metrics.ARCHIVE_ATTEMPTS:
+                    pass
+            assert sample == (metrics.ARCHIVE_ATTEMPTS, (result,), 1)
+            task.cancel()
+    finally:
+        metrics.record_to(None)
 
 
 async def test_an_entry_cut_out_of_the_ledger_is_found_out(

@@ -26,7 +26,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.server.address import Sentinels, named_primary
-from signoff.broker.server.health import redis_problems
+from signoff.broker.server.health import redis_doubts, redis_problems
 from signoff.broker.sessions import (
     AppendRefusal,
     Name,
@@ -137,6 +137,17 @@ async def test_doctor_wants_a_replica(pair: Group, careful: Ledger) -> None:
         await asyncio.sleep(0.02)
     (problem,) = [one for one in await redis_problems(careful) if "replica" in one]
     assert "no replica is connected" in problem
+
+
+async def test_doctor_doubts_that_nobody_waits_for_the_replicas(
+    pair: Group, careful: Ledger
+) -> None:
+    """A failover would lose confirmed answers, and what tools have run."""
+    hasty = Ledger(Store.open(f"redis://127.0.0.1:{pair.servers[0].port}/0"))
+    (doubt,) = [one for one in await redis_doubts(hasty) if "replica" in one]
+    assert 'durability = "replica"' in doubt
+    assert not [one for one in await redis_doubts(careful) if "replica" in one]
+    await hasty.close()
 
 
 async def test_connections_to_a_demoted_primary_are_closed(pair: Group) -> None:

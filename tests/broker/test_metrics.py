@@ -58,7 +58,7 @@ async def scraped(
 ) -> httpx.Response:
     """Return the answer of a gateway's `/metrics`."""
     app = make_gateway(ledger)
-    app.include_router(make_metrics_router(ledger, found, lambda: KNOWN, token=token))
+    app.include_router(make_metrics_router(ledger, found, lambda: KNOWN, checks=(), token=token))
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
         return await http.get("/metrics", headers=headers)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import httpx
 import pytest
 
+from ports import free_port
+from signoff.broker.monitoring.exposition import Metrics
 from signoff.cli.composition.parts import build
 from signoff.cli.config.settings import load_settings
 from signoff.cli.gateway import assemble
@@ -53,4 +56,39 @@ async def test_an_address_that_leads_nowhere_is_a_page_below_the_inbox(
             assert (other.status_code, other.json()["status"]) == (404, 404)
         wrong = await http.put("/inbox/sign-in")
         assert (wrong.status_code, wrong.json()["status"]) == (405, 405)
+    await parts.ledger.close()
+
+
+async def test_a_mailbox_that_cannot_be_read_is_in_the_metrics(
+    tmp_path: Path, redis_url: str, prefix: str
+) -> None:
+    """An alert fires for the way in that receives no answers; the others are ok."""
+    file = tmp_path / "signoff.toml"
+    file.write_text(
+        f"""
+        [redis]
+        url = "{redis_url}"
+        prefix = "{prefix}"
+        [email.inbound]
+        port = {free_port()}
+        [email.imap]
+        host = "127.0.0.1"
+        port = {free_port()}
+        username = "approvals"
+        password = "secret"
+        """
+    )
+    parts = build(load_settings(file))
+    app, _ = assemble(parts, Metrics("gateway"))
+    transport = httpx.ASGITransport(app)
+    async with (
+        asyncio.timeout(60),
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://gateway") as http,
+    ):
+        while 'signoff_gateway_ok{check="email.imap"} 0.0' not in (
+            text := (await http.get("/metrics")).text
+        ):
+            pass
+    assert 'signoff_gateway_ok{check="email.inbound"} 1.0' in text
     await parts.ledger.close()

@@ -215,6 +215,18 @@ async def test_invalid_file_changes_nothing_until_corrected(
     assert (reloader.problem, len(seen)) == ("", 1)
 
 
+async def test_an_empty_file_changes_nothing(file: File, parts: Parts) -> None:
+    """A full disk leaves one: then nobody would be asked, and pending requests would escalate."""
+    seen: list[Settings] = []
+    reloader = Reloader(parts.settings, "channels", seen.append)
+    current = CurrentSettings(parts.settings)
+    file.path.write_text("")
+    assert not await reloader.reload()
+    assert "nobody is in it any more" in reloader.problem
+    assert seen == []
+    assert current.read().people == parts.settings.people
+
+
 async def test_a_changed_file_is_noticed(file: File, parts: Parts, tmp_path: Path) -> None:
     """This includes files that the settings name, such as a CSV file of people."""
     (tmp_path / "people.csv").write_text("id,email\nann,ann@example.com\n")

@@ -129,7 +129,8 @@ def assemble(
 
         listeners.append(MailboxReader(settings.email, parts.ledger))
     slack = slack_inbound(parts)
-    app = make_gateway(parts.ledger, [*listeners, *slack.listeners, *more], close=slack.close)
+    listeners += [*slack.listeners, *more]
+    app = make_gateway(parts.ledger, listeners, close=slack.close)
     for router in (*slack.routers, *added_routes(settings.channels, parts.decisions)):
         app.include_router(router)
     app.include_router(make_mail_router(settings.email.webhook, parts.ledger))
@@ -145,8 +146,11 @@ def assemble(
         from signoff.channels.web.scrape import make_metrics_router  # noqa: PLC0415 -- prometheus-client
 
         token = settings.metrics.token.get_secret_value()
-        router = make_metrics_router(parts.ledger, found, lambda: known(now()), token=token)
-        app.include_router(router)
+        app.include_router(
+            make_metrics_router(
+                parts.ledger, found, lambda: known(now()), checks=listeners, token=token
+            )
+        )
     return app, mail
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import inspect
+import os
+import shutil
 import ssl
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from pydantic import SecretStr
 from structlog.testing import LogCapture
 
-from channels.conftest import Sink, SinkFactory
+from channels.conftest import Sink, SinkFactory, write_certificate
 from ports import free_port
 from signoff.channels.email.outbound.smtp import FAULTS, Envelope, SmtpSender, translate
 from signoff.channels.email.settings import SmtpSettings
@@ -90,6 +92,25 @@ async def test_a_server_with_an_untrusted_certificate_gets_no_mail(
     assert "certificate" in str(error)
     assert "[email.smtp] host" in str(error)
     assert sink.mails == []
+
+
+async def test_the_certificates_of_a_private_authority_are_read_again(
+    start_sink: SinkFactory, server_tls: ssl.SSLContext, certificate: Path, tmp_path: Path
+) -> None:
+    """They end after some years, and nobody restarts the processes when their file is replaced."""
+    file = tmp_path / "authority.pem"
+    write_certificate(file)
+    os.utime(file, (0, 0))
+    sink = await start_sink(tls=server_tls, implicit=True)
+    smtp = sender(sink, host="localhost", security="tls", ca_file=file)
+    (error,) = await smtp.send([mail()])
+    assert isinstance(error, MailDeferred)
+    file.write_text("half a file")
+    (error,) = await smtp.send([mail()])
+    assert isinstance(error, MailDeferred)
+    shutil.copyfile(certificate, file)
+    os.utime(file, (1, 1))
+    assert await smtp.send([mail()]) == [None]
 
 
 async def test_a_certificate_for_another_name(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from builders import CLEO, MARA
 from channels.slack.workspace import Workspace
 from signoff.channels.slack.check import check
@@ -48,6 +50,12 @@ async def test_a_revoked_token_is_the_only_finding(
     found = await problems(settings)
     assert list(found) == ["bot_token"]
     assert "install the app again" in found["bot_token"]
+
+
+def test_a_token_that_would_expire_is_refused() -> None:
+    """With token rotation, cards would stop after twelve hours."""
+    with pytest.raises(ValueError, match="expires after 12 hours"):
+        SlackSettings.model_validate({"bot_token": "xoxe.xoxb-1-x"})
 
 
 async def test_malformed_signing_secret_is_reported(settings: SlackSettings) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
+import asyncpg
 import pytest
 import redis.asyncio
+from structlog.testing import capture_logs
 
 from ports import free_port
 from signoff.broker import stages
@@ -43,6 +46,63 @@ async def test_a_store_that_is_away_is_waited_for(
     assert (await office.ledger.run(fresh.id)).state is RunState.PAUSED
     assert (await office.resume(paused)).state is RunState.COMPLETED
     assert len(office.executed()) == 1
+
+
+@pytest.mark.parametrize("sessions_url", ["postgres"], indirect=True)
+async def test_a_store_that_dies_while_it_is_asked_is_waited_for(
+    office: Office, postgres_server: Postgres
+) -> None:
+    """The library reports that as an error of no particular class; the answer is not lost.
+
+    The log has the error, and not the values that were written.
+    """
+    paused = await office.submit("finance", CONFERENCE)
+    await office.approve(paused)
+    url = postgres_server.url.replace("+asyncpg", "")
+    other, watcher = await asyncpg.connect(url), await asyncpg.connect(url)
+    await other.execute("BEGIN; LOCK TABLE sessions")
+    resuming = asyncio.create_task(office.resume(paused))
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    while not await watcher.fetchval(waiting):
+        pass
+    try:
+        with capture_logs() as logs:
+            await asyncio.to_thread(postgres_server.stop)
+            assert (await resuming).state is RunState.ANSWERED
+    finally:
+        postgres_server.start()
+    (again,) = [one["error"] for one in logs if one["event"] == "work.again"]
+    assert "connection was closed" in again
+    assert paused.session not in again
+    for one in (other, watcher):
+        one.terminate()
+    office.pass_time()
+    assert (await office.resume(paused)).state is RunState.COMPLETED
+    assert len(office.executed()) == 1
+
+
+@pytest.mark.parametrize("sessions_url", ["postgres"], indirect=True)
+async def test_a_store_that_fails_over_is_found_again(
+    office: Office, postgres_server: Postgres
+) -> None:
+    """A replica that takes no writes yet is not kept as the server to ask."""
+    await office.submit("finance", CONFERENCE)
+    admin = await asyncpg.connect(postgres_server.url.replace("+asyncpg", ""))
+    await admin.execute("ALTER DATABASE postgres SET default_transaction_read_only = on")
+    await admin.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = 'postgres' AND pid <> pg_backend_pid()"
+    )
+    fresh = await office.submit("finance", CONFERENCE)
+    for _ in range(2):
+        office.pass_time()
+        await office.executor.drain(stages.run("finance"))
+        assert (await office.ledger.run(fresh.id)).state is RunState.QUEUED
+    await admin.execute("ALTER DATABASE postgres RESET default_transaction_read_only")
+    await admin.close()
+    office.pass_time()
+    await office.executor.drain(stages.run("finance"))
+    assert (await office.ledger.run(fresh.id)).state is RunState.PAUSED
 
 
 @pytest.mark.parametrize("sessions_url", ["redis"], indirect=True)

@@ -51,6 +51,12 @@ from signoff.worker.verification import verified
 log = structlog.get_logger(__name__)
 
 _MAX_TRIES = 12
+_UNAVAILABLE = ("08", "25006", "40", "53", "57P")
+"""The beginnings of PostgreSQL's codes for errors that pass (PostgreSQL manual, appendix A).
+
+A lost connection, a server without writes, a conflict of transactions, too few resources, and an
+operator's intervention.
+"""
 _BATCH = 8
 """The maximum number of items in one claim, so that other processes get some too."""
 _UNREADABLE_AGAIN = 60.0
@@ -491,6 +497,10 @@ def _cause(error: BaseException) -> BaseException:
 
 def _is_transient(error: BaseException) -> bool:
     if isinstance(error, sqlite3.OperationalError | ConnectionError | RemoteUnavailable):
+        return True
+    # SQLAlchemy has no class of its own for what asyncpg reports of a server that stops or starts.
+    state = str(getattr(getattr(error, "orig", None), "sqlstate", None) or "")
+    if state.startswith(_UNAVAILABLE):
         return True
     names = {kind.__name__ for kind in type(error).__mro__}
     statuses = {getattr(error, name, None) for name in ("code", "status_code")}

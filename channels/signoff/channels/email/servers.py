@@ -20,7 +20,8 @@ class ServerSettings(SettingsTable):
         security: ``starttls``, ``tls`` or ``none``. ``none`` is allowed only for this machine.
         insecure: Whether to allow ``none`` for other machines. Others can then read the tokens in
             transit.
-        ca_file: Certificates to trust in addition to the system's, for a private authority.
+        ca_file: Certificates to trust in addition to the system's, for a private authority. A
+            replaced file is reloaded.
         username: The user name. Without one Signoff does not log in.
         password: The password.
         timeout: Seconds for each command.

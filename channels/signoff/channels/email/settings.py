@@ -83,7 +83,8 @@ class InboundSettings(SettingsTable):
     Attributes:
         listen: Whether to listen for mail. Set it to false if replies come only by IMAP.
         protocol: ``lmtp`` behind Postfix or Exim, otherwise ``smtp``.
-        host: The address to listen on.
+        host: The address to listen on: ``0.0.0.0`` is every IPv4 address, ``::`` every IPv6
+            address, and not both.
         port: The port to listen on; 0 lets the system choose.
         max_bytes: The largest accepted mail.
         certificate: A PEM file with the server's certificate and chain. If it is set, STARTTLS is

@@ -5,6 +5,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 _BOT = "xoxb-"
+_ROTATED = "xoxe."
 _APP = "xapp-"
 
 
@@ -50,6 +51,11 @@ class SlackSettings(BaseModel):
     def _complete(self) -> Self:
         bot, app = self.bot_token.get_secret_value(), self.app_token.get_secret_value()
         secret = self.signing_secret.get_secret_value()
+        if bot.startswith(_ROTATED):
+            raise ValueError(
+                "bot_token expires after 12 hours, because the app has token rotation, which Slack "
+                "cannot turn off again: create another app from `signoff slack manifest`"
+            )
         if bot and not bot.startswith(_BOT):
             raise ValueError(f"bot_token begins with {_BOT}: it is the Bot User OAuth Token")
         if app and not app.startswith(_APP):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Protocol
 
 import structlog
 from starlette.requests import Request
@@ -24,8 +24,25 @@ _PATIENCE: Final = 5.0
 """Seconds within which the ledger must answer; scrapers give up after ten."""
 
 
+class Check(Protocol):
+    """A check of the gateway, such as one of its listeners."""
+
+    @property
+    def name(self) -> str:
+        """The name in ``/readyz``."""
+
+    @property
+    def problem(self) -> str:
+        """The problem, "" if there is none."""
+
+
 def make_metrics_router(
-    ledger: Ledger, found: Metrics, known: Callable[[], KnownNames], *, token: str
+    ledger: Ledger,
+    found: Metrics,
+    known: Callable[[], KnownNames],
+    *,
+    checks: Sequence[Check],
+    token: str,
 ) -> Router:
     """Return the route.
 
@@ -35,6 +52,7 @@ def make_metrics_router(
             takes no writes.
         found: The metrics of this process.
         known: Returns the names in the current settings.
+        checks: The checks of the gateway, which do not need the ledger.
         token: The token that scrapers must send, "" for none.
     """
     router = Router()
@@ -48,7 +66,8 @@ def make_metrics_router(
                 "Send `[metrics] token` as a bearer token.",
                 headers={"WWW-Authenticate": 'Bearer realm="signoff"'},
             )
-        samples = await _samples(ledger, known())
+        samples = [*await _samples(ledger, known())]
+        samples += [(metrics.GATEWAY_OK, (one.name,), not one.problem) for one in checks]
         body, media_type = found.text(request.headers.get("accept", ""), samples)
         return Response(body, headers={"Content-Type": media_type})
 

@@ -14,7 +14,7 @@ from signoff.cli import log as logs
 from signoff.cli.config.check import require
 from signoff.cli.config.faults import ConfigErrors
 from signoff.cli.config.settings import Settings, load_settings, stamps
-from signoff.core.base.errors import SignoffError
+from signoff.core.base.errors import ConfigError, SignoffError
 from signoff.core.routing.targets import Reach
 
 log = structlog.get_logger(__name__)
@@ -127,7 +127,7 @@ class Reloader:
         return True
 
     def _read(self) -> Settings:
-        fresh = load_settings(self.settings.file, self._kind)
+        fresh = _load_again(self.settings, self._kind)
         require(fresh, self._kind)
         return fresh
 
@@ -144,5 +144,20 @@ class CurrentSettings:
         if (now := stamps(self._settings)) != self._seen:
             self._seen = now
             with contextlib.suppress(SignoffError):
-                self._settings = load_settings(self._settings.file)
+                self._settings = _load_again(self._settings)
         return self._settings
+
+
+def _load_again(settings: Settings, kind: str = "") -> Settings:
+    """Load settings again from their files.
+
+    Raises:
+        ConfigError: They have errors, or a file seems to be cut off, as on a full disk.
+    """
+    fresh = load_settings(settings.file, kind)
+    if settings.people and not fresh.people:
+        raise ConfigError(
+            f"{settings.file}: nobody is in it any more, so it may be incomplete. If that is "
+            "meant, restart the processes"
+        )
+    return fresh

@@ -122,7 +122,11 @@ class AgentSettings(Value):
 class GatewaySettings(Value):
     """[gateway]: the HTTP server."""
 
-    host: str = Field("127.0.0.1", description="The address to listen on.")
+    host: str = Field(
+        "127.0.0.1",
+        description="The address to listen on: `0.0.0.0` is every IPv4 address, `::` every IPv6 "
+        "address, and not both.",
+    )
     port: int = Field(
         8080, ge=0, le=65535, description="The port to listen on; 0 lets the system choose."
     )

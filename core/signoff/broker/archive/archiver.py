@@ -38,9 +38,10 @@ from signoff.broker.ledger.change import Change, entries
 from signoff.broker.ledger.lease import KeyLease, kept
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import to_us
+from signoff.broker.monitoring import metrics
 from signoff.broker.sessions import SessionRecords
 from signoff.core.approvals.events import Event, What
-from signoff.core.base.errors import LedgerError
+from signoff.core.base.errors import LedgerError, SignoffError
 
 log = structlog.get_logger(__name__)
 
@@ -118,8 +119,10 @@ class Archiver:
         """Archive every hour until cancelled; log errors, and retry."""
         while True:
             try:
-                await self.once()
-            except (LedgerError, OSError) as error:
+                if not (await self.once()).busy:
+                    metrics.record(metrics.ARCHIVE_ATTEMPTS, "ok")
+            except (SignoffError, OSError) as error:
+                metrics.record(metrics.ARCHIVE_ATTEMPTS, "failed")
                 log.error("archive.failed", error=str(error))  # noqa: TRY400 -- the message says it all
             await asyncio.sleep(CYCLE.total_seconds())
 
@@ -130,6 +133,7 @@ class Archiver:
             ArchiveBroken: A file of the archive is missing or was changed. Nothing was removed.
             LedgerUnavailable: Redis cannot be reached. The next call continues.
             OSError: A file cannot be written.
+            ConfigError: The folder cannot be created.
         """
         before = await self._ledger.now() - self._after
         found = Archived()

@@ -127,6 +127,7 @@ class ArchiveFiles:
 
         Raises:
             OSError: It cannot be written.
+            ConfigError: The folder cannot be created.
         """
         private_folder(self.folder)
         part = self.folder / f"{head.sequence:06}.{secrets.token_hex(6)}.{suffix}"

@@ -112,6 +112,8 @@ class Metrics:
             self((metrics.RESUMES, (result,), 0))
         for result in ("rung", "failed"):
             self((metrics.DOORBELLS, (result,), 0))
+        for result in ("ok", "failed"):
+            self((metrics.ARCHIVE_ATTEMPTS, (result,), 0))
 
     def text(self, accept: str, ledger: Iterable[Sample] = ()) -> tuple[bytes, str]:
         """Return all metrics in a format that a scraper accepts, and its media type.

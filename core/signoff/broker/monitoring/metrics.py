@@ -47,7 +47,7 @@ class Metric(NamedTuple):
         labels: The names of the labels.
         buckets: The upper bounds of a histogram's buckets.
         of: The kind of processes that export it, ``all``, or ``ledger`` if a gateway reads it from
-            Redis when it is scraped.
+            Redis when it is scraped, ``checks`` if it reads it from its own checks then.
     """
 
     name: str
@@ -77,6 +77,7 @@ def _define(
 
 _C, _G, _H = MetricKind.COUNTER, MetricKind.GAUGE, MetricKind.HISTOGRAM
 LEDGER: Final = "ledger"
+CHECKS: Final = "checks"
 
 
 def _measured(name: str, text: str, *labels: str) -> Metric:
@@ -149,6 +150,13 @@ COMMITS = _define(
 LEASES_LOST = _define(
     _C, "leases_lost_total", "Leases that ran out while their holder still worked."
 )
+ARCHIVE_ATTEMPTS = _define(
+    _C,
+    "archive_attempts_total",
+    "Attempts to archive what is old enough, one an hour: ok or failed.",
+    "result",
+    of="channels",
+)
 DOORBELLS = _define(_C, "doorbells_total", "Doorbells sent to Celery: rung or failed.", "result")
 TURN_SECONDS = _define(
     _H,
@@ -162,8 +170,16 @@ TURN_SECONDS = _define(
 )
 TURNS = _define(_G, "agent_turns_running", "Turns that run in this process now.", of="worker")
 
-# -- read from the ledger when a gateway is scraped -------------------------------------------
+# -- read when a gateway is scraped ------------------------------------------------------------
 
+GATEWAY_OK = _define(
+    _G,
+    "gateway_ok",
+    "Whether a check of `/readyz` is ok: a way in for answers (`email.imap`, `email.inbound`, "
+    "`slack`), or `settings`.",
+    "check",
+    of=CHECKS,
+)
 LEDGER_UP = _measured("ledger_up", "Whether Redis answered this scrape and takes writes.")
 PENDING = _measured(
     "approvals_pending", "Pending approvals; policy is empty until routed.", "policy"

@@ -108,6 +108,13 @@ async def redis_doubts(ledger: Ledger) -> list[str]:
     """
     async with ledger.store.translated_client() as client:
         doubts = list(_of_state(await client.info("memory") | await client.info("persistence")))
+        replicas = (await client.info("replication")).get("connected_slaves")
+    if replicas and not ledger.store.replica:
+        doubts.append(
+            "Redis has replicas, and commits do not wait for them: a failover can lose confirmed "
+            'answers, and run approved calls again. Set [redis] durability = "replica", unless no '
+            "replica ever takes over or the service itself waits, as Amazon MemoryDB does"
+        )
     try:
         async with ledger.store.translated_client() as client:
             await client.config_get("appendonly")

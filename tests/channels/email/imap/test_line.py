@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -134,6 +135,14 @@ async def test_the_end_of_the_waiting_is_heard(said: bytes) -> None:
         async with asyncio.timeout(300):
             with pytest.raises(MailboxUnavailable):
                 await session.call_for(1000, session.mailbox.wait, 1000)
+
+
+async def test_the_connection_is_probed_before_networks_forget_it() -> None:
+    """A network that drops an idle connection sends nothing, and new mail would wait for long."""
+    async with scripted() as server, opened(server) as session:
+        line = session.mailbox._line.sock
+        assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
 
 
 async def test_closing_a_session_releases_the_waiting_thread() -> None:

@@ -18,6 +18,13 @@ _ROOM: Final = 1 << 21
 
 _CHUNK: Final = 1 << 16
 
+_PROBES: Final = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 20, "TCP_KEEPCNT": 3}
+"""Seconds of silence before the first probe, seconds between two, and how many fail at most.
+
+Cloud networks silently forget a connection that is idle for four minutes or more. The system's own
+first probe comes after two hours.
+"""
+
 
 class Wire(imaplib.IMAP4):
     """A connection with limited responses that can wait for new data.
@@ -47,6 +54,9 @@ class Wire(imaplib.IMAP4):
     def _create_socket(self, timeout: float | None) -> socket.socket:
         made = socket.create_connection((self.host, self.port), timeout)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _PROBES.items():
+            if (option := getattr(socket, name, None)) is not None:  # not on every system
+                made.setsockopt(socket.IPPROTO_TCP, option, value)
         if self._tls is None:
             return made
         try:

@@ -16,6 +16,7 @@ from signoff.channels.email.imap.oauth import Tokens
 from signoff.channels.email.settings import SmtpSettings
 from signoff.channels.pipeline.reply_tokens import redact
 from signoff.core.base.errors import (
+    ConfigError,
     LedgerError,
     MailboxError,
     MailDeferred,
@@ -88,6 +89,7 @@ class SmtpSender:
         self._tokens = tokens
         self._hostname = hostname
         self._tls = settings.tls_context()
+        self._read_at = self._written_at()
 
     async def send(self, mails: Sequence[Envelope]) -> list[MailError | None]:
         """Send mails one after the other over one connection.
@@ -166,9 +168,25 @@ class SmtpSender:
             timeout=settings.timeout,
             use_tls=settings.security == "tls",
             start_tls=settings.security == "starttls",
-            tls_context=self._tls,
+            tls_context=self._current_tls(),
             **login,
         )
+
+    def _current_tls(self) -> ssl.SSLContext | None:
+        """Return the TLS context; certificates of a private authority that were replaced count."""
+        written_at = self._written_at()
+        if written_at != self._read_at:
+            # The file may be written at this moment.
+            with contextlib.suppress(ConfigError):
+                self._tls, self._read_at = self._settings.tls_context(), written_at
+        return self._tls
+
+    def _written_at(self) -> int:
+        file = self._settings.ca_file
+        try:
+            return file.stat().st_mtime_ns if file is not None else 0
+        except OSError:
+            return 0
 
     def _connecting(self, error: Exception) -> Fault:
         """Translate an error that occurred while opening a connection."""

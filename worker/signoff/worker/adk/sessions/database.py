@@ -8,12 +8,21 @@ from typing import Final
 from google.adk.events.event import Event
 from google.adk.sessions.database_session_service import DatabaseSessionService
 from google.adk.sessions.session import Session
+from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.event import listen
 
 from signoff.worker.adk.sessions.texts import replaced
 
 _UNKEPT: Final = re.compile("[\x00\ud800-\udfff]")
+_READ_ONLY: Final = "25006"
 _CONNECTIONS: Final = 15
 """SQLAlchemy's default maximum; by default it would close ten of them after each use."""
+
+
+def _leave_replica(context: ExceptionContext) -> None:
+    """Close all connections to a server that takes no writes, as to the wrong one of a failover."""
+    if getattr(context.original_exception, "sqlstate", None) == _READ_ONLY:
+        context.is_disconnect = True
 
 
 class TextSessionService(DatabaseSessionService):
@@ -27,7 +36,9 @@ class TextSessionService(DatabaseSessionService):
     """
 
     def __init__(self, url: str) -> None:
-        super().__init__(url, pool_size=_CONNECTIONS, max_overflow=0)
+        # Errors would contain the values that a policy hides, and go into the log and the audit.
+        super().__init__(url, pool_size=_CONNECTIONS, max_overflow=0, hide_parameters=True)
+        listen(self.db_engine.sync_engine, "handle_error", _leave_replica)
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store an event, without characters that PostgreSQL cannot store."""
