@@ -1,7 +1,8 @@
 """Schedules: the people on call at a moment, from a rotation or an iCalendar file."""
 
 import functools
-from datetime import datetime, time, timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING, Final, Self
 
 from pydantic import Field, model_validator
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _DAY: Final = timedelta(days=1)
 _TOUCH: Final = timedelta(microseconds=1)
 _HOUR: Final = timedelta(hours=1)
+_NEAR: Final = 3
+"""How many turns the clocks of a zone skip at once, at most."""
 
 
 class Schedule(Value):
@@ -70,10 +73,28 @@ class Schedule(Value):
         turn = self._turn(self.start, moment)
         return (self.people[turn % len(self.people)],) if turn >= 0 else ()
 
+    def next_handover(self, after: datetime, until: datetime) -> datetime | None:
+        """Return the first moment (UTC) after one at which others may be on call.
+
+        None if there is none up to `until`.
+
+        Raises:
+            ValueError: The calendar cannot be read.
+        """
+        place = zone(self.time_zone)
+        if self.start is None:
+            moments = _boundaries(self.calendar, after.astimezone(place), until.astimezone(place))
+        else:
+            # Where the clocks skip more than a turn, several handovers fall together.
+            first = max(self._turn(self.start, after) - _NEAR, 0)
+            shown = (self.start + self.every * one for one in range(first, first + 3 * _NEAR))
+            moments = (moment_of(one.date(), one - _midnight(one), place) for one in shown)
+        return min((one for one in moments if after < one <= until), default=None)
+
     def _turn(self, start: datetime, moment: datetime) -> int:
         """Return the number of handovers since the first turn began, -1 before the first turn."""
         place = zone(self.time_zone)
-        first = start - datetime.combine(start.date(), time())
+        first = start - _midnight(start)
         step = min(self.every, _DAY)
         # In local time, every day has the same number of handovers, even if the clocks change.
         today = moment.astimezone(place).date() - _DAY
@@ -84,6 +105,10 @@ class Schedule(Value):
         )
         steps = (today - start.date()).days * in_a_day + passed - 1
         return steps * step // self.every
+
+
+def _midnight(moment: datetime) -> datetime:
+    return datetime.combine(moment.date(), time())
 
 
 @functools.lru_cache(maxsize=64)
@@ -102,16 +127,37 @@ def read_calendar(text: str) -> "CalendarQuery":
         raise ValueError(f"it is no iCalendar file: {error}") from error
 
 
+def _boundaries(text: str, after: datetime, until: datetime) -> Iterator[datetime]:
+    """Yield the starts and ends (UTC) of the first events of a calendar that are not over."""
+    begin, length = after, _DAY
+    while begin < until:
+        found = list(_between(text, begin, min(begin + length, until)))
+        yield from found
+        if any(one > after for one in found):
+            return
+        begin, length = begin + length, 4 * length
+
+
+def _between(text: str, after: datetime, until: datetime) -> Iterator[datetime]:
+    for event in _events(text, after, until):
+        for one in (event.start, event.end):
+            at = one if isinstance(one, datetime) else datetime.combine(one, time())
+            yield at.replace(tzinfo=at.tzinfo or after.tzinfo).astimezone(UTC)
+
+
 def _attending(text: str, moment: datetime) -> tuple[str, ...]:
-    try:
-        events = read_calendar(text).between(moment, moment + _TOUCH)
-    except (ValueError, KeyError, OverflowError, TypeError) as error:
-        raise ValueError(f"its events cannot be read: {error}") from error
     found: dict[str, None] = {}
-    for event in events:
+    for event in _events(text, moment, moment + _TOUCH):
         if str(event.get("STATUS", "")).upper() != "CANCELLED":
             found.update(dict.fromkeys(_named(event)))
     return tuple(found)
+
+
+def _events(text: str, start: datetime, end: datetime) -> "list[Event]":
+    try:
+        return list(read_calendar(text).between(start, end))
+    except (ValueError, KeyError, OverflowError, TypeError) as error:
+        raise ValueError(f"its events cannot be read: {error}") from error
 
 
 def _named(event: "Event") -> list[str]:
