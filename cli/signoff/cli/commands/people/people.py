@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.commands.people.inbox import require_page
+from signoff.cli.commands.people.on_call import on_call
 from signoff.cli.commands.session import (
     Json,
     operator,
@@ -152,6 +153,9 @@ def back(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
         write_json({"person": person, "away_now": False})
     else:
         say(f"{person} is back.")
+
+
+app.command("on-call")(on_call)
 
 
 @app.command()
