@@ -10,6 +10,7 @@ from signoff.core.base.model import Value
 from signoff.core.directory.hours import moment_of, zone
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE, Pick, Rotations
+from signoff.core.directory.schedules import Schedule
 from signoff.core.policies.levels import MANAGERS, Level, Seat
 from signoff.core.policies.policy import Terms
 from signoff.core.routing.resolve import ASKED, SCHEDULE, Found, find, is_managers, take
@@ -198,8 +199,10 @@ def _next_moment(
         after: The moment.
         end: The last moment in question.
     """
-    moments = [*_handovers(level, directory, after, end)]
-    for person in _with_delegates(meant, directory):
+    moments, takers = [*_handovers(level, directory, after, end)], list[str]()
+    for schedule in _schedules(level, directory):
+        takers += (one.person for one in schedule.overrides)
+    for person in _with_delegates((*meant, *takers), directory):
         place = zone(person.time_zone)
         first, last = (one.astimezone(place).date() for one in (after, end))
         for absence in person.away:
@@ -214,12 +217,15 @@ def _handovers(
     level: Level, directory: Directory, after: datetime, end: datetime
 ) -> Iterator[datetime]:
     """Yield the next handover of each schedule of a level; none of a calendar with errors."""
-    for one in level.references:
-        schedule = directory.schedules.get(one.removeprefix(SCHEDULE))
-        if schedule is not None and one.startswith(SCHEDULE):
-            with suppress(ValueError):
-                if (at := schedule.next_handover(after, end)) is not None:
-                    yield at
+    for schedule in _schedules(level, directory):
+        with suppress(ValueError):
+            if (at := schedule.next_handover(after, end)) is not None:
+                yield at
+
+
+def _schedules(level: Level, directory: Directory) -> list[Schedule]:
+    names = (one.removeprefix(SCHEDULE) for one in level.references if one.startswith(SCHEDULE))
+    return [one for name in names if (one := directory.schedules.get(name)) is not None]
 
 
 def _with_delegates(ids: Iterable[str], directory: Directory) -> Iterator[Person]:

@@ -110,7 +110,8 @@ def away(
 
     New requests go to the delegate. While the person is away, the delegate can also answer their
     pending requests; the first answer counts. Without a delegate, the next level is asked if too
-    few people are left.
+    few people are left. If somebody takes only a part of a day on call, set `overrides` of the
+    schedule instead.
     """
     if to_hand_over and not delegate:
         raise typer.BadParameter("it takes a --delegate", param_hint="--hand-over")
