@@ -16,7 +16,7 @@ from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import Rotations
 from signoff.core.routing.selection import NO_ROTATIONS
 from signoff.core.simulation.forecast import Step
-from signoff.core.simulation.timeline import simulate_rest
+from signoff.core.simulation.timeline import OTHERS, simulate_rest
 
 _MOST: Final = 40
 
@@ -62,6 +62,8 @@ def _sentence(step: Step, directory: Directory) -> Iterator[str]:
         level = f"{one_line(step.name)}: " if step.name else ""
         need = f", {step.need} approvals needed" if step.need > 1 else ""
         yield f"Escalates to {level}{_names((one.person for one in step.seats), directory)}{need}"
+    elif step.what is What.ABSENT or step.why == OTHERS:
+        yield one_line(step.why[:1].upper() + step.why[1:])
     elif (known := _SENTENCES.get(step.what)) is not None:
         yield known
 

@@ -49,6 +49,9 @@ from signoff.core.simulation.forecast import (
 MOST_STEPS: Final = 10_000
 """The most steps of a timeline. More steps are an error, because every policy ends before."""
 
+OTHERS: Final = "too few can still answer, and the default is asked, if it names anybody else"
+"""The reason of the last step of `simulate_rest` if the default decides what follows."""
+
 Reach = Callable[[Sequence[Person], Asking], tuple[Asked, ...]]
 """Returns the cards by which people are asked, through the configured channels."""
 
@@ -155,6 +158,9 @@ def simulate_rest(
     most: int = MOST_STEPS,
 ) -> tuple[tuple[Step, ...], Approval]:
     """Return what happens to a pending approval from now on, if nobody answers.
+
+    It ends with a step `What.UNROUTABLE` that says `OTHERS` when too few people are left and no
+    level follows: the router then asks the default, which is not known here.
 
     Args:
         approval: The pending approval.
@@ -282,11 +288,13 @@ def _onward(approval: Approval, world: _World) -> Iterator[Moved]:
             after, events = _answered(approval, said, world, now)
             refused |= {one.by for one in events if one.what is What.REFUSED_ANSWER}
         yield _taken(approval, after, world, now), events
-        moved = after
+        moved, events = after, ()
         if is_timer or _others_answer(approval, moved):
             after, events = _gone(approval, moved, world, now)
-        if after is not moved:
+        if after is not moved or events:
             yield _taken(moved, after, world, now), events
+        if events and events[-1].why == OTHERS:
+            return
         if after.state is State.PENDING and (fresh := _cards(after, world)):
             after, events = after.asked_too(fresh, now=now)
             yield after, events
@@ -337,9 +345,8 @@ def _gone(was: Approval, approval: Approval, world: _World, now: datetime) -> Mo
     if approval.state is not State.PENDING:
         return approval, ()
     after, events = stand_in(approval, world.directory, now=now, rotations=world.rotations)
-    if after is approval and not deliveries.is_short(was, approval):
-        return after, events
-    if deliveries.is_reachable(after) and deliveries.can_be_met(after):
+    enough = deliveries.is_reachable(after) and deliveries.can_be_met(after)
+    if enough or (after is approval and not deliveries.is_short(was, approval)):
         return after, events
     none, why = not deliveries.is_reachable(after), too_few(after, world.directory, now)
     alarm = after.note(What.UNROUTABLE, now=now, by="router", why=why)
@@ -353,7 +360,8 @@ def _gone(was: Approval, approval: Approval, world: _World, now: datetime) -> Mo
         rotations=world.rotations,
     )
     if went is None:
-        return after, (*events, alarm)
+        others = after.note(What.UNROUTABLE, now=now, by="router", why=OTHERS)
+        return after, (*events, alarm if world.fallback is not None else others)
     if isinstance(went, Choice):
         choice = went.model_copy(update={"stranded": went.stranded or not none})
         after, asked = _asked(after, choice, world, now)
