@@ -42,7 +42,7 @@ async def lived(world: Case, url: str, prefix: str) -> tuple[list[Step], Happene
         steps = list[Step]()
         if approval.state is State.PENDING:
             known = roster.rotations.known
-            steps += simulate_rest(approval, roster.directory, rotations=known)[0]
+            steps += simulate_rest(approval, roster.directory, now=clock.now(), rotations=known)[0]
             await office.wait(approval.id)
         events = (await ledger.history(approval.id))[before:]
         return steps, [

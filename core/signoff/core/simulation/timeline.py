@@ -154,6 +154,7 @@ def simulate_rest(
     approval: Approval,
     directory: Directory,
     *,
+    now: datetime,
     rotations: Rotations = NO_ROTATIONS,
     most: int = MOST_STEPS,
 ) -> tuple[tuple[Step, ...], Approval]:
@@ -165,6 +166,7 @@ def simulate_rest(
     Args:
         approval: The pending approval.
         directory: The people.
+        now: The present (UTC).
         rotations: When the members of queues were last asked.
         most: How many moves to simulate.
 
@@ -172,12 +174,27 @@ def simulate_rest(
         The steps, and the approval after them. It has ended, stays open, or is still pending after
         `most` moves.
     """
-    world = _World(directory, lambda _people, _rules: (), (), _rotations(directory, rotations))
     steps = list[Step]()
-    for after, events in islice(_onward(approval, world), most):
-        steps += _steps(events, approval, after, directory)
+    for fresh, after in islice(
+        steps_ahead(approval, directory, now=now, rotations=rotations), most
+    ):
+        steps += fresh
         approval = after
     return tuple(steps), approval
+
+
+def steps_ahead(
+    approval: Approval,
+    directory: Directory,
+    *,
+    now: datetime,
+    rotations: Rotations = NO_ROTATIONS,
+) -> Iterator[tuple[tuple[Step, ...], Approval]]:
+    """Yield the steps of each move of `simulate_rest`, and the approval after it."""
+    world = _World(directory, lambda _people, _rules: (), (), _rotations(directory, rotations))
+    for after, events in _onward(approval, world, now):
+        yield tuple(_steps(events, approval, after, directory)), after
+        approval = after
 
 
 def _opened(facts: Facts, start: datetime) -> Approval:
@@ -236,7 +253,7 @@ def _moves(approval: Approval, choice: Choice, world: _World, start: datetime) -
     """Route an approval, and make due changes until there are no more."""
     after, events = _asked(approval, choice, world, start, barred=world.barred)
     yield _taken(approval, after, world, start), events
-    yield from _onward(after, world)
+    yield from _onward(after, world, start)
 
 
 def _asked(
@@ -262,10 +279,10 @@ def _asked(
     )
 
 
-def _onward(approval: Approval, world: _World) -> Iterator[Moved]:
+def _onward(approval: Approval, world: _World, now: datetime) -> Iterator[Moved]:
     """Make the due changes and the simulated answers in order, until there are no more."""
     left, begun = list(world.answers), approval.since or approval.opened_at
-    refused, now = set[str](), begun
+    refused = set[str]()
     for _ in range(MOST_STEPS):
         due = _next_due(approval, world, now)
         if world.approving and not left:
@@ -275,7 +292,7 @@ def _onward(approval: Approval, world: _World) -> Iterator[Moved]:
             return
         is_timer = due is not None and not (left and left[0].at < due)
         if due is not None and is_timer:
-            now = due
+            now = max(now, due)
             if (timer := approval.next_due) is not None and timer <= now:
                 after, events = advance(
                     approval, world.directory, now=now, rotations=world.rotations
