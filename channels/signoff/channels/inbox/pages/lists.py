@@ -60,6 +60,7 @@ class _Source:
         section: The path of the list in the navigation.
         requested: Whether it has the person's own requests, or all others; None for both.
         of_all: Whether it is only for people who see all approvals.
+        ahead: Whether each line says who decides next if nobody answers.
     """
 
     here: str
@@ -72,6 +73,7 @@ class _Source:
     section: str = ""
     requested: bool | None = None
     of_all: bool = False
+    ahead: bool = False
 
     @property
     def path(self) -> str:
@@ -121,6 +123,7 @@ _SOURCES: Final = (
         empty="No pending requests.",
         counts="pending",
         of_all=True,
+        ahead=True,
     ),
     _Source(
         here="/ended",
@@ -183,6 +186,7 @@ class ListPages(Pages):
             empty="No requests in this queue.",
             counts="pending in this queue",
             section="/queues",
+            ahead=True,
         )
         return await self._shown(visit, source)
 
@@ -257,7 +261,8 @@ class ListPages(Pages):
         queues = [one for one in queues_seen(person, directory) if index != one]
         # Many are read in the order of their timers, so only each page is sorted by deadline.
         found = sorted(part.found, key=listing.deadline_order) if by_timer else part.found
-        lines = [line(one, person, directory, now) for one in found]
+        rotations = self._decisions.roster.rotations.known if source.ahead else None
+        lines = [line(one, person, directory, now, rotations=rotations) for one in found]
         return visit.page(
             "list",
             here=source.section or source.here,
