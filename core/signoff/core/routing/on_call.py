@@ -33,6 +33,11 @@ class OnCallPerson(Value):
     id: str
     instead_of: str = ""
 
+    def shown(self, directory: Directory) -> str:
+        """Return their name: ``Tom Weber``, or ``Tom Weber for Mara Lind``."""
+        whom = f" for {directory.shown(self.instead_of)}" if self.instead_of else ""
+        return directory.shown(self.id) + whom
+
 
 class Shift(Value):
     """A time in which the same people would be asked.
@@ -70,6 +75,11 @@ class OnCall(Value):
     next: Shift | None = None
     next_request: tuple[OnCallPerson, ...] = ()
     open: str = ""
+
+    def names(self, person: str) -> bool:
+        """Say whether a person is asked now or next, or somebody else in their place."""
+        shifts = (self.now, *((self.next,) if self.next is not None else ()))
+        return any(person in {one.id, one.instead_of} for each in shifts for one in each.people)
 
 
 def shifts(
@@ -144,14 +154,27 @@ def on_call(
 
 
 def groups_on_call(
-    directory: Directory, *, now: datetime, rotations: Rotations = NO_ROTATIONS
+    directory: Directory,
+    *,
+    now: datetime,
+    rotations: Rotations = NO_ROTATIONS,
+    of: str = "",
 ) -> list[OnCall]:
-    """Return who would be asked by each schedule and each queue, now and next."""
-    schedules = (SCHEDULE + one for one in directory.schedules)
-    names = (*schedules, *(QUEUE + one for one in directory.queues))
-    return [
-        on_call(one, Level(ask=(one,)), directory, now=now, rotations=rotations) for one in names
-    ]
+    """Return who would be asked by each schedule and each queue, now and next.
+
+    Args:
+        directory: The people, with the known absences.
+        now: The moment in question (UTC).
+        rotations: When the members of queues were last asked.
+        of: The id of a person: only groups to which they belong, or in which they are asked now or
+            next; "" for all groups.
+    """
+    members = {SCHEDULE + one.name: one.people for one in directory.schedules.values()}
+    members |= {QUEUE + one.name: one.members for one in directory.queues.values()}
+    rows = (
+        on_call(one, Level(ask=(one,)), directory, now=now, rotations=rotations) for one in members
+    )
+    return [one for one in rows if not of or of in members[one.name] or one.names(of)]
 
 
 def levels_on_call(

@@ -33,9 +33,11 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lists.metrics import Waiting
 from signoff.core.approvals.lists.search_terms import Sort, Status
 from signoff.core.base.errors import ApprovalNotFound, RecordUnreadable
-from signoff.core.cards.card import frozen_words, topic
+from signoff.core.cards.card import frozen_words, one_line, topic
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE
+from signoff.core.routing.on_call import OnCall, Shift, groups_on_call
+from signoff.core.routing.resolve import SCHEDULE
 
 SHOWN: Final = 25
 """How many lines a page has."""
@@ -151,6 +153,23 @@ class QueueRow:
     waits_on: str
 
 
+@dataclass(frozen=True, slots=True)
+class OnCallRow:
+    """Who is on call in one schedule.
+
+    Attributes:
+        name: The name of the schedule.
+        now: Who would be asked now, or why nobody.
+        until: Until when.
+        next: Who would be asked then; "" if nothing changes.
+    """
+
+    name: str
+    now: str
+    until: When | None
+    next: str
+
+
 class ListPages(Pages):
     """Shows lists of approvals."""
 
@@ -223,6 +242,15 @@ class ListPages(Pages):
             here="/queues",
             live=Live("list", now),
             rows=[_row(one, person, directory, now) for one in found if one.name != ALL],
+            on_call=[
+                _on_call(one, person, directory, now)
+                for one in groups_on_call(
+                    directory, now=now, of="" if person.sees_all else person.id
+                )
+                if one.name.startswith(SCHEDULE)
+            ]
+            if directory.schedules
+            else [],
         )
 
     async def _shown(self, visit: Visit, source: _Source) -> Response:
@@ -304,3 +332,18 @@ def _row(one: Waiting, person: Person, directory: Directory, now: datetime) -> Q
         claimed=len(one.claimed),
         waits_on=names(one.on, directory),
     )
+
+
+def _on_call(one: OnCall, person: Person, directory: Directory, now: datetime) -> OnCallRow:
+    following = "" if one.next is None else _shift(one.next, directory)
+    return OnCallRow(
+        name=one.name.removeprefix(SCHEDULE),
+        now=_shift(one.now, directory),
+        until=When.of(one.now.until, now, directory.zone_of(person.id)),
+        next=following,
+    )
+
+
+def _shift(shift: Shift, directory: Directory) -> str:
+    people = ", ".join(one.shown(directory) for one in shift.people)
+    return one_line(people or "; ".join(["nobody", *shift.notes]))

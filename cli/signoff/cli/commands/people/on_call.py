@@ -152,9 +152,7 @@ def _names(people: Sequence[OnCallPerson], directory: Directory, now: datetime |
     for one in people:
         person = directory.get(one.id)
         until = quiet_until(person, now) if person is not None and now is not None else None
-        name = directory.shown(one.id)
-        if one.instead_of:
-            name += f" for {directory.shown(one.instead_of)}"
+        name = one.shown(directory)
         if person is not None and now is not None and until is not None:
             name += f", waits for {waits_for(person, until, now)}"
         found.append(name)
