@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
@@ -55,6 +55,16 @@ def test_an_absence_that_is_over_is_no_next_step() -> None:
     change = next_change(approval, Directory([mara, CLEO]), now=now)
     assert change is not None
     assert (change[0].at, change[1]) == only
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York"])
+def test_an_absence_since_the_beginning_of_the_calendar_is_no_next_step(zone: str) -> None:
+    """Its first midnight is before every moment in zones east of Greenwich."""
+    away = (Absence(start=date.min, end=date(2000, 1, 1)), Absence(start=date.max, end=date.max))
+    mara = MARA.model_copy(update={"time_zone": zone, "away": away})
+    approval = ask(make_approval(), MARA, within=timedelta(hours=1))
+    (only,) = next_steps(approval, Directory([mara, CLEO]), now=NOON)
+    assert only.at == NOON + timedelta(hours=1)
 
 
 def test_the_next_change_passes_over_reminders() -> None:

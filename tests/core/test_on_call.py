@@ -197,14 +197,15 @@ def test_a_schedule_without_an_end_has_no_next_shift() -> None:
     rotas = [
         Schedule(name="alone", people=("mara",), start=datetime(2026, 1, 5, 9)),  # noqa: DTZ001
         Schedule(name="later", people=("mara",), start=datetime(2028, 1, 5, 9)),  # noqa: DTZ001
+        Schedule(name="last", people=("mara",), start=datetime(9999, 12, 31)),  # noqa: DTZ001
     ]
-    alone, later = groups_on_call(Directory([MARA], schedules=rotas), now=NOON)
+    alone, later, last = groups_on_call(Directory([MARA], schedules=rotas), now=NOON)
     assert [one.id for one in alone.now.people] == ["mara"]
     assert (alone.now.until, alone.next) == (None, None)
-    assert (later.now.people, later.next) == ((), None)
+    assert (later.now.people, later.next) == (last.now.people, last.next) == ((), None)
     assert later.now.notes == ("nobody is on call in the schedule later",)
     soon = NOON + 2 * AHEAD
-    (row,) = groups_on_call(Directory([MARA], schedules=rotas[1:]), now=soon)
+    (row,) = groups_on_call(Directory([MARA], schedules=rotas[1:2]), now=soon)
     assert [one.id for one in row.now.people] == ["mara"]
 
 

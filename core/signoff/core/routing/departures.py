@@ -39,8 +39,9 @@ def next_departure(approval: Approval, directory: Directory, now: datetime) -> d
         for one in people
         if one is not None
         for absence in one.away
+        if absence.start > one.day(now)
     )
-    return min((one for one in starts if one > now), default=None)
+    return min(starts, default=None)
 
 
 def too_few(approval: Approval, directory: Directory, now: datetime) -> str:

@@ -241,7 +241,8 @@ def _handovers(
 ) -> Iterator[datetime]:
     """Yield the next handover of each schedule of a level; none of a calendar with errors."""
     for schedule in _schedules(level, directory):
-        with suppress(ValueError):
+        # A handover after the year 9999 is none.
+        with suppress(ValueError, OverflowError):
             if (at := schedule.next_handover(after, end)) is not None:
                 yield at
 
