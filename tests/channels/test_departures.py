@@ -20,6 +20,7 @@ from signoff.core.approvals.moves import Actor, Approve, Claim, Reassign
 from signoff.core.base.errors import Claimed, NotAnApprover
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.queues import Pick, Queue
 from signoff.testing import VirtualClock
 
 Open = Callable[..., Awaitable[tuple["Office", Approval]]]
@@ -257,3 +258,37 @@ async def test_an_approval_that_is_gone_keeps_none_of_the_others(opened: Open) -
     handed = await hand_over(office.decider, [gone, here], Actor(MARA, "cli"), of=MARA, to=CLEO)
     assert [one.id for one in handed.done] == [approval.id]
     assert [one.id for one, _ in handed.refused] == [gone.id]
+
+
+async def test_who_has_handed_on_a_place_does_not_get_it_back_as_a_stand_in(opened: Open) -> None:
+    """The delegate hands it on while the person is away: the next check asks nobody again."""
+    office, approval = await opened(level("mara"))
+    await office.leave(MARA, "dan")
+    here = await office.now(approval)
+    await hand_over(office.decider, [here], Actor(DAN, "cli"), of=DAN, to=CLEO)
+    await office.leave(MARA, "dan", days=4)
+    here = await office.now(approval)
+    assert {*here.ballot.own} == {"mara", "cleo"}
+    with pytest.raises(NotAnApprover, match="went to Cleo Park"):
+        await office.decider.approve(approval.id, DAN, channel="cli")
+    # The next person leaves too: somebody else is asked, and still not the one who handed it on.
+    await office.leave(CLEO)
+    assert "dan" not in (await office.now(approval)).ballot.own
+
+
+async def test_a_queue_passes_over_who_has_handed_on_a_place(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
+    """The member who got the place leaves: the next one is asked who has not handed it on."""
+    office = Office(still_channels, clock, level("queue:desk"))
+    queue = Queue(name="desk", members=("mara", "dan", "cleo"), pick=Pick.LEAST_RECENT)
+    office.channels.directory.become(Directory(office.channels.directory, queues=[queue]))
+    approval = await office.ask()
+    here = await office.now(approval)
+    assert here.ballot.own == ("mara",)
+    # Further requests ask the others, so that it is Mara's turn again.
+    await office.ask()
+    await office.ask()
+    await hand_over(office.decider, [here], Actor(MARA, "cli"), of=MARA, to=CLEO)
+    await office.leave(CLEO)
+    assert (await office.now(approval)).ballot.own == ("cleo", "dan")
