@@ -130,9 +130,12 @@ class Schedule(Value):
         if self.start is None:
             moments = _boundaries(self.calendar, after.astimezone(place), until.astimezone(place))
         else:
-            # Where the clocks skip more than a turn, several handovers fall together.
             first = max(self._turn(self.start, after) - _NEAR, 0)
-            shown = (self.start + self.every * one for one in range(first, first + 3 * _NEAR))
+            # Where the clocks skip more than a turn, several handovers fall together.
+            turns = range(first, first + 3 * _NEAR)
+            if len({*self.people}) == 1 and after >= _moment(self.start, place):
+                turns = range(0)
+            shown = (self.start + self.every * one for one in turns)
             edges = (edge for one in self.overrides for edge in (one.start, one.end))
             moments = (_moment(one, place) for one in (*shown, *edges))
         return min((one for one in moments if after < one <= until), default=None)
