@@ -292,3 +292,16 @@ async def test_a_queue_passes_over_who_has_handed_on_a_place(
     await hand_over(office.decider, [here], Actor(MARA, "cli"), of=MARA, to=CLEO)
     await office.leave(CLEO)
     assert (await office.now(approval)).ballot.own == ("cleo", "dan")
+
+
+async def test_who_was_given_a_place_may_name_its_former_holder_as_delegate(opened: Open) -> None:
+    """Mara hands over to Dan and returns; then Dan goes away and leaves it to Mara."""
+    office, approval = await opened(level("mara"))
+    await office.leave(MARA, "dan")
+    here = await office.now(approval)
+    await hand_over(office.decider, [here], Actor(MARA, "cli"), of=MARA, to=DAN)
+    await office.decider.people.come_back(MARA, by="test", more={})
+    await office.leave(DAN, "mara")
+    assert (await office.now(approval)).ballot.own == ("dan", "mara")
+    done = await office.decider.approve(approval.id, MARA, channel="cli")
+    assert done.state is State.APPROVED

@@ -66,7 +66,7 @@ def stand_in(
     The stand-in is the delegate. If there is none, the reference in `ask` is resolved again: to the
     next member of a queue that asks one at a time, another manager, or the person on call. Both
     share the place, and the first answer counts. Claims of absent people end. People who have
-    handed on a place of this level are no stand-ins.
+    handed on a place of this level stand in only for those who were given it and name them.
 
     Returns:
         The unchanged approval and no events if nothing has changed.
@@ -129,7 +129,9 @@ class _Search:
                 # Somebody has given the place to a person who is there.
                 return None
             for reference in dict.fromkeys((person, seat.stands_for, *self._asked_by(seat))):
-                for found in self._meant(reference, given):
+                # The delegate of somebody who was given the place is their own choice.
+                chosen = reference == person and person in got
+                for found in self._meant(reference, () if chosen else given):
                     if one_id(found.person) in present:
                         # The stand-in is asked already, maybe under another id, and counts once.
                         return None
