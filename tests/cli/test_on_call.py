@@ -113,7 +113,7 @@ def test_an_absence_that_was_just_set_counts(run: Callable[..., str]) -> None:
 def test_a_policy_has_a_line_for_each_level(run: Callable[..., str]) -> None:
     """Levels that need the requester say so, and quorums that cannot be met say why."""
     first, second = cells(run("on-call", "deploy", "--at", "2027-03-02 12:00", "--zone", "UTC"))
-    assert first == ["deploy, level 1", "requester.manager: known with the call"]
+    assert first == ["deploy, level 1", "depends on the call: requester.manager"]
     assert second[:2] == [
         "deploy, both",
         "Mara Lind (2 of them must approve, and only 1 can be asked)",

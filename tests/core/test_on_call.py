@@ -14,7 +14,7 @@ from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Pick, Queue
 from signoff.core.directory.schedules import Override, Schedule
-from signoff.core.policies.levels import Level
+from signoff.core.policies.levels import Earlier, Level
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.core.routing.on_call import AHEAD, groups_on_call, levels_on_call, on_call, shifts
 from signoff.core.routing.selection import choose
@@ -241,7 +241,7 @@ def test_levels_say_what_depends_on_the_requester_and_which_quorum_cannot_be_met
     boss = CLEO.model_copy(update={"manager": "riley"})
     directory = Directory([absent, boss, RILEY])
     first, second, third = levels_on_call(policy.terms({}), directory, now=NOON)
-    assert (first.name, first.open, first.now.people) == (
+    assert (first.name, first.depends_on, first.now.people) == (
         "expenses, level 1",
         "requester.manager",
         (),
@@ -252,3 +252,16 @@ def test_levels_say_what_depends_on_the_requester_and_which_quorum_cannot_be_met
     assert second.next is not None
     assert (second.next.short, len(second.next.people)) == ("", 2)
     assert [one.id for one in third.now.people] == ["riley"]
+
+
+def test_a_quorum_that_earlier_approvers_may_complete_is_not_called_short() -> None:
+    """People of the level before may still answer at the second one, and not at the third."""
+    levels = (
+        Level(ask=("mara",)),
+        Level(ask=("cleo",), quorum=2, earlier=Earlier.STAY),
+        Level(ask=("cleo",), quorum=2),
+    )
+    policy = Policy(name="expenses", levels=levels)
+    _, second, third = levels_on_call(policy.terms({}), Directory([MARA, CLEO]), now=NOON)
+    assert (second.now.short, second.next) == ("", None)
+    assert third.now.short == "2 of them must approve, and only 1 can be asked"

@@ -99,7 +99,7 @@ def queue(one: Waiting) -> models.Queue:
 
 def on_call(one: OnCall) -> models.OnCall:
     """Return who is on call."""
-    return models.OnCall.model_validate(one.model_dump(exclude={"open"}))
+    return models.OnCall.model_validate(one.model_dump(exclude={"depends_on"}))
 
 
 def figures(one: Figures) -> models.Figures:

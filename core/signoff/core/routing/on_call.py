@@ -11,7 +11,7 @@ from signoff.core.directory.hours import moment_of, zone
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE, Pick, Rotations
 from signoff.core.directory.schedules import Schedule
-from signoff.core.policies.levels import MANAGERS, Level, Seat
+from signoff.core.policies.levels import MANAGERS, Earlier, Level, Seat
 from signoff.core.policies.policy import Terms
 from signoff.core.routing.resolve import ASKED, SCHEDULE, Found, find, is_managers, take
 from signoff.core.routing.selection import NO_ROTATIONS, too_few_seats
@@ -66,15 +66,15 @@ class OnCall(Value):
         next: Who would be asked after that, None if nothing changes within `AHEAD`.
         next_request: Who would be asked by the request after the next one, for queues that ask
             one member in turn.
-        open: The references that mean nobody without a call, such as ``requester.manager``; then
-            nobody is named.
+        depends_on: The references that mean nobody without a call, such as ``requester.manager``;
+            then nobody is named.
     """
 
     name: str
     now: Shift
     next: Shift | None = None
     next_request: tuple[OnCallPerson, ...] = ()
-    open: str = ""
+    depends_on: str = ""
 
     def names(self, person: str) -> bool:
         """Say whether a person is asked now or next, or somebody else in their place."""
@@ -187,9 +187,14 @@ def levels_on_call(
         needs = [one for one in level.references if is_managers(one) or one == MANAGERS]
         if level.is_chain or any(not one.startswith(ASKED) or not asked for one in needs):
             asked = ()
-            yield OnCall(name=name, now=Shift(start=now), open=", ".join(needs or level.ask))
+            yield OnCall(name=name, now=Shift(start=now), depends_on=", ".join(needs or level.ask))
             continue
-        yield on_call(name, level, directory, now=now, rotations=rotations, asked=asked)
+        row = on_call(name, level, directory, now=now, rotations=rotations, asked=asked)
+        if index and level.earlier is Earlier.STAY and terms.same_phase(index - 1, index):
+            # Approvers of earlier levels may complete the quorum.
+            alone = [one and one.model_copy(update={"short": ""}) for one in (row.now, row.next)]
+            row = row.model_copy(update={"now": alone[0], "next": alone[1]})
+        yield row
         asked = _found(level, directory, now, rotations, asked).meant
 
 

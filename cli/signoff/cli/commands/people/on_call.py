@@ -115,8 +115,8 @@ def _table(
     for one in rows:
         schedule = directory.schedules.get(one.name.removeprefix(SCHEDULE))
         there = place or (zone(schedule.time_zone) if schedule else directory.zone_of(""))
-        if one.open:
-            tables.add(made, one.name, f"{one.open}: known with the call", "", "", "")
+        if one.depends_on:
+            tables.add(made, one.name, f"depends on the call: {one.depends_on}", "", "", "")
             continue
         ends = [
             moment_text(each.until, there) if each and each.until else ""
