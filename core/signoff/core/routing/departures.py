@@ -65,8 +65,8 @@ def stand_in(
 
     The stand-in is the delegate. If there is none, the reference in `ask` is resolved again: to the
     next member of a queue that asks one at a time, another manager, or the person on call. Both
-    share the place, and the first answer counts. Claims of absent people end. People who have
-    handed on a place of this level stand in only for those who were given it and name them.
+    share the place, and the first answer counts. Claims of absent people end. People from
+    whom an operator has taken a place of this level stand in only for those who name them.
 
     Returns:
         The unchanged approval and no events if nothing has changed.
@@ -122,7 +122,9 @@ class _Search:
         one_id = self.directory.one_id
         present = {one_id(one) for one in taken if one != person and one not in approval.absent}
         handed_on = [one for one in approval.handovers if _is_of_level(one, approval)]
-        given, got = {one.of for one in handed_on} - taken, {one.to for one in handed_on}
+        got = {one.to for one in handed_on}
+        # What an operator has taken from somebody does not come back to them.
+        given = {one.of for one in handed_on if one.by != one.of} - taken
         for seat in own:
             sharing = (one for one in approval.seats_here if one.stands_for == seat.stands_for)
             if any(one.person in got and one_id(one.person) in present for one in sharing):
