@@ -265,3 +265,20 @@ def test_a_quorum_that_earlier_approvers_may_complete_is_not_called_short() -> N
     _, second, third = levels_on_call(policy.terms({}), Directory([MARA, CLEO]), now=NOON)
     assert (second.now.short, second.next) == ("", None)
     assert third.now.short == "2 of them must approve, and only 1 can be asked"
+
+
+def test_a_shift_ends_when_the_delegate_of_a_delegate_leaves() -> None:
+    """Mara and Cleo are away until Wednesday; Riley stands in, and is away on Tuesday."""
+    monday = NOON.date()
+    week = Absence(start=monday, end=monday + 2 * DAY, delegate="cleo")
+    mara = MARA.model_copy(update={"away": (week,)})
+    cleo = CLEO.model_copy(update={"away": (week.model_copy(update={"delegate": "riley"}),)})
+    tuesday = Absence(start=monday + DAY, end=monday + DAY)
+    riley = RILEY.model_copy(update={"away": (tuesday,)})
+    found = shifts(Level(ask=("mara",)), Directory([mara, cleo, riley]), now=NOON)
+    assert [(one.start.day, [person.id for person in one.people]) for one in found] == [
+        (2, ["riley"]),
+        (3, []),
+        (4, ["riley"]),
+        (5, ["mara"]),
+    ]
