@@ -17,13 +17,16 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.timers.departures import AGAIN, Departures
 from signoff.channels.pipeline.port import Kind
 from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.collaboration import Operator
 from signoff.core.approvals.events import What
 from signoff.core.approvals.moves import Actor, Approve, Claim, Reassign
 from signoff.core.base.errors import Claimed, NotAnApprover
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.queues import Pick, Queue
 from signoff.testing import VirtualClock
 
+BOSS = Actor(Operator(name="boss"), "cli")
 Open = Callable[..., Awaitable[tuple["Office", Approval]]]
 
 
@@ -293,3 +296,63 @@ async def test_an_approval_that_is_gone_keeps_none_of_the_others(opened: Open) -
     handed = await hand_over(office.decider, [gone, here], Actor(MARA, "cli"), of=MARA, to=CLEO)
     assert [one.id for one in handed.done] == [approval.id]
     assert [one.id for one, _ in handed.refused] == [gone.id]
+
+
+async def test_who_has_handed_on_a_place_does_not_get_it_back_as_a_stand_in(opened: Open) -> None:
+    """The delegate hands it on to somebody who is there: the next check gives nothing back."""
+    office, approval = await opened(level("mara"))
+    await office.leave(MARA, "dan")
+    here = await office.now(approval)
+    await hand_over(office.decider, [here], Actor(DAN, "cli"), of=DAN, to=CLEO)
+    await office.leave(MARA, "dan", days=4)
+    here = await office.now(approval)
+    assert {*here.ballot.own} == {"mara", "cleo"}
+    with pytest.raises(NotAnApprover, match="went to Cleo Park"):
+        await office.decider.approve(approval.id, DAN, channel="cli")
+    # Cleo goes away too: now it comes back, because nobody else is there.
+    await office.leave(CLEO)
+    assert {*(await office.now(approval)).ballot.own} == {"mara", "cleo", "dan"}
+
+
+async def test_what_an_operator_has_taken_does_not_come_back(opened: Open) -> None:
+    """Not even if the person who got it goes away."""
+    office, approval = await opened(level("mara"))
+    await office.leave(MARA, "dan")
+    here = await office.now(approval)
+    await hand_over(office.decider, [here], BOSS, of=DAN, to=CLEO)
+    await office.leave(MARA, "dan", days=4)
+    await office.leave(CLEO)
+    assert {*(await office.now(approval)).ballot.own} == {"mara", "cleo"}
+    with pytest.raises(NotAnApprover, match="went to Cleo Park"):
+        await office.decider.approve(approval.id, DAN, channel="cli")
+
+
+async def test_a_queue_passes_over_from_whom_a_place_was_taken(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
+    """The member who got it leaves: the next one is asked from whom it was not taken."""
+    office = Office(still_channels, clock, level("queue:desk"))
+    queue = Queue(name="desk", members=("mara", "dan", "cleo"), pick=Pick.LEAST_RECENT)
+    office.channels.directory.become(Directory(office.channels.directory, queues=[queue]))
+    approval = await office.ask()
+    here = await office.now(approval)
+    assert here.ballot.own == ("mara",)
+    # Further requests ask the others, so that it is Mara's turn again.
+    await office.ask()
+    await office.ask()
+    await hand_over(office.decider, [here], BOSS, of=MARA, to=CLEO)
+    await office.leave(CLEO)
+    assert (await office.now(approval)).ballot.own == ("cleo", "dan")
+
+
+async def test_who_was_given_a_place_may_name_its_former_holder_as_delegate(opened: Open) -> None:
+    """Mara hands over to Dan and returns; then Dan goes away and leaves it to Mara."""
+    office, approval = await opened(level("mara"))
+    await office.leave(MARA, "dan")
+    here = await office.now(approval)
+    await hand_over(office.decider, [here], BOSS, of=MARA, to=DAN)
+    await office.decider.people.come_back(MARA, by="test", more={})
+    await office.leave(DAN, "mara")
+    assert (await office.now(approval)).ballot.own == ("dan", "mara")
+    done = await office.decider.approve(approval.id, MARA, channel="cli")
+    assert done.state is State.APPROVED

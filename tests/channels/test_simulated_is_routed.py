@@ -17,7 +17,7 @@ from signoff.core.approvals.approval import State
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Queue
-from signoff.core.directory.schedules import Schedule
+from signoff.core.directory.schedules import Override, Schedule
 from signoff.core.policies.levels import Group, Level
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.core.simulation.forecast import End, Says, SimulatedAnswer
@@ -95,8 +95,17 @@ def directories(draw: st.DrawFn) -> Directory:
     most = draw(st.sampled_from([{}, {"expenses": 600.0}]))
     queue = Queue(name="q", members=members, pick=pick, claim=claim, limits=most)
     turns = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3))
+    noon = NOON.replace(tzinfo=None)
+    taken = [
+        Override(
+            start=noon + begins * MINUTE,
+            end=noon + (begins + draw(st.sampled_from([5, 60]))) * MINUTE,
+            person=draw(st.sampled_from([*NAMES, TWIN, "riley"])),
+        )
+        for begins in draw(st.lists(st.integers(-30, 60), max_size=2))
+    ]
     rota = Schedule(
-        name="rota", people=turns, start=NOON.replace(tzinfo=None), every=timedelta(hours=1)
+        name="rota", people=turns, start=noon, every=timedelta(hours=1), overrides=taken
     )
     return Directory([*people, twin, riley], queues=[queue], schedules=[rota])
 

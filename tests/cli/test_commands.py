@@ -98,6 +98,7 @@ COMMANDS = {
     "people enroll",
     "people erase",
     "people list",
+    "people on-call",
     "people reseal",
     "people sign-out",
     "people unenroll",

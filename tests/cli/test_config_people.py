@@ -108,6 +108,15 @@ BAD = {
         "schedules[0].people",
         "'tim' is not the id",
     ),
+    "somebody unknown who takes a shift": (
+        GOOD.replace(
+            'every = "1w"',
+            'every = "1w"\noverrides = [{ from = 2026-11-27T18:00:00, to = 2026-11-27T22:00:00, '
+            'person = "tim" }]',
+        ),
+        "schedules[0].overrides[0].person",
+        "'tim' is nobody's id or address",
+    ),
     "an unknown queue": (
         GOOD.replace("queue:finance", "queue:finanz"),
         "policies[0].levels[1].ask",

@@ -15,7 +15,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.rebuild import rebuild
 from signoff.core.approvals.approval import Approval
-from signoff.core.policies.levels import Seat
+from signoff.core.policies.levels import Level, Seat
 from signoff.core.policies.policy import OnTimeout
 from signoff.core.routing.escalation import advance
 
@@ -124,6 +124,42 @@ def test_an_approval_says_what_follows_without_an_answer(invoke: Invoke, queued:
     assert "Rejected, because it was not decided in time" in ahead.splitlines()[2]
     assert invoke("approvals", "approve", queued.id, "--as", "mara").exit_code == 0
     assert "if nobody answers" not in invoke("approvals", "show", queued.id).output
+
+
+async def _followed(ledger: Ledger) -> Approval:
+    """Put an approval into the ledger that Cleo is asked about an hour after Mara."""
+    _, (was,) = await paused(ledger)
+    assert was.terms is not None
+    levels = (Level(ask=("mara",), within="1h"), Level(ask=("cleo",), name="second", within="1h"))
+    terms = was.terms.model_copy(update={"ask": (), "levels": levels})
+    update = {"terms": terms, "seats": (Seat(person="mara"),)}
+    await ledger.commit(Change().put(was.model_copy(update=update), was=was))
+    return await ledger.approval(was.id)
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_a_queue_says_who_is_asked_next_and_when(invoke: Invoke, on_ledger: OnLedger) -> None:
+    """The table has it in words, and JSON the people and the time of the deadline."""
+    found = on_ledger(_followed)
+    assert isinstance(found, Approval)
+    shown = invoke("queue", "show", "all").output
+    at = present(found.deadline)
+    assert f"{at:%Y-%m-%d %H:%M:%S} UTC: Escalates to second: Cleo Park" in shown
+    (row,) = json.loads(invoke("queue", "show", "all", "--json").output)
+    assert row["next"] == {
+        "at": at.isoformat(),
+        "what": "escalated",
+        "people": ["cleo"],
+        "text": "Escalates to second: Cleo Park",
+    }
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_a_queue_says_nothing_of_what_never_ends(invoke: Invoke, on_ledger: OnLedger) -> None:
+    """An overdue request that stays open has no next step."""
+    on_ledger(_overdue)
+    (row,) = json.loads(invoke("queue", "show", "all", "--json").output)
+    assert row["next"] is None
 
 
 @pytest.mark.usefixtures("queued")

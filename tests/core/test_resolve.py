@@ -14,9 +14,9 @@ from signoff.core.directory.absences import Presence, with_absences
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Pick, Queue
-from signoff.core.directory.schedules import Schedule
+from signoff.core.directory.schedules import Override, Schedule
 from signoff.core.policies.levels import Level
-from signoff.core.routing.resolve import Found, find
+from signoff.core.routing.resolve import Found, find, informed
 
 NOW = datetime(2026, 3, 3, 12, tzinfo=UTC)
 TODAY = NOW.date()
@@ -275,6 +275,71 @@ def test_resolution_never_gives_a_seat_to_a_barred_or_absent_person(
     asked = [one for one in ask if len(one) == 1 and one not in never]
     there = {one for one in asked if delegates["abcdef".index(one)] is None}
     assert there <= {one.person for one in found.seats}
+
+
+SHIFT = datetime(2026, 3, 3, 11, 30)  # noqa: DTZ001 -- local time
+
+
+def taken(
+    *people: Person,
+    by: str = "anna",
+    barred: tuple[str, ...] = (),
+    ask: str = "schedule:on-call",
+    length: timedelta = timedelta(hours=1),
+) -> Found:
+    """Find the seats of a schedule: Ben is on call, and somebody takes the time from 11:30 on."""
+    override = Override(start=SHIFT, end=SHIFT + length, person=by)
+    rota = Schedule(name="on-call", people=("ben",), start=SHIFT - DAY, overrides=(override,))
+    everybody = list(people or (person("ben"), person("anna")))
+    return look(ask, people=everybody, barred=barred, schedules=[rota])
+
+
+def test_an_override_lets_another_person_take_a_shift_as_a_delegate() -> None:
+    """Anna is asked for Ben, by id or address; somebody who is not there takes nothing."""
+    for by in ("anna", "Anna@example.com"):
+        found = taken(by=by)
+        assert seats(found) == ["anna for ben"]
+        assert found.seats[0].via == "schedule:on-call"
+        assert found.notes == ("ben has given away this shift; anna stands in",)
+    assert (seats(taken(by="ben")), taken(by="ben").notes) == (["ben"], ())
+    assert seats(taken(by="ghost")) == ["ben"]
+    assert taken(by="ghost").notes == ("ghost (schedule:on-call) is not in the directory",)
+
+
+def test_an_override_obeys_the_rules_of_delegates() -> None:
+    """Nobody who is barred takes a shift or gives one away, and an absent taker has a delegate."""
+    found = taken(barred=("anna",))
+    assert seats(found) == []
+    assert found.notes == (
+        "ben has given away this shift; anna, who stands in, may not decide this",
+    )
+    found = taken(barred=("ben",))
+    assert (seats(found), found.notes) == ([], ("ben may not decide this and is left out",))
+    away = (person("ben"), person("anna", delegate="tom"), person("tom"))
+    found = taken(*away)
+    assert seats(found) == ["tom for ben"]
+    assert found.seats[0].through == ("anna",)
+    assert seats(taken(*away, barred=("anna",))) == []
+    assert seats(taken(*away, barred=("tom",))) == []
+    found = taken(person("ben"), person("anna", delegate="ben"))
+    assert seats(found) == []
+    assert found.notes == ("ben has given away this shift; nobody is left in ben → anna → ben",)
+    both = (person("ben", delegate="tom"), person("anna"), person("tom"))
+    assert seats(taken(*both)) == ["anna for ben"]
+
+
+def test_an_override_is_for_its_schedule_and_its_time_alone() -> None:
+    """Ben is still asked where a policy names him, and again when the time is over."""
+    assert seats(taken(ask="ben")) == ["ben"]
+    assert seats(taken(length=timedelta(minutes=30))) == ["ben"]
+
+
+def test_the_person_who_takes_a_shift_is_informed() -> None:
+    """Whoever is on call is told, and for this time that is Anna."""
+    override = Override(start=SHIFT, end=SHIFT + DAY, person="anna")
+    rota = Schedule(name="on-call", people=("ben",), start=SHIFT - DAY, overrides=(override,))
+    directory = Directory([person("ben"), person("anna")], schedules=[rota])
+    assert informed(("schedule:on-call",), directory, facts={}, now=NOW) == ("anna",)
 
 
 def test_absences_that_were_set_count_too() -> None:

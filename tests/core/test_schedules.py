@@ -90,12 +90,54 @@ def test_one_person_is_on_call_at_every_moment(every: str, minutes: int, zone: s
         ({"every": "7h"}, "divide a day"),
         ({"every": "30m"}, "divide a day"),
         ({"name": "a b"}, "pattern"),
+        ({"overrides": [{"from": START, "to": START, "person": "ann"}]}, "begins at"),
+        ({"overrides": [{"from": START, "to": START.replace(tzinfo=UTC), "person": "ann"}]}, "off"),
+        (
+            {"overrides": [{"from": START, "to": START.replace(year=9999), "person": "ann"}]},
+            "too far",
+        ),
+        ({"overrides": [{"from": START, "to": START + DAY, "person": ""}]}, "at least 1"),
     ],
 )
 def test_bad_schedules_are_refused(parts: dict[str, Any], message: str) -> None:
     """A schedule that does not determine the person on call is refused."""
     with pytest.raises(ValidationError, match=message):
         rotation(**parts)
+
+
+def test_a_calendar_takes_no_overrides() -> None:
+    """They belong into the calendar."""
+    part = {"from": START, "to": START + DAY, "person": "ann"}
+    with pytest.raises(ValidationError, match="change the events there"):
+        Schedule(name="ics", calendar=CALENDAR, overrides=[part])
+
+
+@pytest.mark.parametrize(
+    ("moment", "taker"),
+    [
+        # On 29 March, Berlin skips 02:00 to 03:00; on 25 October, it shows that hour twice.
+        ("2026-03-29T00:29+00:00", ""),
+        ("2026-03-29T00:30+00:00", "ben"),
+        ("2026-03-29T01:29+00:00", "ben"),  # 03:29: 02:30 is half an hour after 02:00
+        ("2026-03-29T01:30+00:00", ""),
+        ("2026-10-25T00:29+00:00", "cho"),
+        ("2026-10-25T00:30+00:00", "cho"),  # 02:30 for the first time; the later entry applies
+        ("2026-10-25T02:59+00:00", "cho"),
+        ("2026-10-25T03:00+00:00", ""),
+    ],
+)
+def test_overrides_follow_the_local_clock(moment: str, taker: str) -> None:
+    """Skipped and repeated times are read as those of handovers; the last override applies."""
+    night, day = datetime(2026, 3, 29), datetime(2026, 10, 25)  # noqa: DTZ001 -- local times
+    half, two, four = timedelta(minutes=30), 2 * HOUR, 4 * HOUR
+    schedule = rotation(
+        overrides=[
+            {"from": night + HOUR + half, "to": night + two + half, "person": "ben"},
+            {"from": day, "to": day + two + half, "person": "ben"},
+            {"from": day + HOUR, "to": day + four, "person": "cho"},
+        ]
+    )
+    assert schedule.taken_by(datetime.fromisoformat(moment)) == taker
 
 
 CALENDAR = """\

@@ -57,6 +57,20 @@ def test_a_gap_in_a_schedule_is_seen_ahead() -> None:
     assert seats["schedule:on-call"].startswith("from Tue 3 Mar 2026, 00:00 UTC on")
 
 
+def test_a_gap_of_a_few_minutes_is_seen_ahead() -> None:
+    """One event of a calendar ends ten minutes before the next one begins."""
+    event = "BEGIN:VEVENT\nUID:{0}\nDTSTART:{0}\nDTEND:{1}\nSUMMARY:mara\nEND:VEVENT\n"
+    events = [
+        event.format("20260301T000000Z", "20260304T081500Z"),
+        event.format("20260304T082500Z", "20260401T000000Z"),
+    ]
+    text = f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\n{''.join(events)}END:VCALENDAR\n"
+    rota = Schedule(name="on-call", calendar=text)
+    directory = Directory([MARA, CLEO], schedules=[rota])
+    seats = found(directory, "schedule:on-call", ahead=timedelta(days=7))
+    assert seats["schedule:on-call"].startswith("from Wed 4 Mar 2026, 08:15 UTC on nobody")
+
+
 def test_people_without_a_manager() -> None:
     """The people at the top have no manager and are not named."""
     riley = RILEY.model_copy(update={"manager": "mara"})

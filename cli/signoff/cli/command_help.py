@@ -85,6 +85,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "people list": ("signoff people list",),
     "people away": ("signoff people away mara --until 2026-12-24 --delegate tom",),
     "people back": ("signoff people back mara",),
+    "people on-call": (
+        "signoff people on-call",
+        'signoff people on-call on-call --at "Friday 18:00"',
+    ),
     "people enroll": ("signoff people enroll mara",),
     "people unenroll": ("signoff people unenroll mara",),
     "people reseal": ("signoff people reseal",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 from pydantic import JsonValue
@@ -17,6 +17,7 @@ from signoff.client.models import (
     Grant,
     Left,
     Me,
+    OnCall,
     Outcome,
     Person,
     Queue,
@@ -230,6 +231,16 @@ class Operations:
     def queue(self, name: str) -> Pages[Approval]:
         """Yield the pending approvals of a queue, a person or ``all``, the newest first."""
         return Pages(f"/queues/{quoted(name)}", Approval)
+
+    @Method
+    def on_call(self, at: datetime | None = None) -> Request[list[OnCall]]:
+        """Return who would be asked by schedules and queues at a moment, now by default, and next.
+
+        Args:
+            at: The moment, with an offset.
+        """
+        params = {} if at is None else {"at": at.isoformat()}
+        return Request("GET", "/on-call", list[OnCall], params)
 
     @Method
     def figures(self) -> Request[Figures]:

@@ -349,6 +349,53 @@ class Queue(Given):
     questions: int = 0
 
 
+class OnCallPerson(Given):
+    """A person who would be asked.
+
+    Attributes:
+        id: The id of the person.
+        instead_of: The id of the person whom they stand in for; "" for nobody.
+    """
+
+    id: str
+    instead_of: str = ""
+
+
+class Shift(Given):
+    """A time in which the same people would be asked.
+
+    Attributes:
+        start: When it begins; the first one begins at the moment in question.
+        until: When it ends, None if nothing changes within a year.
+        people: Who would be asked, in this order.
+        short: Why these people cannot approve; "" if they can.
+        notes: In words: who is left out, and who stands in.
+    """
+
+    start: datetime
+    until: datetime | None = None
+    people: tuple[OnCallPerson, ...] = ()
+    short: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class OnCall(Given):
+    """Who would be asked by a schedule or a queue.
+
+    Attributes:
+        name: ``schedule:on-call`` or ``queue:finance``.
+        now: Who would be asked at the moment in question.
+        next: Who would be asked after that, None if nothing changes within a year.
+        next_request: Who would be asked by the request after the next one, for queues that ask
+            one member in turn.
+    """
+
+    name: str
+    now: Shift
+    next: Shift | None = None
+    next_request: tuple[OnCallPerson, ...] = ()
+
+
 class Took(Given):
     """The decision times of a queue.
 

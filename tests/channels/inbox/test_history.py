@@ -226,12 +226,12 @@ def test_the_last_step_shows_the_end_of_the_request(on_timeout: OnTimeout) -> No
     from builders import ask
 
     approval = ask(make_approval(), MARA, on_timeout=on_timeout, within=timedelta(hours=1))
-    steps, after = simulate_rest(approval, CROWD)
+    steps, after = simulate_rest(approval, CROWD, now=NOON)
     ends = {OnTimeout.STAY: What.OVERDUE, OnTimeout.REJECT: What.TIMED_OUT}
     assert steps[-1].what is ends.get(on_timeout, What.TIMED_OUT)
     assert (after.state is State.PENDING) is (on_timeout is OnTimeout.STAY)
     assert after.next_due is None or after.state is not State.PENDING
-    assert simulate_rest(approval, CROWD, most=0) == ((), approval)
+    assert simulate_rest(approval, CROWD, now=NOON, most=0) == ((), approval)
 
 
 async def test_the_page_of_many_levels_stays_short(browser: Browser, office: Channels) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -25,18 +25,28 @@ from signoff.core.approvals import moves
 from signoff.core.approvals.approval import State
 from signoff.core.base.durations import Span
 from signoff.core.base.errors import LedgerUnavailable
+from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Role
 from signoff.core.directory.queues import Queue
+from signoff.core.directory.schedules import Schedule
+from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import OnTimeout, Policy, Terms
 
 BOSS = CLEO.model_copy(update={"roles": (Role.OPERATOR,)})
+ROTA = Schedule(
+    name="rota",
+    people=("mara", "cleo"),
+    start=datetime(2026, 3, 2),  # noqa: DTZ001 -- local time
+    every=timedelta(days=1),
+)
 FINANCE = Policy(name="finance", ask=("queue:finance",), within="4h")
 
 
 @pytest.fixture
 def directory() -> Directory:
-    """Mara is in a queue, Cleo sees everything, and Riley is the requester."""
-    return Directory([MARA, BOSS, RILEY], queues=[Queue(name="finance", members=("mara",))])
+    """Mara is in a queue and on call, Cleo sees everything, and Riley is the requester."""
+    queue = Queue(name="finance", members=("mara",))
+    return Directory([MARA, BOSS, RILEY], queues=[queue], schedules=[ROTA])
 
 
 @pytest.fixture
@@ -52,6 +62,11 @@ async def office(office: Channels) -> Channels:
     """Return an office whose calls wait in a queue."""
     office.policies = (FINANCE,)
     return office
+
+
+def words(page: httpx.Response) -> str:
+    """Return the words of a page."""
+    return " ".join(re.sub(r"<[^>]+>", " ", page.text).split())
 
 
 def ids(page: httpx.Response) -> list[str]:
@@ -312,6 +327,45 @@ async def test_my_queues(browser: Browser, office: Channels) -> None:
         assert text in page.text
     assert ids(await browser.get("/inbox/queues/finance?sort=oldest")) == opened
     assert (await browser.get("/inbox/queues/other")).status_code == 404
+
+
+async def test_lists_of_queues_say_who_decides_next(browser: Browser, office: Channels) -> None:
+    """The line of a request names the next level and its time; one without another has none."""
+    first, second = Level(ask=("queue:finance",), within="4h"), Level(ask=("cleo",), within="1h")
+    office.policies = (Policy(name="steps", levels=(first, second)),)
+    await office.ask()
+    await browser.sign_in()
+    line = "<p>Next: Escalates to Cleo Park, Mon 2 Mar 2026, 16:00 UTC</p>"
+    assert line in (await browser.get("/inbox/queues/finance")).text
+    assert "<p>Next: " not in (await browser.get("/inbox/")).text
+    browser.session = ""
+    await browser.sign_in(CLEO)
+    assert line in (await browser.get("/inbox/all")).text
+    office.clock.advance(timedelta(hours=4))
+    await Reconciler(office.decider.roster).once()
+    assert "<p>Next: " not in (await browser.get("/inbox/all")).text
+
+
+async def test_queues_show_who_is_on_call(browser: Browser, office: Channels) -> None:
+    """People on call and operators read who is on call, until when and who is next."""
+    await browser.sign_in()
+    page = words(await browser.get("/inbox/queues"))
+    assert (
+        "On call rota Mara Lind, until Tue 3 Mar 2026, 00:00 UTC (in 12 h) Next: Cleo Park" in page
+    )
+    browser.session = ""
+    await browser.sign_in(CLEO)
+    assert "On call rota Mara Lind" in words(await browser.get("/inbox/queues"))
+    browser.session = ""
+    await browser.sign_in(RILEY)
+    assert "On call" not in (await browser.get("/inbox/queues")).text
+    day = NOON.date()
+    away = Absence(start=day, end=day)
+    await office.decider.people.leave(MARA, away, by="test", more={})
+    browser.session = ""
+    await browser.sign_in(CLEO)
+    page = words(await browser.get("/inbox/queues"))
+    assert "rota nobody; Mara Lind is away until 2026-03-02, until Tue 3 Mar" in page
 
 
 async def test_the_page_of_a_request_names_its_queue(browser: Browser, office: Channels) -> None:

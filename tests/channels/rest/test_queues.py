@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
+
 import httpx
 import pytest
 
@@ -9,16 +11,23 @@ from builders import CLEO, MARA, RILEY, paused
 from channels.rest.conftest import Office
 from signoff.broker.ledger.change import Change
 from signoff.core.approvals.approval import Approval
+from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import Queue
+from signoff.core.directory.schedules import Schedule
 from signoff.core.policies.levels import Seat
 
 
 @pytest.fixture
 def directory() -> Directory:
-    """Mara and Cleo are in one queue, and Riley in another."""
+    """Mara and Cleo are in one queue, and Riley in another; Mara and Riley are on call in turn."""
     queues = (Queue(name="finance", members=("mara", "cleo")), Queue(name="it", members=("riley",)))
-    return Directory([MARA, CLEO, RILEY], queues=queues)
+    rota = Schedule(
+        name="rota",
+        people=("mara", "riley"),
+        start=datetime(2026, 1, 5, 9),  # noqa: DTZ001 -- local time
+    )
+    return Directory([MARA, CLEO, RILEY], queues=queues, schedules=[rota])
 
 
 async def queued(office: Office, *people: str, queue: str = "finance") -> Approval:
@@ -121,3 +130,47 @@ async def test_a_person_gets_only_metrics_of_their_queues(
     assert (await system.get("figures")).json()["count"] == 0
     travel = await office.holder(person="mara", apps=("travel",))
     assert (await travel.get("figures")).json()["count"] == 0
+
+
+async def test_who_is_on_call_now_and_next(
+    admin: httpx.AsyncClient,
+    mara: httpx.AsyncClient,
+    riley: httpx.AsyncClient,
+    office: Office,
+) -> None:
+    """An administrator sees all groups, a person their own; another moment can be asked about."""
+    at = {"at": "2026-03-03T12:00:00+01:00"}
+    rota, *queues = (await admin.get("on-call", params=at)).json()
+    assert rota == {
+        "name": "schedule:rota",
+        "now": {
+            "start": "2026-03-03T12:00:00+01:00",
+            "until": "2026-03-09T09:00:00Z",
+            "people": [{"id": "mara", "instead_of": ""}],
+            "short": "",
+            "notes": [],
+        },
+        "next": {
+            "start": "2026-03-09T09:00:00Z",
+            "until": "2026-03-16T09:00:00Z",
+            "people": [{"id": "riley", "instead_of": ""}],
+            "short": "",
+            "notes": [],
+        },
+        "next_request": [],
+    }
+    assert [one["name"] for one in queues] == ["queue:finance", "queue:it"]
+    for client, names in ((mara, ["rota", "finance"]), (riley, ["rota", "it"])):
+        found = (await client.get("on-call")).json()
+        assert [one["name"].partition(":")[2] for one in found] == names
+    until = date(9999, 12, 31)
+    away = Absence(start=date(2026, 1, 1), end=until, delegate="cleo")
+    await office.decider.people.leave(MARA, away, by="test", more={})
+    (rota, *_) = (await admin.get("on-call", params=at)).json()
+    assert rota["now"]["people"] == [{"id": "cleo", "instead_of": "mara"}]
+
+
+@pytest.mark.parametrize("at", ["2026-03-03T12:00:00", "soon", "0001-01-01T00:00:00+14:00"])
+async def test_a_moment_that_is_none_is_refused(admin: httpx.AsyncClient, at: str) -> None:
+    """It needs an offset, and a year for which there are deadlines."""
+    assert (await admin.get("on-call", params={"at": at})).status_code == 422

@@ -1,12 +1,14 @@
-"""The routes of queues: pending approvals, how long they wait, and for whom."""
+"""The routes of queues: pending approvals, for whom they wait, and who is on call."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query
+from pydantic import AwareDatetime
 
 from signoff.broker.backlog import ALL, index_of, name_of, names_for, names_of, summaries
 from signoff.broker.decisions import Decisions
@@ -20,8 +22,11 @@ from signoff.core.access.api_tokens import Access
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.lists.metrics import figures_of
 from signoff.core.directory.queues import QUEUE
+from signoff.core.routing.on_call import groups_on_call
 
 _LOOKED: Final = 1_000
+_FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
 Name = Annotated[
     str,
@@ -75,6 +80,27 @@ class Queues:
         items = tuple(shapes.approval(one) for one in found)
         return models.Page[models.Approval](items=items, next=then)
 
+    async def on_call(
+        self,
+        access: Reader,
+        at: Annotated[
+            AwareDatetime | None,
+            Query(ge=_FIRST, lt=_LAST, description="The moment, with an offset; by default now."),
+        ] = None,
+    ) -> list[models.OnCall]:
+        """Return who would be asked by each schedule and each queue now, until when, and who next.
+
+        A person's token sees the groups to which the person belongs, or in which they are asked.
+        """
+        await self._decisions.roster.refresh()
+        directory, rotations = self._decisions.directory, self._decisions.roster.rotations.known
+        of = "" if access.sees_all(directory) else access.person
+        if not of and not access.sees_all(directory):
+            return []
+        now = at or await self._decisions.ledger.now()
+        rows = groups_on_call(directory, now=now, rotations=rotations, of=of)
+        return [shapes.on_call(one) for one in rows]
+
     async def figures(self, access: Reader) -> models.Figures:
         """Return decision times and outcomes of the 1,000 approvals that ended last.
 
@@ -100,6 +126,7 @@ def add_queues(router: APIRouter, decisions: Decisions) -> None:
     routes = Queues(decisions)
     add = partial(router.add_api_route, tags=["queues"])
     add("/figures", routes.figures, methods=["GET"], name="get_figures", responses=responses())
+    add("/on-call", routes.on_call, methods=["GET"], name="get_on_call", responses=responses())
     add("/queues", routes.search, methods=["GET"], name="list_queues", responses=responses())
     add(
         "/queues/{name}",

@@ -19,6 +19,7 @@ from signoff.core.base.shown_text import one_line
 from signoff.core.cards.card import policy_title
 from signoff.core.directory.people import Person
 from signoff.core.grants.grant import Grant
+from signoff.core.routing.on_call import OnCall
 
 
 def run(one: Run) -> models.Run:
@@ -94,6 +95,11 @@ def entry(one: Event, *, details: bool) -> models.Entry:
 def queue(one: PendingMetrics) -> models.Queue:
     """Return the summary of a queue."""
     return models.Queue.model_validate(one.model_dump())
+
+
+def on_call(one: OnCall) -> models.OnCall:
+    """Return who is on call."""
+    return models.OnCall.model_validate(one.model_dump(exclude={"depends_on"}))
 
 
 def figures(one: Figures) -> models.Figures:

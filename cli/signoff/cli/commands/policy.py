@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from signoff.cli.boundary import REFUSED
 from signoff.cli.commands.context import Json, settings_of, with_decisions, write_json
+from signoff.cli.commands.moments import At, moment_of, zone_of
 from signoff.cli.printing import Output, Table
 
 if TYPE_CHECKING:
-    from datetime import datetime
-    from zoneinfo import ZoneInfo
-
     from pydantic import JsonValue
 
     from signoff.broker.decisions import Decisions
@@ -26,9 +24,6 @@ if TYPE_CHECKING:
     from signoff.core.grants.grant import Grant
 
     _Present = tuple[Directory, Rotations, list[Grant]]
-
-_YEARS: Final = range(1970, 9000)
-"""Deadlines after these years may be later than any date that Python knows."""
 
 app = typer.Typer(
     no_args_is_help=True, help="Try policies before you use them, and see how they changed."
@@ -92,9 +87,7 @@ def explain(
     user: Annotated[str, typer.Option(metavar="PERSON", help="The requester.")] = "",
     agent_app: Annotated[str, typer.Option("--app", help="The agent's folder.")] = "",
     agent: Annotated[str, typer.Option(help="The agent that calls the tool.")] = "",
-    at: Annotated[
-        str, typer.Option(metavar="MOMENT", help="When: 'Friday 17:30', '2026-11-20T17:30', 'now'.")
-    ] = "now",
+    at: At = "now",
     zone: Zone = "",
     live: Annotated[
         bool,
@@ -124,9 +117,9 @@ def explain(
 
     given = _arguments(args, arg or [])
     settings = _require_rules(settings_of(ctx))
-    place = _zone(zone)
+    place = zone_of(zone)
     facts = call_facts(tool, given, app=agent_app, agent=agent, user=user)
-    start = _moment(at, place)
+    start = moment_of(at, place)
     nothing: _Present = (settings.everybody, NO_ROTATIONS, [])
     directory, rotations, grants = with_decisions(ctx, _present) if live else nothing
     predict = partial(
@@ -302,33 +295,3 @@ def _arguments(whole: str, single: list[str]) -> dict[str, JsonValue]:
         named.add(key.strip())
         found[key.strip()] = _read(text)
     return found
-
-
-def _zone(name: str) -> ZoneInfo:
-    from signoff.core.directory.hours import zone  # noqa: PLC0415
-
-    try:
-        return zone(name or _here())
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--zone") from error
-
-
-def _here() -> str:
-    """Return the name of this machine's time zone."""
-    from tzlocal import get_localzone_name  # noqa: PLC0415
-
-    return get_localzone_name() or "UTC"
-
-
-def _moment(text: str, place: ZoneInfo) -> datetime:
-    from datetime import UTC, datetime  # noqa: PLC0415
-
-    from signoff.core.base.moments import read_moment  # noqa: PLC0415
-
-    try:
-        moment = read_moment(text, place, now=datetime.now(UTC).replace(microsecond=0))
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--at") from error
-    if moment.year not in _YEARS:
-        raise typer.BadParameter(f"{moment.year} is too far from now", param_hint="--at")
-    return moment

@@ -40,6 +40,11 @@ def check(settings: Settings) -> Iterator[Found]:
     for index, schedule in enumerate(settings.schedules):
         yield from _group(("schedules", index), schedule, settings.schedules[:index])
         yield from _members(("schedules", index, "people"), schedule.people, known, twice=True)
+        for number, override in enumerate(schedule.overrides):
+            if directory.record(override.person) is None:
+                remedy = suggest(override.person, known)
+                loc: Loc = ("schedules", index, "overrides", number, "person")
+                yield loc, defect(f"{override.person!r} is nobody's id or address", remedy)
         yield from _calendar(("schedules", index), schedule)
 
 

@@ -1,10 +1,12 @@
 """Schedules: the people on call at a moment, from a rotation or an iCalendar file."""
 
 import functools
-from datetime import datetime, time, timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING, Final, Self
+from zoneinfo import ZoneInfo
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from signoff.core.base.durations import Duration
 from signoff.core.base.model import Value
@@ -18,6 +20,39 @@ if TYPE_CHECKING:
 _DAY: Final = timedelta(days=1)
 _TOUCH: Final = timedelta(microseconds=1)
 _HOUR: Final = timedelta(hours=1)
+_YEARS: Final = range(1970, 9000)
+_WITHOUT_OFFSET: Final = "{} by the clocks of `time_zone`: write it without an offset"
+_NEAR: Final = 3
+"""How many turns the clocks of a zone skip at once, at most."""
+
+
+class Override(Value):
+    """A time in which another person takes the shift of whoever is on call.
+
+    Attributes:
+        start: When it begins, in the schedule's local time: ``2026-11-27T18:00:00``.
+        end: When it ends.
+        person: The id or address of the person who takes it. They act as a delegate: for the person
+            on call, and with the lower limits of both.
+    """
+
+    model_config = ConfigDict(
+        validate_by_name=True, validate_by_alias=True, serialize_by_alias=True
+    )
+
+    start: datetime = Field(alias="from")
+    end: datetime = Field(alias="to")
+    person: str = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.start.tzinfo is not None or self.end.tzinfo is not None:
+            raise ValueError(_WITHOUT_OFFSET.format("`from` and `to` are"))
+        if not (self.start.year in _YEARS and self.end.year in _YEARS):
+            raise ValueError(f"it is too far from now: {self.start} to {self.end}")
+        if self.end <= self.start:
+            raise ValueError(f"it ends at {self.end}, and begins at {self.start}")
+        return self
 
 
 class Schedule(Value):
@@ -34,6 +69,8 @@ class Schedule(Value):
             attendees of an event are on call, or the people whose ids or addresses its summary
             names.
         calendar: Instead of `ics`: the content of such a file.
+        overrides: Parts of a rotation that another person takes; the last one of several applies:
+            ``[{ from = 2026-11-27T18:00:00, to = 2026-11-27T22:00:00, person = "anna" }]``.
     """
 
     name: Name
@@ -43,17 +80,20 @@ class Schedule(Value):
     every: Duration = timedelta(weeks=1)
     ics: str = ""
     calendar: str = Field(default="", max_length=1_000_000, repr=False)
+    overrides: tuple[Override, ...] = ()
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         if self.ics or self.calendar:
             if self.people or self.start is not None:
                 raise ValueError("it has people of its own, and a calendar: take one of them out")
+            if self.overrides:
+                raise ValueError("it is a calendar: change the events there in place of overrides")
             return self
         if not self.people or self.start is None:
             raise ValueError("it has neither `people` and `start`, nor `ics`: nobody is on call")
         if self.start.tzinfo is not None:
-            raise ValueError("`start` is by the clocks of `time_zone`: write it without an offset")
+            raise ValueError(_WITHOUT_OFFSET.format("`start` is"))
         whole = self.every % _DAY if self.every >= _DAY else _DAY % self.every
         if whole or self.every < _HOUR:
             raise ValueError("turns are whole days, or as many hours as divide a day: 12h, 1d, 1w")
@@ -70,10 +110,40 @@ class Schedule(Value):
         turn = self._turn(self.start, moment)
         return (self.people[turn % len(self.people)],) if turn >= 0 else ()
 
+    def taken_by(self, moment: datetime) -> str:
+        """Return the id or address of the person who takes the shift of this moment, or ""."""
+        place = zone(self.time_zone)
+        for one in reversed(self.overrides):
+            if _moment(one.start, place) <= moment < _moment(one.end, place):
+                return one.person
+        return ""
+
+    def next_handover(self, after: datetime, until: datetime) -> datetime | None:
+        """Return the first moment (UTC) after one at which others may be on call.
+
+        None if there is none up to `until`.
+
+        Raises:
+            ValueError: The calendar cannot be read.
+        """
+        place = zone(self.time_zone)
+        if self.start is None:
+            moments = _boundaries(self.calendar, after.astimezone(place), until.astimezone(place))
+        else:
+            first = max(self._turn(self.start, after) - _NEAR, 0)
+            # Where the clocks skip more than a turn, several handovers fall together.
+            turns = range(first, first + 3 * _NEAR)
+            if len({*self.people}) == 1 and after >= _moment(self.start, place):
+                turns = range(0)
+            shown = (self.start + self.every * one for one in turns)
+            edges = (edge for one in self.overrides for edge in (one.start, one.end))
+            moments = (_moment(one, place) for one in (*shown, *edges))
+        return min((one for one in moments if after < one <= until), default=None)
+
     def _turn(self, start: datetime, moment: datetime) -> int:
         """Return the number of handovers since the first turn began, -1 before the first turn."""
         place = zone(self.time_zone)
-        first = start - datetime.combine(start.date(), time())
+        first = start - _midnight(start)
         step = min(self.every, _DAY)
         # In local time, every day has the same number of handovers, even if the clocks change.
         today = moment.astimezone(place).date() - _DAY
@@ -84,6 +154,15 @@ class Schedule(Value):
         )
         steps = (today - start.date()).days * in_a_day + passed - 1
         return steps * step // self.every
+
+
+def _midnight(moment: datetime) -> datetime:
+    return datetime.combine(moment.date(), time())
+
+
+def _moment(shown: datetime, place: ZoneInfo) -> datetime:
+    """Return the moment (UTC) of a local time; see `moment_of`."""
+    return moment_of(shown.date(), shown - _midnight(shown), place)
 
 
 @functools.lru_cache(maxsize=64)
@@ -102,16 +181,37 @@ def read_calendar(text: str) -> "CalendarQuery":
         raise ValueError(f"it is no iCalendar file: {error}") from error
 
 
+def _boundaries(text: str, after: datetime, until: datetime) -> Iterator[datetime]:
+    """Yield the starts and ends (UTC) of the first events of a calendar that are not over."""
+    begin, length = after, _DAY
+    while begin < until:
+        found = list(_between(text, begin, min(begin + length, until)))
+        yield from found
+        if any(one > after for one in found):
+            return
+        begin, length = begin + length, 4 * length
+
+
+def _between(text: str, after: datetime, until: datetime) -> Iterator[datetime]:
+    for event in _events(text, after, until):
+        for one in (event.start, event.end):
+            at = one if isinstance(one, datetime) else datetime.combine(one, time())
+            yield at.replace(tzinfo=at.tzinfo or after.tzinfo).astimezone(UTC)
+
+
 def _attending(text: str, moment: datetime) -> tuple[str, ...]:
-    try:
-        events = read_calendar(text).between(moment, moment + _TOUCH)
-    except (ValueError, KeyError, OverflowError, TypeError) as error:
-        raise ValueError(f"its events cannot be read: {error}") from error
     found: dict[str, None] = {}
-    for event in events:
+    for event in _events(text, moment, moment + _TOUCH):
         if str(event.get("STATUS", "")).upper() != "CANCELLED":
             found.update(dict.fromkeys(_named(event)))
     return tuple(found)
+
+
+def _events(text: str, start: datetime, end: datetime) -> "list[Event]":
+    try:
+        return list(read_calendar(text).between(start, end))
+    except (ValueError, KeyError, OverflowError, TypeError) as error:
+        raise ValueError(f"its events cannot be read: {error}") from error
 
 
 def _named(event: "Event") -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 
@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from signoff.core.approvals import collaboration, deliveries
 from signoff.core.approvals.approval import Approval, Moved, State
 from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.parts import Handover
 from signoff.core.directory.hours import zone
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import QUEUE, Pick, Rotations
@@ -39,8 +40,9 @@ def next_departure(approval: Approval, directory: Directory, now: datetime) -> d
         for one in people
         if one is not None
         for absence in one.away
+        if absence.start > one.day(now)
     )
-    return min((one for one in starts if one > now), default=None)
+    return min(starts, default=None)
 
 
 def too_few(approval: Approval, directory: Directory, now: datetime) -> str:
@@ -63,7 +65,8 @@ def stand_in(
 
     The stand-in is the delegate. If there is none, the reference in `ask` is resolved again: to the
     next member of a queue that asks one at a time, another manager, or the person on call. Both
-    share the place, and the first answer counts. Claims of absent people end.
+    share the place, and the first answer counts. Claims of absent people end. People from
+    whom an operator has taken a place of this level stand in only for those who name them.
 
     Returns:
         The unchanged approval and no events if nothing has changed.
@@ -118,9 +121,19 @@ class _Search:
         taken = {*approval.ballot.own, *approval.ballot.stay}
         one_id = self.directory.one_id
         present = {one_id(one) for one in taken if one != person and one not in approval.absent}
+        handed_on = [one for one in approval.handovers if _is_of_level(one, approval)]
+        got = {one.to for one in handed_on}
+        # What an operator has taken from somebody does not come back to them.
+        given = {one.of for one in handed_on if one.by != one.of} - taken
         for seat in own:
+            sharing = (one for one in approval.seats_here if one.stands_for == seat.stands_for)
+            if any(one.person in got and one_id(one.person) in present for one in sharing):
+                # Somebody has given the place to a person who is there.
+                return None
             for reference in dict.fromkeys((person, seat.stands_for, *self._asked_by(seat))):
-                for found in self._meant(reference):
+                # The delegate of somebody who was given the place is their own choice.
+                chosen = reference == person and person in got
+                for found in self._meant(reference, () if chosen else given):
                     if one_id(found.person) in present:
                         # The stand-in is asked already, maybe under another id, and counts once.
                         return None
@@ -141,17 +154,21 @@ class _Search:
         single = one_in_turn or seat.via.startswith((SCHEDULE, "requester."))
         return (seat.via,) if single else ()
 
-    def _meant(self, reference: str) -> tuple[Seat, ...]:
+    def _meant(self, reference: str, never: Collection[str]) -> tuple[Seat, ...]:
         approval = self.approval
         until = approval.terms.asking(approval.level).until if approval.terms is not None else ""
         return find(
             Level(ask=(reference,)).model_copy(update={"until": until}),
             self.directory,
             facts=approval.facts,
-            barred=(approval.origin.user, *approval.barred),
+            barred=(approval.origin.user, *approval.barred, *never),
             now=self.now,
             rotations=self.rotations,
         ).seats
+
+
+def _is_of_level(handover: Handover, approval: Approval) -> bool:
+    return approval.since is None or handover.at >= approval.since
 
 
 def _behind(seats: tuple[Seat, ...], person: str, fresh: Seat) -> tuple[Seat, ...]:

@@ -9,6 +9,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from signoff.core.base.model import Value
+from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE, Pick, Rotations
 from signoff.core.policies.conditions import covers
@@ -173,7 +174,8 @@ class _Search:
         if reference.startswith(QUEUE):
             yield from self._people(queue.members if queue is not None else (), reference)
         elif reference.startswith(SCHEDULE):
-            yield from self._on_call(name)
+            for person in self._on_call(name):
+                yield self._taker(person, reference) or person
         elif reference.startswith(SLACK_GROUP):
             yield from self._people(self.directory.groups.get(name, ()), reference)
         elif is_managers(reference):
@@ -219,8 +221,14 @@ class _Search:
         if self._is_barred(person):
             self.notes.append(f"{person.shown} {self._why_barred(person)} and is left out")
             return None
-        acting, way = person, [person.id]
-        while (absence := acting.absence(self.now)) is not None:
+        acting, way, gone = person, [person.id], f"{person.shown} is away"
+        absence = person.absence(self.now)
+        if (taker := self._taker(person, via)) is not None:
+            # It counts as an absence of the person for this shift alone, with a delegate.
+            gone = f"{person.shown} has given away this shift"
+            today = person.day(self.now)
+            absence = Absence(start=today, end=today, delegate=taker.id)
+        while absence is not None:
             following = self.directory.find(absence.delegate)
             if following is None:
                 missing = self.directory.why_missing(absence.delegate)
@@ -229,22 +237,30 @@ class _Search:
                 return None
             if following.id in way:
                 circle = " → ".join([*way, following.id])
-                self.notes.append(f"{person.shown} is away, and so is everybody in {circle}")
+                also = ", and so is everybody in" if taker is None else "; nobody is left in"
+                self.notes.append(f"{gone}{also} {circle}")
                 return None
-            acting = following
+            acting, absence = following, following.absence(self.now)
             way.append(acting.id)
             if self._is_barred(acting):
                 # Not their delegate either: requesters would choose who decides their requests.
-                self.notes.append(
-                    f"{person.shown} is away; {acting.shown}, who stands in, may not decide this"
-                )
+                self.notes.append(f"{gone}; {acting.shown}, who stands in, may not decide this")
                 return None
         reach = covers(self.until, self.facts, self.directory.limits(*way)) if self.until else True
         if acting is person:
             return Seat(person=person.id, via=via, covers=reach)
-        self.notes.append(f"{person.shown} is away; {acting.shown} stands in")
+        self.notes.append(f"{gone}; {acting.shown} stands in")
         between = tuple(way[1:-1])
         return Seat(person=acting.id, instead_of=person.id, via=via, covers=reach, through=between)
+
+    def _taker(self, person: Person, via: str) -> Person | None:
+        """Return who takes the shift of a person on call; None if they have it themselves."""
+        schedule = self.directory.schedules.get(via.removeprefix(SCHEDULE))
+        taken_by = schedule.taken_by(self.now) if schedule and via.startswith(SCHEDULE) else ""
+        taker = self.directory.find(taken_by) if taken_by else None
+        if taken_by and taker is None:
+            self.notes.append(self.directory.why_missing(taken_by, via))
+        return taker if taker is not None and taker.id != person.id else None
 
     def _is_barred(self, person: Person) -> bool:
         return any(self.directory.may_be(person, one) for one in self.barred)

@@ -11,11 +11,9 @@ from signoff.core.directory.queues import QUEUE
 from signoff.core.policies.levels import MANAGERS, Earlier, Level
 from signoff.core.policies.policy import Facts, Fallback, Policy, Terms
 from signoff.core.routing.departures import why_gone
+from signoff.core.routing.on_call import shifts
 from signoff.core.routing.resolve import ASKED, SCHEDULE, SLACK_GROUP, find, is_managers
 from signoff.core.routing.selection import too_few_seats
-
-STEP: Final = timedelta(hours=1)
-"""The interval at which schedules are checked; shorter gaps can be missed."""
 
 _NAMED: Final = 5
 
@@ -110,14 +108,13 @@ def _is_open(reference: str, user: str, asked: Collection[str], directory: Direc
 def _without_people(
     reference: str, directory: Directory, now: datetime, ahead: timedelta
 ) -> Iterator[Vacancy]:
-    scheduled = reference.startswith(SCHEDULE)
-    moments = range(1 + (int(ahead / STEP) if scheduled else 0))
-    for at in (now + STEP * one for one in moments):
-        seats = find(Level(ask=(reference,)), directory, facts={}, barred=(), now=at)
-        if not seats.seats:
+    # Only schedules are looked up ahead: other absences are known to those who set them.
+    length = ahead if reference.startswith(SCHEDULE) else timedelta()
+    for one in shifts(Level(ask=(reference,)), directory, now=now, ahead=length):
+        if not one.people:
             zone = directory.zone_of("")
-            when = "" if at == now else f"from {moment_text(at, zone)} on "
-            yield Vacancy(seat=reference, why=f"{when}{_why(seats.notes)}")
+            when = "" if one.start == now else f"from {moment_text(one.start, zone)} on "
+            yield Vacancy(seat=reference, why=f"{when}{_why(one.notes)}")
             return
 
 

@@ -49,6 +49,9 @@ from signoff.core.simulation.forecast import (
 MOST_STEPS: Final = 10_000
 """The most steps of a timeline. More steps are an error, because every policy ends before."""
 
+OTHERS: Final = "too few can still answer, and the default is asked, if it names anybody else"
+"""The reason of the last step of `simulate_rest` if the default decides what follows."""
+
 Reach = Callable[[Sequence[Person], Asking], tuple[Asked, ...]]
 """Returns the cards by which people are asked, through the configured channels."""
 
@@ -151,14 +154,19 @@ def simulate_rest(
     approval: Approval,
     directory: Directory,
     *,
+    now: datetime,
     rotations: Rotations = NO_ROTATIONS,
     most: int = MOST_STEPS,
 ) -> tuple[tuple[Step, ...], Approval]:
     """Return what happens to a pending approval from now on, if nobody answers.
 
+    It ends with a step `What.UNROUTABLE` that says `OTHERS` when too few people are left and no
+    level follows: the router then asks the default, which is not known here.
+
     Args:
         approval: The pending approval.
         directory: The people.
+        now: The present (UTC).
         rotations: When the members of queues were last asked.
         most: How many moves to simulate.
 
@@ -166,12 +174,27 @@ def simulate_rest(
         The steps, and the approval after them. It has ended, stays open, or is still pending after
         `most` moves.
     """
-    world = _World(directory, lambda _people, _rules: (), (), _rotations(directory, rotations))
     steps = list[Step]()
-    for after, events in islice(_onward(approval, world), most):
-        steps += _steps(events, approval, after, directory)
+    for fresh, after in islice(
+        steps_ahead(approval, directory, now=now, rotations=rotations), most
+    ):
+        steps += fresh
         approval = after
     return tuple(steps), approval
+
+
+def steps_ahead(
+    approval: Approval,
+    directory: Directory,
+    *,
+    now: datetime,
+    rotations: Rotations = NO_ROTATIONS,
+) -> Iterator[tuple[tuple[Step, ...], Approval]]:
+    """Yield the steps of each move of `simulate_rest`, and the approval after it."""
+    world = _World(directory, lambda _people, _rules: (), (), _rotations(directory, rotations))
+    for after, events in _onward(approval, world, now):
+        yield tuple(_steps(events, approval, after, directory)), after
+        approval = after
 
 
 def _opened(facts: Facts, start: datetime) -> Approval:
@@ -230,7 +253,7 @@ def _moves(approval: Approval, choice: Choice, world: _World, start: datetime) -
     """Route an approval, and make due changes until there are no more."""
     after, events = _asked(approval, choice, world, start, barred=world.barred)
     yield _taken(approval, after, world, start), events
-    yield from _onward(after, world)
+    yield from _onward(after, world, start)
 
 
 def _asked(
@@ -256,10 +279,10 @@ def _asked(
     )
 
 
-def _onward(approval: Approval, world: _World) -> Iterator[Moved]:
+def _onward(approval: Approval, world: _World, now: datetime) -> Iterator[Moved]:
     """Make the due changes and the simulated answers in order, until there are no more."""
     left, begun = list(world.answers), approval.since or approval.opened_at
-    refused, now = set[str](), begun
+    refused = set[str]()
     for _ in range(MOST_STEPS):
         due = _next_due(approval, world, now)
         if world.approving and not left:
@@ -269,7 +292,7 @@ def _onward(approval: Approval, world: _World) -> Iterator[Moved]:
             return
         is_timer = due is not None and not (left and left[0].at < due)
         if due is not None and is_timer:
-            now = due
+            now = max(now, due)
             if (timer := approval.next_due) is not None and timer <= now:
                 after, events = advance(
                     approval, world.directory, now=now, rotations=world.rotations
@@ -282,11 +305,13 @@ def _onward(approval: Approval, world: _World) -> Iterator[Moved]:
             after, events = _answered(approval, said, world, now)
             refused |= {one.by for one in events if one.what is What.REFUSED_ANSWER}
         yield _taken(approval, after, world, now), events
-        moved = after
+        moved, events = after, ()
         if is_timer or _others_answer(approval, moved):
             after, events = _gone(approval, moved, world, now)
-        if after is not moved:
+        if after is not moved or events:
             yield _taken(moved, after, world, now), events
+        if events and events[-1].why == OTHERS:
+            return
         if after.state is State.PENDING and (fresh := _cards(after, world)):
             after, events = after.asked_too(fresh, now=now)
             yield after, events
@@ -337,9 +362,8 @@ def _gone(was: Approval, approval: Approval, world: _World, now: datetime) -> Mo
     if approval.state is not State.PENDING:
         return approval, ()
     after, events = stand_in(approval, world.directory, now=now, rotations=world.rotations)
-    if after is approval and not deliveries.is_short(was, approval):
-        return after, events
-    if deliveries.is_reachable(after) and deliveries.can_be_met(after):
+    enough = deliveries.is_reachable(after) and deliveries.can_be_met(after)
+    if enough or (after is approval and not deliveries.is_short(was, approval)):
         return after, events
     none, why = not deliveries.is_reachable(after), too_few(after, world.directory, now)
     alarm = after.note(What.UNROUTABLE, now=now, by="router", why=why)
@@ -353,7 +377,8 @@ def _gone(was: Approval, approval: Approval, world: _World, now: datetime) -> Mo
         rotations=world.rotations,
     )
     if went is None:
-        return after, (*events, alarm)
+        others = after.note(What.UNROUTABLE, now=now, by="router", why=OTHERS)
+        return after, (*events, alarm if world.fallback is not None else others)
     if isinstance(went, Choice):
         choice = went.model_copy(update={"stranded": went.stranded or not none})
         after, asked = _asked(after, choice, world, now)

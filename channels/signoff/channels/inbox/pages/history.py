@@ -109,7 +109,7 @@ def history_of(
     to_the_end = person.sees_all or mine or person.id in approval.decided_by
     return History(
         voices=tuple(_voices(approval, names)),
-        ahead=next_steps(approval, directory, rotations),
+        ahead=next_steps(approval, directory, now=now, rotations=rotations),
         sent=tuple(
             _sent(one, names, card_waits_for(approval, one, directory, now))
             for one in approval.asked

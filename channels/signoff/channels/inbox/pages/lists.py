@@ -26,9 +26,11 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lists.metrics import PendingMetrics
 from signoff.core.approvals.lists.search_terms import Sort, Status
 from signoff.core.base.errors import ApprovalNotFound, RecordUnreadable
-from signoff.core.cards.card import frozen_words, topic
+from signoff.core.cards.card import frozen_words, one_line, topic
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE
+from signoff.core.routing.on_call import OnCall, Shift, groups_on_call
+from signoff.core.routing.resolve import SCHEDULE
 
 SHOWN: Final = 25
 """How many lines a page has."""
@@ -53,6 +55,7 @@ class _Source:
         section: The path of the list in the navigation.
         requested: Whether it has the person's own requests, or all others; None for both.
         of_all: Whether it is only for people who see all approvals.
+        ahead: Whether each line says who decides next if nobody answers.
     """
 
     here: str
@@ -65,6 +68,7 @@ class _Source:
     section: str = ""
     requested: bool | None = None
     of_all: bool = False
+    ahead: bool = False
 
     @property
     def path(self) -> str:
@@ -114,6 +118,7 @@ _SOURCES: Final = (
         empty="No pending requests.",
         counts="pending",
         of_all=True,
+        ahead=True,
     ),
     _Source(
         here="/ended",
@@ -139,6 +144,23 @@ class QueueRow:
     overdue: int
     claimed: int
     waits_on: str
+
+
+@dataclass(frozen=True, slots=True)
+class OnCallRow:
+    """Who is on call in one schedule.
+
+    Attributes:
+        name: The name of the schedule.
+        now: Who would be asked now, or why nobody.
+        until: Until when.
+        next: Who would be asked then; "" if nothing changes.
+    """
+
+    name: str
+    now: str
+    until: When | None
+    next: str
 
 
 class ListPages(Pages):
@@ -176,6 +198,7 @@ class ListPages(Pages):
             empty="No requests in this queue.",
             counts="pending in this queue",
             section="/queues",
+            ahead=True,
         )
         return await self._shown(visit, source)
 
@@ -212,6 +235,15 @@ class ListPages(Pages):
             here="/queues",
             live=Live("list", now),
             rows=[_row(one, person, directory, now) for one in found if one.name != ALL],
+            on_call=[
+                _on_call(one, person, directory, now)
+                for one in groups_on_call(
+                    directory, now=now, of="" if person.sees_all else person.id
+                )
+                if one.name.startswith(SCHEDULE)
+            ]
+            if directory.schedules
+            else [],
         )
 
     async def _shown(self, visit: Visit, source: _Source) -> Response:
@@ -250,7 +282,8 @@ class ListPages(Pages):
         queues = [one for one in queues_seen(person, directory) if index != one]
         # Many are read in the order of their timers, so only each page is sorted by deadline.
         found = sorted(part.found, key=listing.deadline_order) if by_timer else part.found
-        lines = [list_row(one, person, directory, now) for one in found]
+        rotations = self._decisions.roster.rotations.known if source.ahead else None
+        lines = [list_row(one, person, directory, now, rotations=rotations) for one in found]
         return visit.page(
             "list",
             here=source.section or source.here,
@@ -292,3 +325,18 @@ def _row(one: PendingMetrics, person: Person, directory: Directory, now: datetim
         claimed=len(one.claimed),
         waits_on=names(one.on, directory),
     )
+
+
+def _on_call(one: OnCall, person: Person, directory: Directory, now: datetime) -> OnCallRow:
+    following = "" if one.next is None else _shift(one.next, directory)
+    return OnCallRow(
+        name=one.name.removeprefix(SCHEDULE),
+        now=_shift(one.now, directory),
+        until=When.of(one.now.until, now, directory.zone_of(person.id)),
+        next=following,
+    )
+
+
+def _shift(shift: Shift, directory: Directory) -> str:
+    people = ", ".join(one.shown(directory) for one in shift.people)
+    return one_line(people or "; ".join(["nobody", *shift.notes]))

@@ -12,12 +12,14 @@ from typing import Final, NamedTuple
 from signoff.broker.backlog import names_for, names_of
 from signoff.channels.inbox.settings import page_of
 from signoff.channels.words.messages import moment
+from signoff.channels.words.next_steps import next_change
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.deliveries import is_stranded
+from signoff.core.approvals.events import What
 from signoff.core.base.durations import roughly
 from signoff.core.cards.card import Card, card, one_line, unbroken
 from signoff.core.directory.people import Directory, Person
-from signoff.core.directory.queues import QUEUE
+from signoff.core.directory.queues import QUEUE, Rotations
 
 _LONGEST: Final = 240
 _LIKE_ROWS: Final = re.compile(r", [^,]*: ")
@@ -25,6 +27,9 @@ _LIKE_ROWS: Final = re.compile(r", [^,]*: ")
 _MOST_NAMES: Final = 3
 _SOON: Final = timedelta(hours=1)
 _TODAY: Final = timedelta(hours=8)
+
+
+_OTHERS_DECIDE: Final = frozenset({What.ESCALATED, What.ABSENT, What.UNROUTABLE})
 
 
 class Look(NamedTuple):
@@ -93,6 +98,7 @@ class ListRow:
         ended: When it ended; None for a pending approval.
         waits_on: The people whose answers are awaited, or that there are none.
         level: The name and the progress of the level.
+        next: Who decides next if nobody answers, and when; "" if nobody does, or it is not shown.
         chips: The highlighted words.
         batchable: Whether the person may approve it together with others.
         at_once: The digest if it can be approved from the list, because the line shows the whole
@@ -111,13 +117,30 @@ class ListRow:
     ended: When | None
     waits_on: str
     level: str
+    next: str
     chips: tuple[Chip, ...]
     batchable: bool
     at_once: str
 
 
-def list_row(approval: Approval, person: Person, directory: Directory, now: datetime) -> ListRow:
-    """Return the line of an approval for a person."""
+def list_row(
+    approval: Approval,
+    person: Person,
+    directory: Directory,
+    now: datetime,
+    *,
+    rotations: Rotations | None = None,
+) -> ListRow:
+    """Return the line of an approval for a person.
+
+    Args:
+        approval: The approval.
+        person: The reader.
+        directory: The people.
+        now: The present (UTC).
+        rotations: When the members of queues were last asked, to show who decides next; None shows
+            nothing of that.
+    """
     shape, pending = card(approval, directory), approval.state is State.PENDING
     parts = (shape.level, shape.progress) if pending else ()
     decision, zone = approval.decision, directory.zone_of(person.id)
@@ -144,10 +167,21 @@ def list_row(approval: Approval, person: Person, directory: Directory, now: date
         ended=When.of(decision.at, now, zone) if decision is not None else None,
         waits_on=waits_on,
         level=" · ".join(filter(None, parts)),
+        next=_next(approval, directory, now, zone, rotations) if rotations is not None else "",
         chips=tuple(_chips(approval, shape, person, directory, now)),
         batchable=batchable,
         at_once=approval.digest if batchable and _is_whole(shape, what) else "",
     )
+
+
+def _next(
+    approval: Approval, directory: Directory, now: datetime, zone: tzinfo, rotations: Rotations
+) -> str:
+    """Return who decides next and when if nobody answers, "" if nobody does."""
+    change = next_change(approval, directory, now=now, rotations=rotations)
+    if change is None or change[0].what not in _OTHERS_DECIDE:
+        return ""
+    return f"{change[1]}, {moment(change[0].at, zone)}"
 
 
 def _is_whole(shape: Card, what: str) -> bool:

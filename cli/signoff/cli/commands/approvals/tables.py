@@ -201,7 +201,7 @@ def print_approval(
 
     _print_card(out, approval, directory)
     _print_approvers(out, approval, directory, now)
-    ahead = next_steps(approval, directory, rotations)
+    ahead = next_steps(approval, directory, now=now, rotations=rotations)
     steps = [(moment(one.at, directory), one.what) for one in ahead]
     _print_rows(out, "if nobody answers", ("at", "what"), steps)
     out.print(Text("\ntimeline", style="bold"))

@@ -19,6 +19,7 @@ from signoff.cli.commands.context import (
 )
 from signoff.cli.commands.options import AuditReason, PersonArgument
 from signoff.cli.commands.people.inbox import require_page
+from signoff.cli.commands.people.on_call import on_call
 from signoff.cli.printing import Output, Table
 from signoff.cli.terminal import say
 from signoff.core.base.counts import counted
@@ -106,7 +107,8 @@ def away(
 
     New requests go to the delegate. While the person is away, the delegate can also answer their
     pending requests; the first answer counts. Without a delegate, the next level is asked if too
-    few people are left.
+    few people are left. If somebody takes only a part of a day on call, set `overrides` of the
+    schedule instead.
     """
     if to_hand_over and not delegate:
         raise typer.BadParameter("it takes a --delegate", param_hint="--hand-over")
@@ -149,6 +151,9 @@ def back(ctx: typer.Context, person: PersonArgument, *, as_json: Json = False) -
         write_json({"person": person, "away_now": False})
     else:
         say(f"{person} is back.")
+
+
+app.command("on-call")(on_call)
 
 
 @app.command()

@@ -76,25 +76,29 @@ def show(
     watch: Watch = False,
     as_json: Json = False,
 ) -> None:
-    """Show the pending approvals of a queue or a person, the oldest first."""
+    """Show the pending approvals of a queue or a person, the oldest first.
+
+    Each with what happens next if nobody answers: who is asked then and when, or how it ends.
+    """
 
     async def look(decisions: Decisions) -> Any:  # noqa: ANN401 -- tables and texts, or JSON
         from signoff.broker.backlog import index_of, waiting  # noqa: PLC0415
         from signoff.cli.commands.approvals import tables  # noqa: PLC0415
 
         ledger = decisions.ledger
+        await decisions.roster.refresh()
         named = _named(decisions.directory, name)
         found = await waiting(ledger, named, limit=limit)
         (count,) = await ledger.store.sizes([index_of(named)])
-        rest = _rest(count - limit, "request", "requests")
+        rest, now = _rest(count - limit, "request", "requests"), await ledger.now()
         if as_json:
             for one in [] if watch else rest:
                 # On standard error, because standard output contains only the list.
                 say(one.plain, err=True)
-            return [tables.as_json(one) for one in found]
+            return [{**tables.as_json(one), "next": _next(one, decisions, now)} for one in found]
         if not found:
             return [Text("No pending approvals.")]
-        table = _details(found, decisions.directory, await ledger.now())
+        table = _details(found, decisions, now)
         return [table, *rest]
 
     _shown(ctx, look, watch=watch, as_json=as_json)
@@ -197,13 +201,29 @@ def _rest(left: int, one: str, several: str) -> list[Text]:
     return [Text(f"… and {more}. --limit shows more of them.")] if left > 0 else []
 
 
-def _details(found: list[Approval], directory: Directory, now: datetime) -> Table:
+def _next(one: Approval, decisions: Decisions, now: datetime) -> dict[str, Any] | None:
+    """Return what happens next to an approval if nobody answers, as JSON; None for nothing."""
+    from signoff.channels.words.next_steps import next_change  # noqa: PLC0415 -- the simulation
+
+    known = decisions.roster.rotations.known
+    found = next_change(one, decisions.directory, now=now, rotations=known)
+    if found is None:
+        return None
+    step, text = found
+    people = list(dict.fromkeys(seat.person for seat in step.seats))
+    return {"at": step.at.isoformat(), "what": step.what.value, "people": people, "text": text}
+
+
+def _details(found: list[Approval], decisions: Decisions, now: datetime) -> Table:
+    from signoff.channels.words.next_steps import next_change  # noqa: PLC0415 -- the simulation
     from signoff.cli.commands.approvals import tables  # noqa: PLC0415
     from signoff.core.base.durations import coarse  # noqa: PLC0415
     from signoff.core.routing.quiet_hours import card_waits_for  # noqa: PLC0415
 
-    made = Table("id", "asks for", "requester", "waits on", "since", "due in", "claimed by")
+    directory, rotations = decisions.directory, decisions.roster.rotations.known
+    made = Table("id", "asks for", "requester", "waits on", "since", "due in", "claimed by", "next")
     for one in found:
+        change = next_change(one, directory, now=now, rotations=rotations)
         claim, question = one.claim_at(now), one.open_question
         waits = {asked.person: card_waits_for(one, asked, directory, now) for asked in one.asked}
         people = [waits.get(person) or directory.shown(person) for person in sorted(one.approvers)]
@@ -220,6 +240,7 @@ def _details(found: list[Approval], directory: Directory, now: datetime) -> Tabl
             ""
             if claim is None
             else f"{directory.shown(claim.by)}, {coarse(claim.until - now)} left",
+            f"{tables.moment(change[0].at, directory)}: {change[1]}" if change is not None else "",
         )
     return made
 
