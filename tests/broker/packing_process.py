@@ -1,0 +1,21 @@
+"""A process that packs everything again and again; tests kill it in the middle."""
+
+import asyncio
+import sys
+from datetime import timedelta
+
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.broker.timers.packer import Packer
+
+
+async def main(url: str, prefix: str) -> None:
+    """Pack until killed, in small blocks."""
+    vars(audit).update(BLOCK=5)
+    packer = Packer(Ledger(Store.open(url, prefix=prefix)), timedelta())
+    while True:
+        await packer.once()
+
+
+asyncio.run(main(*sys.argv[1:]))
