@@ -11,11 +11,12 @@ from signoff.broker.timers.packer import Packer
 
 
 async def main(url: str, prefix: str) -> None:
-    """Pack until killed, in small blocks."""
+    """Pack until killed, in small blocks; print a line after each round."""
     vars(audit).update(BLOCK=5)
     packer = Packer(Ledger(Store.open(url, prefix=prefix)), timedelta())
     while True:
-        await packer.once()
+        sys.stdout.write(f"{await packer.once()}\n")
+        sys.stdout.flush()
 
 
 asyncio.run(main(*sys.argv[1:]))

@@ -319,7 +319,7 @@ def crashing(real: Any, *, at: int = 1) -> Any:
 
 @pytest.mark.parametrize("packed", [False, True], ids=["stream", "blocks"])
 @pytest.mark.parametrize(
-    ("owner", "name", "at"),
+    "step",
     [
         (Anchor, "put", 1),
         (ArchiveFiles, "place", 1),
@@ -333,7 +333,7 @@ def crashing(real: Any, *, at: int = 1) -> Any:
     ids=["written", "committed", "placed", "one_removed", "removed", "all_gone", "2nd", "2nd_half"],
 )
 async def test_a_crash_while_archiving_neither_loses_nor_duplicates_records(
-    office: Office, owner: Any, name: str, at: int, packed: bool, monkeypatch: pytest.MonkeyPatch
+    office: Office, step: tuple[Any, str, int], packed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a crash at any step, the next archiving leaves each record in exactly one place."""
     still_ledger, still_decider = office.ledger, office.decider
@@ -345,6 +345,7 @@ async def test_a_crash_while_archiving_neither_loses_nor_duplicates_records(
     monkeypatch.setattr(archiving, "_RUNS", 2)
     monkeypatch.setattr(archiving, "_AT_ONCE", 1)
     clock.advance(DAYS + timedelta(seconds=1))
+    owner, name, at = step
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, crashing(getattr(owner, name), at=at))
         with pytest.raises(Crash):

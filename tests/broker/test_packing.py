@@ -6,7 +6,6 @@ import asyncio
 import base64
 import json
 import random
-import signal
 import sys
 from collections.abc import Callable
 from datetime import timedelta
@@ -586,9 +585,19 @@ async def test_a_backup_is_complete_however_much_is_packed_meanwhile(
 
 
 async def process(redis_url: str, prefix: str) -> asyncio.subprocess.Process:
-    """Start a process that packs all the time."""
+    """Start a process that packs all the time, and return when it has packed once."""
     program = Path(__file__).parent / "packing_process.py"
-    return await asyncio.create_subprocess_exec(sys.executable, program, redis_url, prefix)
+    started = await asyncio.create_subprocess_exec(
+        sys.executable, program, redis_url, prefix, stdout=asyncio.subprocess.PIPE
+    )
+    await next_round(started)
+    return started
+
+
+async def next_round(packer: asyncio.subprocess.Process) -> None:
+    """Return when the process has done one more round."""
+    assert packer.stdout is not None
+    assert await packer.stdout.readline()
 
 
 @pytest.mark.soak
@@ -599,26 +608,29 @@ async def test_processes_that_die_while_packing_lose_nothing(
     approvals = [one for _ in range(40) for one in (await paused(ledger, siblings=3))[1]]
     random.shuffle(approvals)
     packers = [await process(redis_url, prefix) for _ in range(2)]
+    answered = asyncio.Event()
 
-    async def kill() -> None:
-        while True:
-            await asyncio.sleep(random.uniform(0.5, 1.0))
-            place = random.randrange(len(packers))
-            packers[place].send_signal(signal.SIGKILL)
+    async def kill(place: int) -> int:
+        kills = 0
+        while not answered.is_set():
+            await next_round(packers[place])
+            await asyncio.sleep(random.uniform(0, 0.1))
+            packers[place].kill()
             await packers[place].wait()
-            packers[place] = await process(redis_url, prefix)
+            packers[place], kills = await process(redis_url, prefix), kills + 1
+        return kills
 
     async def decide(some: list[Approval], by: Any) -> None:
         for one in some:
             await asyncio.sleep(random.uniform(0, 0.2))
             await decider.approve(one.id, by, channel="email")
 
-    killer = asyncio.create_task(kill())
+    killers = [asyncio.create_task(kill(place)) for place in range(2)]
     await asyncio.gather(
         *(decide(approvals[start::4], (MARA, CLEO)[start % 2]) for start in range(4))
     )
-    killer.cancel()
-    await asyncio.gather(killer, return_exceptions=True)
+    answered.set()
+    assert sum(await asyncio.gather(*killers)) > 0
     for one in packers:
         one.kill()
         await one.wait()
