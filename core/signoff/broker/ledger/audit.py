@@ -30,6 +30,9 @@ BLOCK: Final = 128
 _BLOCKS: Final = 9
 """How many blocks to read at first: a page of 1,000 may begin anywhere in the first of them."""
 
+_AT_ONCE: Final = 500
+"""The most blocks that are packed at once, which takes a few seconds of CPU in a thread."""
+
 PACKED: Final = "audit:packed"
 """The blocks. Each has the score of its last entry when it was packed; see `score_of`."""
 
@@ -192,7 +195,7 @@ def read_block(block: str) -> list[Entry]:
 
 
 async def pack_entries(store: Store, *, age: timedelta) -> int:
-    """Move entries that are older than an age into blocks; return how many.
+    """Move entries that are older than an age into blocks, but not very many; return how many.
 
     Any number of processes may do this: an entry is in the stream or in one block.
 
@@ -200,7 +203,7 @@ async def pack_entries(store: Store, *, age: timedelta) -> int:
         LedgerUnavailable: Redis cannot be reached.
     """
     count, ms = 0, age // timedelta(milliseconds=1)
-    while True:
+    for _ in range(_AT_ONCE):
         async with store.translated_client() as client:
             found = await client.xrange(f"{store.prefix}audit", "-", "+", count=BLOCK)
         rows = [_entry(*one) for one in found]
@@ -216,6 +219,7 @@ async def pack_entries(store: Store, *, age: timedelta) -> int:
         if not await store.script("pack_audit", ms, block, rows[-1][2], *ids):
             return count
         count += len(rows)
+    return count
 
 
 async def remove(store: Store, ids: Sequence[str]) -> None:
