@@ -128,6 +128,12 @@ async def _piles(plan: Plan, results: Results, folder: Path, console: Console, f
         for _ in range(plan.decisions):
             results.decide_few.append(await few.decide())
             results.decide_many.append(await many.decide())
+        now = await many.used()
+        await many.pack()
+        saved = (now - await many.used()) / plan.many
+        results.packed = Size(whole - saved, payload_bytes(), await many.parts())
+        for _ in range(plan.decisions):
+            results.decide_packed.append(await many.decide())
 
 
 def main() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,6 +17,9 @@ _BATCH = 200
 _ISO = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 _BETWEEN = "\0"
+
+_AUDIT = 6
+"""The place of the audit entries in a change; see commit.lua."""
 
 _HEX = frozenset("0123456789abcdef")
 
@@ -58,12 +63,20 @@ class Template:
                     at = was - timedelta(milliseconds=len(made) + 1)
                     copy = copy.replace(f"{was:{_ISO}}", f"{at:{_ISO}}")
                     copy = copy.replace(str(to_us(was)), str(to_us(at)))
-                calls.append(copy.split(_BETWEEN))
+                calls.append(_with_hashes(copy.split(_BETWEEN)))
                 made.append(fresh)
             replies = await ledger.store.scripts("commit", calls)
             if any(reply[0] != "ok" for reply in replies):
                 raise RuntimeError(f"The ledger refused: {replies}")
         return made
+
+
+def _with_hashes(arguments: list[str]) -> list[str]:
+    """Return the arguments with the hash of each audit entry, without which no chain verifies."""
+    change = json.loads(arguments[0])
+    for entry in change[_AUDIT]:
+        entry[1] = hashlib.sha256(arguments[1 + entry[0]].encode()).hexdigest()
+    return [json.dumps(change), *arguments[1:]]
 
 
 def _like(part: str) -> str:

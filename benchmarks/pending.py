@@ -6,7 +6,7 @@ import json
 import random
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from benchmarks.copies import Template
@@ -16,6 +16,7 @@ from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.timers.packer import Packer
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.outbox import drain
 from signoff.channels.pipeline.reply_tokens import Holder, issue_token
@@ -120,6 +121,12 @@ class Pile:
         delivery = Delivery(self.ledger, FakeChannel(), directory=DIRECTORY)
         await drain(self.ledger, stages.deliver(EMAIL), delivery.work)
         self.ids += [one.approval.id for one in opened]
+
+    async def pack(self) -> None:
+        """Pack all of them, as if they had waited longer than `[redis] pack_after`."""
+        packer = Packer(self.ledger, timedelta())
+        while await packer.once():
+            pass
 
     async def used(self) -> int:
         """Return the bytes that Redis has allocated, without its log and its clients."""

@@ -34,7 +34,9 @@ class Results:
     many: int = 0
     decide_few: list[float] = field(default_factory=list)
     decide_many: list[float] = field(default_factory=list)
+    decide_packed: list[float] = field(default_factory=list)
     size: Size | None = None
+    packed: Size | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def ratios(results: Results) -> list[Ratio]:
     machine slows both.
     """
     hop, idle = results.hops, [one.from_commit for one in results.idles]
-    beyond = results.size.beyond if results.size else float("nan")
+    beyond = results.packed.beyond if results.packed else float("nan")
     latency = median(results.decide_many) / median(results.decide_few)
     return [
         Ratio("b / a, round trips", _paired(results.null, results.bare), 3, at_least=True),
@@ -71,7 +73,7 @@ def ratios(results: Results) -> list[Ratio]:
             2,
             at_least=False,
         ),
-        Ratio("f: beyond the payload", beyond, 2048, at_least=False, unit=" B"),
+        Ratio("f: beyond the payload, packed", beyond, 2048, at_least=False, unit=" B"),
         Ratio(f"f: decide at {results.many:,} / {results.few:,}", latency, 1.2, at_least=False),
     ]
 
@@ -133,16 +135,19 @@ def _idle(results: Results) -> Table:
 
 def _pending(results: Results) -> Table:
     table = Table("", "measured", title="Pending approvals")
-    for count, values in (
-        (results.few, results.decide_few),
-        (results.many, results.decide_many),
+    for count, form, values in (
+        (results.few, "", results.decide_few),
+        (results.many, "", results.decide_many),
+        (results.many, ", packed", results.decide_packed),
     ):
         table.add_row(
-            f"f  decide with {count:,} pending, p50 / p99",
+            f"f  decide with {count:,} pending{form}, p50 / p99",
             f"{median(values):.2f} / {percentile(values, 0.99):.2f} ms",
         )
-    if size := results.size:
-        table.add_row("f  Redis memory for each", f"{size.whole:,.0f} B")
+    for form, size in (("just asked", results.size), ("packed", results.packed)):
+        if size is None:
+            continue
+        table.add_row(f"f  Redis memory for each, {form}", f"{size.whole:,.0f} B")
         table.add_row("   payload: arguments, hint, message", f"{size.payload:,} B")
         parts = {name: part for name, part in size.parts.items() if part >= 1}
         parts["dictionaries and allocator"] = size.whole - sum(parts.values())

@@ -141,8 +141,8 @@ def test_public_names_have_docstrings_and_are_exported(module: ModuleType) -> No
 
 PUBLIC = {
     "signoff.core.approvals.approval": (
-        "Approval Asked Decision HANDOFFS Handoff Move Origin State TRANSITIONS ToolCall "
-        "approval_id"
+        "Approval Asked Decision HANDOFFS Handoff Origin State TRANSITIONS ToolCall "
+        "Transition approval_id"
     ),
     "signoff.core.routing.selection": "Choice choose",
     "signoff.core.policies.policy": "Fallback OnTimeout Policy Terms",
@@ -153,7 +153,7 @@ PUBLIC = {
     "signoff.broker.ledger.change": "Change Item",
     "signoff.broker.effects": "settle",
     "signoff.broker.decisions": "Decisions",
-    "signoff.broker.ledger.ledger": "Bell Claim Ledger SilentBell read_approval read_run",
+    "signoff.broker.ledger.ledger": "Bell LeasedBatch Ledger SilentBell read_approval read_run",
     "signoff.broker.ledger.store": "Clock Store",
     "signoff.broker.doorbells.celery": "CeleryBell make_celery queues",
     "signoff.broker.server.embedded": "EmbeddedRedis",

@@ -39,6 +39,7 @@ from redis_users import PREFIX, guarded, url_of
 from served import listening
 from signoff.broker.api_tokens import create
 from signoff.broker.heartbeat import states
+from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change, entries, key_of
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.runs import claim_runs
@@ -201,6 +202,31 @@ async def _counted(ledger: Ledger, root: redis.Redis) -> Action:
     return lambda one: one.store.script("count", 60_000, 1, "rate:smtp", "rate:from:x")
 
 
+async def _plain(ledger: Ledger, root: redis.Redis) -> Action:
+    del root
+    await paused(ledger)
+    _, *flat = await ledger.store.script("plain", 0, 0, 0, 9)
+    packed = [
+        part
+        for key, text in zip(flat[::2], flat[1::2], strict=True)
+        for part in (key, " ".join((*text.split(" ", 2)[:2], "")), "~")
+    ]
+    return lambda one: one.store.script("pack", *packed)
+
+
+async def _entries_packed(ledger: Ledger, root: redis.Redis) -> Action:
+    del root
+    await paused(ledger)
+    rows = [row async for row in audit.entries(ledger.store)][:-1]
+    ids = [entry_id for entry_id, _, _ in rows]
+    return lambda one: one.store.script("pack_audit", 0, "~", rows[-1][2], *ids)
+
+
+async def _entries_repacked(ledger: Ledger, root: redis.Redis) -> Action:
+    await (await _entries_packed(ledger, root))(ledger)
+    return lambda one: one.store.script("repack_audit", "~", "~~", 1)
+
+
 SCRIPTS: dict[str, Callable[[Ledger, redis.Redis], Awaitable[Action]]] = {
     "commit": _commit,
     "claim": _claim,
@@ -212,10 +238,13 @@ SCRIPTS: dict[str, Callable[[Ledger, redis.Redis], Awaitable[Action]]] = {
     "prune": _pruned,
     "search_append": _indexed,
     "count": _counted,
+    "pack": _plain,
+    "pack_audit": _entries_packed,
+    "repack_audit": _entries_repacked,
 }
 WRITES = {
-    *("append", "del", "hdel", "hset", "incrby", "pexpire", "rpush", "sadd", "set", "xadd"),
-    *("xdel", "zadd", "zrem"),
+    *("append", "decrby", "del", "hdel", "hset", "incrby", "pexpire", "rpush", "sadd", "set"),
+    *("xadd", "xdel", "xtrim", "zadd", "zrem"),
 }
 
 

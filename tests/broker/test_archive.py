@@ -318,8 +318,9 @@ def crashing(real: Any, *, at: int = 1) -> Any:
     return call
 
 
+@pytest.mark.parametrize("packed", [False, True], ids=["stream", "blocks"])
 @pytest.mark.parametrize(
-    ("owner", "name", "at"),
+    "step",
     [
         (Anchor, "put", 1),
         (ArchiveFiles, "place", 1),
@@ -333,15 +334,19 @@ def crashing(real: Any, *, at: int = 1) -> Any:
     ids=["written", "committed", "placed", "one_removed", "removed", "all_gone", "2nd", "2nd_half"],
 )
 async def test_a_crash_while_archiving_neither_loses_nor_duplicates_records(
-    office: Office, owner: Any, name: str, at: int, monkeypatch: pytest.MonkeyPatch
+    office: Office, step: tuple[Any, str, int], packed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a crash at any step, the next archiving leaves each record in exactly one place."""
     still_ledger, still_decider = office.ledger, office.decider
     clock, files = office.clock, office.files
     kept = [(await ended(still_ledger, still_decider))[0].id for _ in range(5)]
+    if packed:
+        monkeypatch.setattr(audit, "BLOCK", 8)
+        assert await audit.pack_entries(still_ledger.store, age=timedelta()) == 32
     monkeypatch.setattr(archiving, "_RUNS", 2)
     monkeypatch.setattr(archiving, "_AT_ONCE", 1)
     clock.advance(DAYS + timedelta(seconds=1))
+    owner, name, at = step
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, crashing(getattr(owner, name), at=at))
         with pytest.raises(Crash):

@@ -15,7 +15,9 @@ from typing import Final
 import structlog
 from pydantic import JsonValue
 
+from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.follow import latest
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.records import read_event
 from signoff.broker.work import PostWebhook
@@ -55,19 +57,18 @@ class Feed:
         """
         store = self._ledger.store
         record = await self._ledger.raw(_RECORD)
-        key = f"{store.prefix}audit"
-        async with store.translated_client() as client:
-            if record is None:
-                last = await client.xrevrange(key, count=1)
-                start, rows, version = last[0][0] if last else "0-0", [], 0
-            else:
-                version, start = record
-                rows = await client.xrange(key, f"({start}", "+", count=_MOST)
-        if record is not None and not rows:
-            return 0
+        rows: list[audit.Entry] = []
+        if record is None:
+            last = await latest(store)
+            start, version = last if last != "0" else "0-0", 0
+        else:
+            version, start = record
+            rows = await audit.following(store, start, limit=_MOST)
+            if not rows:
+                return 0
         change = Change()
-        for start, fields in rows:
-            self._put(change, start, fields.get("e", ""))
+        for start, text, _ in rows:
+            self._put(change, start, text)
         try:
             await self._ledger.commit(change.put_raw(_RECORD, start, was=version))
         except Conflict:

@@ -88,7 +88,9 @@ def consume(
         reloader = Reloader(parts.settings, kind, renewing(parts), renew)
         worker.renewing = reloader.ask
         works: dict[str, BackgroundWork] = {
-            "reconciler": Reconciler(parts.decisions.roster, cards=cards).run_forever,
+            "reconciler": Reconciler(
+                parts.decisions.roster, cards=cards, pack_after=parts.settings.redis.pack_after
+            ).run_forever,
             "settings": reloader.run_forever,
             "heartbeat": partial(beat_forever, parts, kind, reloader, announcing(parts)),
             **background,

@@ -38,6 +38,14 @@ class RedisSettings(Value):
         description="The prefix of every key. A cluster needs the braces, which keep all keys "
         "in one slot, and a prefix for each ledger, such as {signoff:finance}:.",
     )
+    pack_after: Duration | None = Field(
+        None,
+        ge=timedelta(minutes=1),
+        description="How long a request must wait until it is packed, together with its part of "
+        "the audit log: `1m`. A waiting request then takes about half of the memory. Processes of "
+        "the last release cannot read packed requests, so set it when none of them is left. If it "
+        "is not set, nothing is packed; what is packed stays readable.",
+    )
 
 
 class RetentionSettings(Value):

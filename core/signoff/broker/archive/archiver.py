@@ -271,6 +271,7 @@ async def recover(ledger: Ledger, files: ArchiveFiles, hold: KeyLease) -> Anchor
 async def _prune(ledger: Ledger, files: ArchiveFiles, anchor: Anchor) -> tuple[str, ...]:
     """Remove the contents of the last file from the ledger; return the runs that have changed."""
     left: list[str] = []
+    gone: list[str] = []
     runs: list[list[ArchivedRecord]] = []
     rows: list[tuple[str, str]] = []
     for line in files.read(anchor.sequence):
@@ -290,12 +291,21 @@ async def _prune(ledger: Ledger, files: ArchiveFiles, anchor: Anchor) -> tuple[s
             if outcome != 1:
                 left.append(records[0].id)
                 log.info("archive.kept", run=records[0].id, waits=outcome < 0)
-    await _prune_rest(ledger, rows)
+            else:
+                # The script does not see packed entries.
+                gone += records[0].trail.split()
+    await _prune_rest(ledger, rows, gone)
     return tuple(left)
 
 
-async def _prune_rest(ledger: Ledger, rows: Sequence[tuple[str, str]]) -> None:
-    """Remove the entries without a run, and those whose run is not in the ledger any more."""
+async def _prune_rest(ledger: Ledger, rows: Sequence[tuple[str, str]], gone: Sequence[str]) -> None:
+    """Remove the entries without a run, and those whose run is not in the ledger any more.
+
+    Args:
+        ledger: The ledger.
+        rows: The entries of a file, each with its run.
+        gone: More entries of runs that are not in the ledger any more.
+    """
     store = ledger.store
     names = sorted({run for _, run in rows if run})
     there: set[str] = set()
@@ -304,9 +314,7 @@ async def _prune_rest(ledger: Ledger, rows: Sequence[tuple[str, str]]) -> None:
         found = await store.read([f"run:{one}" for one in page])
         there |= {one for one, record in zip(page, found, strict=True) if record is not None}
     over = [entry_id for entry_id, run in rows if run not in there]
-    async with store.translated_client() as client:
-        for start in range(0, len(over), _RUNS):
-            await client.xdel(f"{store.prefix}audit", *over[start : start + _RUNS])
+    await audit.remove(store, [*gone, *over])
 
 
 def _removal(records: Sequence[ArchivedRecord]) -> dict[str, object]:

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from signoff.broker.archive.anchor import read_anchor
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.packing import unpack
 from signoff.broker.ledger.store import Store, to_ms
 from signoff.broker.server.address import open_pool
 from signoff.broker.server.redis_py import redis
@@ -31,8 +32,14 @@ _FORMAT: Final = 1
 _PATIENCE: Final = 600
 _BATCH: Final = 500
 _MARK: Final = "restoring"
-_LEFT_OUT: Final = ("lease:", "alive:", "done:", "probe:", "search:", _MARK)
-"""Prefixes of keys that are left out: those of running processes, and an index that is rebuilt."""
+_LEFT_OUT: Final = (
+    *("lease:", "alive:", "done:", "probe:", "search:", _MARK),
+    *(audit.PACKED, audit.COUNT),
+)
+"""Prefixes of keys that are left out: those of running processes, and an index that is rebuilt.
+
+Packed texts are in the backup in their plain form, so that any release can restore it.
+"""
 
 _ADDS: Final = {"hash": ("HSET", 2), "zset": ("ZADD", 2), "set": ("SADD", 1), "list": ("RPUSH", 1)}
 
@@ -227,15 +234,36 @@ async def _dump(store: Store, before: Sequence[list[Any]]) -> tuple[int, list[Sa
 
     The entries in `before`, the first of the audit, are not read again.
     """
-    at, *rows = await store.script("dump", store.pattern(), before[-1][0] if before else "0-0")
+    last = before[-1][0] if before else "0-0"
+    at, *rows = await store.script("dump", store.pattern(), last)
+    # In their order, because the score of a block is that of its last entry.
+    blocks = [
+        one for key, *_, value in rows if key == store.prefix + audit.PACKED for one in value[::2]
+    ]
+    packed = [
+        [name, ["e", text, "h", link]]
+        for block in blocks
+        for name, text, link in audit.read_block(block)
+        if audit.order(name) > audit.order(last)
+    ]
     found = []
     for key, kind, ttl, value in rows:
         name = key.removeprefix(store.prefix)
         if not name.startswith(_LEFT_OUT):
             expires = None if ttl < 0 else at + ttl
-            whole = [value[0], [*before, *value[1]]] if name == "audit" else _ordered(kind, value)
+            whole = _ordered(kind, value)
+            if name == "audit":
+                whole = [value[0], [*before, *packed, *value[1]]]
+            elif kind == "string" and name.startswith(("approval:", "run:")):
+                whole = _plain(value)
             found.append(SavedKey(name, kind, expires, whole))
     return at, sorted(found)
+
+
+def _plain(record: str) -> str:
+    """Return a stored record in its plain form."""
+    *start, data = record.split(" ", 2)
+    return " ".join((*start, unpack(data)))
 
 
 def _ordered(kind: str, value: Any) -> Any:  # noqa: ANN401 -- as Redis replies

@@ -12,6 +12,7 @@ from signoff.broker.archive.files import ArchivedRecord
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Record
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.packing import unpack
 from signoff.broker.ledger.records import read_approval, read_event, read_grant, read_run
 from signoff.core.approvals.approval import Approval, Handoff, State
 from signoff.core.approvals.events import Event, What
@@ -182,9 +183,8 @@ def _bundle(
     try:
         for key in keys:
             version, mark, data = stored[key].split(" ", 2)
-            records.append(
-                ArchivedRecord(key, int(version), mark, trail if not records else "", data)
-            )
+            trail_here = trail if not records else ""
+            records.append(ArchivedRecord(key, int(version), mark, trail_here, unpack(data)))
             values.append(value_of(records[-1]))
     except (KeyError, ValueError):
         return None

@@ -1,16 +1,43 @@
-"""The audit: an append-only stream in which each entry is chained to the one before."""
+"""The audit: an append-only stream in which each entry is chained to the one before.
+
+Old entries may be packed: blocks of them are in a sorted set, by their last ids, and the stream has
+the later ones. Each reader here reads both.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Final
 
+import structlog
+
+from signoff.broker.ledger.packing import pack, unpack
+from signoff.broker.ledger.redis_types import Pipeline
 from signoff.broker.ledger.store import Store
 from signoff.core.base.counts import counted
 from signoff.core.base.errors import AuditBroken
+
+log = structlog.get_logger(__name__)
+
+BLOCK: Final = 128
+"""How many entries are packed together."""
+
+_BLOCKS: Final = 9
+"""How many blocks to read at first: a page of 1,000 may begin anywhere in the first of them."""
+
+_AT_ONCE: Final = 500
+"""The most blocks that are packed at once, which takes a few seconds of CPU in a thread."""
+
+PACKED: Final = "audit:packed"
+"""The blocks. Each has the score of its last entry when it was packed; see `score_of`."""
+
+COUNT: Final = "audit:count"
+"""How many entries are in blocks."""
 
 _PAGE = 1000
 _LINE: Final = re.compile(
@@ -19,25 +46,56 @@ _LINE: Final = re.compile(
 )
 
 
-async def entries(
-    store: Store, *, after: str = "", page: int = _PAGE
-) -> AsyncIterator[tuple[str, str, str]]:
-    """Yield stream id, JSON text and link of every entry, the oldest first.
+Entry = tuple[str, str, str]
+"""The stream id, the JSON text and the link of an entry."""
+
+
+async def entries(store: Store, *, after: str = "", page: int = _PAGE) -> AsyncIterator[Entry]:
+    """Yield all entries, the oldest first.
 
     Args:
         store: The ledger's store.
         after: A stream id; only later entries are yielded.
         page: The most entries in one read.
     """
-    start = f"({after}" if after else "-"
+    more = True
+    while more:
+        rows, more = await _read(store, after, page)
+        for row in rows:
+            yield row
+            after = row[0]
+
+
+async def following(store: Store, after: str, *, limit: int) -> list[Entry]:
+    """Return at most so many entries after a stream id, as `entries` does; none at the end.
+
+    Args:
+        store: The ledger's store.
+        after: The stream id; "" for the beginning.
+        limit: The most entries to return.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    return (await _read(store, after, limit))[0]
+
+
+async def _read(store: Store, after: str, limit: int) -> tuple[list[Entry], bool]:
+    """Return at most so many entries after a stream id, and whether there may be more."""
+    place, most = order(after or "0-0"), _BLOCKS
     while True:
-        async with store.translated_client() as client:
-            rows = await client.xrange(f"{store.prefix}audit", start, "+", count=page)
-        for entry_id, fields in rows:
-            yield entry_id, fields.get("e", ""), fields.get("h", "")
-        if len(rows) < page:
-            return
-        start = f"({rows[-1][0]}"
+        # At one moment, because entries move from the stream into a block.
+        async with store.translated_client() as client, client.pipeline(transaction=True) as pipe:
+            _find(pipe, store, after or "0-0", most=most)
+            pipe.xrange(f"{store.prefix}audit", f"({after}" if after else "-", "+", count=limit)
+            blocks, rows = await pipe.execute()
+        found = [row for one in blocks for row in read_block(one) if order(row[0]) > place]
+        if len(blocks) < most:
+            found += [_entry(*row) for row in rows]
+        if len(blocks) < most or len(found) >= limit:
+            return found[:limit], len(found) >= limit
+        # Blocks may have lost entries to the archive.
+        most *= 2
 
 
 async def about(store: Store, run: str, *, after: str = "") -> AsyncIterator[tuple[str, str, str]]:
@@ -60,21 +118,144 @@ async def by_ids(store: Store, ids: Sequence[str]) -> AsyncIterator[tuple[str, s
     """Yield the entries with these stream ids, as `entries` does, without those that are gone."""
     key = f"{store.prefix}audit"
     for start in range(0, len(ids), _PAGE):
+        page = ids[start : start + _PAGE]
         async with (
             store.translated_client() as client,
             client.pipeline(transaction=False) as pipe,
         ):
-            for one in ids[start : start + _PAGE]:
+            for one in page:
                 pipe.xrange(key, one, one)
             found = await pipe.execute()
-        for entry_id, fields in (row for rows in found for row in rows):
-            yield entry_id, fields.get("e", ""), fields.get("h", "")
+        there = {row[0]: _entry(*row) for rows in found for row in rows}
+        # Afterwards, because entries only move from the stream into a block.
+        missing = {one for one in page if one not in there}
+        for _, rows in await _blocks_with(store, missing):
+            there |= {row[0]: row for row in rows if row[0] in missing}
+        for one in page:
+            if one in there:
+                yield there[one]
+
+
+def _entry(entry_id: str, fields: Mapping[str, str]) -> Entry:
+    return entry_id, fields.get("e", ""), fields.get("h", "")
+
+
+def _find(pipe: Pipeline, store: Store, entry_id: str, *, most: int) -> None:
+    """Read the block that may have an entry, and the following ones."""
+    score = score_of(entry_id)
+    key = store.prefix + PACKED
+    pipe.execute_command("ZRANGEBYSCORE", key, score, "+inf", "LIMIT", 0, most)
+
+
+async def _blocks_with(store: Store, ids: Collection[str]) -> list[tuple[str, list[Entry]]]:
+    """Return the blocks that have one of these entries, with all their entries."""
+    found: list[tuple[str, list[Entry]]] = []
+    for one in sorted(ids, key=order):
+        if found and order(one) <= order(found[-1][1][-1][0]):
+            continue
+        async with (
+            store.translated_client() as client,
+            client.pipeline(transaction=False) as pipe,
+        ):
+            _find(pipe, store, one, most=1)
+            (blocks,) = await pipe.execute()
+        if not blocks:
+            break
+        if rows := read_block(blocks[0]):
+            found.append((blocks[0], rows))
+    return found
+
+
+def to_block(rows: Sequence[Entry]) -> bytes:
+    """Return entries as a block; links that follow from the entries before are left out.
+
+    Raises:
+        ValueError: These entries cannot be packed.
+    """
+    stored, link = list[Entry](), ""
+    for entry_id, text, own in rows:
+        kept = "" if link and own == _link(link, text) and entry_id != rows[-1][0] else own
+        stored.append((entry_id, text, kept))
+        link = own
+    return pack(json.dumps(stored, ensure_ascii=False, separators=(",", ":")), repeats=True)
+
+
+def read_block(block: str) -> list[Entry]:
+    """Return the entries of a block, none if it is damaged, which breaks the chain."""
+    try:
+        stored = json.loads(unpack(block))
+    except ValueError as error:
+        log.error("audit.block_damaged", error=str(error))  # noqa: TRY400 -- the message says it all
+        return []
+    rows, link = list[Entry](), ""
+    for entry_id, text, own in stored:
+        link = own or _link(link, text)
+        rows.append((entry_id, text, link))
+    return rows
+
+
+async def pack_entries(store: Store, *, age: timedelta) -> int:
+    """Move entries that are older than an age into blocks, but not very many; return how many.
+
+    Any number of processes may do this: an entry is in the stream or in one block.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    count, ms = 0, age // timedelta(milliseconds=1)
+    for _ in range(_AT_ONCE):
+        async with store.translated_client() as client:
+            found = await client.xrange(f"{store.prefix}audit", "-", "+", count=BLOCK)
+        rows = [_entry(*one) for one in found]
+        if len(rows) < BLOCK:
+            return count
+        try:
+            # In a thread, because it would block the event loop for some milliseconds.
+            block = await asyncio.to_thread(to_block, rows)
+        except ValueError as error:
+            log.warning("audit.not_packed", entry=rows[0][0], error=str(error))
+            return count
+        ids = [one for one, _, _ in rows]
+        if not await store.script("pack_audit", ms, block, rows[-1][2], *ids):
+            return count
+        count += len(rows)
+    return count
+
+
+async def remove(store: Store, ids: Sequence[str]) -> None:
+    """Remove entries, which the archive has.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached. Removing them again is safe.
+    """
+    for start in range(0, len(ids), _PAGE):
+        async with store.translated_client() as client:
+            await client.xdel(f"{store.prefix}audit", *ids[start : start + _PAGE])
+    # Afterwards, because entries only move from the stream into a block.
+    gone = set(ids)
+    again = True
+    while again:
+        again = False
+        for block, rows in await _blocks_with(store, gone):
+            left = [one for one in rows if one[0] not in gone]
+            if len(left) == len(rows):
+                continue
+            new = to_block(left) if left else ""
+            old = block.encode("utf-8", "surrogateescape")
+            done = await store.script("repack_audit", old, new, len(rows) - len(left))
+            again = again or not done
 
 
 def order(entry_id: str) -> tuple[int, int]:
     """Return the sort key of a stream id."""
     ms, _, nth = entry_id.partition("-")
-    return int(ms), int(nth)
+    return int(ms), int(nth or 0)
+
+
+def score_of(entry_id: str) -> int:
+    """Return the score of a block whose last entry has this id, an integer below 2^53."""
+    ms, nth = order(entry_id)
+    return ms * 4096 + min(nth, 4095)
 
 
 def to_line(entry_id: str, text: str, link: str, hashed: str = "") -> str:
@@ -157,9 +338,7 @@ class Chain:
         Raises:
             AuditBroken: The stored link is not the one that follows from the previous entry.
         """
-        # An entry that is not UTF-8 has the hash of its bytes.
-        inner = hashed or hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
-        self.link = hashlib.sha1((self.link + inner).encode(), usedforsecurity=False).hexdigest()
+        self.link = _link(self.link, text, hashed)
         self.count += 1
         if self.link != stored:
             raise AuditBroken(
@@ -168,6 +347,19 @@ class Chain:
                 entry=entry_id,
             )
         return self.link
+
+
+def _link(before: str, text: str, hashed: str = "") -> str:
+    """Return the link of an entry; see `Chain`.
+
+    Args:
+        before: The link of the entry before; "" for the first one.
+        text: The entry's JSON text.
+        hashed: The SHA-256 of its original text, if personal data was erased from it; else "".
+    """
+    # An entry that is not UTF-8 has the hash of its bytes.
+    inner = hashed or hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha1((before + inner).encode(), usedforsecurity=False).hexdigest()
 
 
 async def verify(

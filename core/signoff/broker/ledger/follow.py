@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
+from signoff.broker.ledger import audit
 from signoff.broker.ledger.records import read_event
-from signoff.broker.ledger.redis_types import StreamRow
 from signoff.broker.ledger.store import Store
 from signoff.core.approvals.events import Event
 
@@ -53,8 +53,10 @@ async def batches(
         start = await latest(store)
     while True:
         async with store.translated_client() as client:
-            streams = await client.xread({key: start}, count=500, block=block)
-        rows = [row for _, found in streams or [] for row in found]
+            # The newest entry is never packed.
+            new = await client.xread({key: start}, count=1, block=block)
+        # Not that reply: entries before it may be packed.
+        rows = await audit.following(store, start, limit=500) if new else []
         start = rows[-1][0] if rows else start
         yield _entries(rows)
 
@@ -76,12 +78,10 @@ async def since(store: Store, start: str, *, limit: int) -> Sequence[Entry]:
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
-    async with store.translated_client() as client:
-        rows = await client.xrange(f"{store.prefix}audit", f"({start}", "+", count=limit)
-    return _entries(rows)
+    return _entries(await audit.following(store, start, limit=limit))
 
 
-def _entries(rows: Sequence[StreamRow]) -> list[Entry]:
+def _entries(rows: Sequence[audit.Entry]) -> list[Entry]:
     """Return the entries that this version can read."""
-    read = ((entry_id, read_event(fields["e"])) for entry_id, fields in rows)
+    read = ((entry_id, read_event(text)) for entry_id, text, _ in rows)
     return [(entry_id, event) for entry_id, event in read if event is not None]

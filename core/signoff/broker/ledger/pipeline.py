@@ -13,7 +13,7 @@ import hiredis
 from signoff.broker.server.redis_py import redis
 from signoff.core.base.errors import LedgerUnavailable
 
-Command = tuple[str | int, ...]
+Command = tuple[str | int | bytes, ...]
 
 _MOST = 256
 """The most commands in one round trip; more would delay all of them."""

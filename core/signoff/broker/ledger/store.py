@@ -12,6 +12,7 @@ from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Final, Protocol, Self, cast
 
+from signoff.broker.ledger.packing import unpack
 from signoff.broker.ledger.pipeline import Command, Wire
 from signoff.broker.ledger.redis_types import RedisClient
 from signoff.broker.server.address import connect_anew, fails_over, open_pool
@@ -84,13 +85,14 @@ def mark_of(version: object) -> str:
 def parse_record(text: str | None) -> tuple[int, str] | None:
     """Return the version, a `Version`, and the data of a stored record; None for None.
 
-    A value that is not a record has version -1, which no commit replaces, and no JSON as data.
+    Packed data is unpacked. A value that is not a record has version -1, which no commit replaces,
+    and no JSON as data.
     """
     if text is None:
         return None
     try:
         version, mark, data = text.split(" ", 2)
-        return Version(version, mark), data
+        return Version(version, mark), unpack(data)
     except ValueError:
         return -1, f"not a record: {text}"
 
@@ -278,7 +280,7 @@ class Store:
         """Return the present in milliseconds for scripts; 0 makes them ask the server."""
         return 0 if self._clock is None else to_ms(self._clock.now())
 
-    async def scripts(self, name: str, calls: Sequence[Sequence[str | int]]) -> list[Any]:
+    async def scripts(self, name: str, calls: Sequence[Sequence[str | int | bytes]]) -> list[Any]:
         """Run one script for each list of arguments, in one round trip.
 
         Each call is atomic, and runs even if another one fails.
@@ -301,12 +303,12 @@ class Store:
                     raise one
         return results
 
-    async def script(self, name: str, *args: str | int) -> Any:  # noqa: ANN401 -- as Redis replies
+    async def script(self, name: str, *args: str | int | bytes) -> Any:  # noqa: ANN401 -- as Redis replies
         """Run one script once."""
         return (await self.scripts(name, [args]))[0]
 
     async def _pipelined(
-        self, name: str, calls: Sequence[Sequence[str | int]], *before: Command
+        self, name: str, calls: Sequence[Sequence[str | int | bytes]], *before: Command
     ) -> list[Any]:
         start = ("EVALSHA", _sha(name), 1, self.prefix)
         commands = [*before, *((*start, *args) for args in calls)]

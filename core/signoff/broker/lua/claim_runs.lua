@@ -21,8 +21,16 @@ local function look_up(body)
   local fine, what = pcall(cjson.decode, body)
   local record = fine and redis.call('GET', p .. 'run:' .. tostring(what.run))
   if not record then return false, '', {} end
-  local readable, run = pcall(cjson.decode, string.match(record, '^%d+ %S+ (.*)$') or '')
-  if not readable or not (run.app and run.user and run.session) then return record, '', {} end
+  local app, user, session, ids = string.match(record, '^%d+ %S+ ~4\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n')
+  local run = {app = app, user = user, session = session, approvals = {}}
+  if app then
+    -- A packed run begins with what is read here.
+    for id in string.gmatch(ids, '%S+') do run.approvals[#run.approvals + 1] = id end
+  else
+    local readable, plain = pcall(cjson.decode, string.match(record, '^%d+ %S+ (.*)$') or '')
+    if readable then run = plain end
+  end
+  if not (run.app and run.user and run.session) then return record, '', {} end
   local approvals = {}
   for i, id in ipairs(run.approvals or {}) do approvals[i] = redis.call('GET', p .. 'approval:' .. id) end
   return record, 'lease:' .. run.app .. '\0' .. run.user .. '\0' .. run.session, approvals

@@ -16,7 +16,7 @@ local found = {
     redis.call('ZCARD', p .. 'waiting'),
     redis.call('ZCARD', p .. 'approvals'),
     redis.call('ZCARD', p .. 'runs'),
-    redis.call('XLEN', p .. 'audit'),
+    redis.call('XLEN', p .. 'audit') + tonumber(redis.call('GET', p .. 'audit:count') or 0),
   },
   queues,
 }

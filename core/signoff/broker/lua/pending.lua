@@ -10,15 +10,20 @@ local keys = {}
 for i, id in ipairs(ids) do keys[i] = p .. 'approval:' .. id end
 local records = redis.call('MGET', unpack(keys))
 local opened = redis.call('ZMSCORE', p .. 'approvals', unpack(ids))
+local function policy_in(record)
+  -- Plain text: a pattern would take eight times as long. The digest follows the arguments.
+  local _, digest = string.find(record, '"digest":"sha256:', 1, true)
+  local _, terms = string.find(record, '","terms":{', digest or 1, true)
+  local _, first = string.find(record, '"policy":"', terms or #record, true)
+  local last = first and string.find(record, '"', first + 1, true)
+  return last and string.sub(record, first + 1, last - 1) or ''
+end
+
 local counts, oldest = {}, {}
 for i, record in ipairs(records) do
   if record then
-    -- Plain text: a pattern would take eight times as long. The digest follows the arguments.
-    local _, digest = string.find(record, '"digest":"sha256:', 1, true)
-    local _, terms = string.find(record, '","terms":{', digest or 1, true)
-    local _, first = string.find(record, '"policy":"', terms or #record, true)
-    local last = first and string.find(record, '"', first + 1, true)
-    local policy = last and string.sub(record, first + 1, last - 1) or ''
+    -- A packed approval begins with its run and its policy.
+    local policy = string.match(record, '^%d+ %S+ ~2\n[^\n]*\n([^\n]*)\n') or policy_in(record)
     counts[policy] = (counts[policy] or 0) + 1
     local at = opened[i] and tonumber(opened[i]) or 0
     if at > 0 and (not oldest[policy] or at < oldest[policy]) then oldest[policy] = at end

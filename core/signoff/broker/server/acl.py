@@ -121,7 +121,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "replicated": _ALL,
     "probe:*": "G",
     "audit": _ALL,
-    "audit:head": _ALL,
+    "audit:*": _ALL,
     "trails": _ALL,
     "archive": "wCG",
 }

@@ -46,7 +46,8 @@ _PORT: Final = 26379
 
 def _decode_any(error: UnicodeError) -> tuple[str | bytes, int]:
     if isinstance(error, UnicodeDecodeError):
-        return codecs.lookup_error("surrogateescape")(error)
+        # The whole rest at once: packed records have such bytes everywhere.
+        return error.object[error.start :].decode("utf-8", "surrogateescape"), len(error.object)
     raise error
 
 

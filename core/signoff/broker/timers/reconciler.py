@@ -22,6 +22,7 @@ from signoff.broker.ledger.search_index import SearchIndex
 from signoff.broker.timers.departures import Departures
 from signoff.broker.timers.due_approvals import HEARS, LEASE, DueApprovals
 from signoff.broker.timers.lag import lag
+from signoff.broker.timers.packer import EVERY, Packer
 from signoff.broker.timers.ticks import tick, until_tick
 from signoff.core.base.errors import LedgerError
 
@@ -36,7 +37,7 @@ _EXTEND = 30.0
 
 
 class Reconciler:
-    """Makes due changes, rings for waiting work, and extends the search index.
+    """Makes due changes, rings for waiting work, extends the search index, and packs old records.
 
     It checks the ledger when something becomes due, shortly after this process did something, and
     otherwise every `REST` seconds. That is enough, because a gateway or a command rings a bell when
@@ -48,6 +49,7 @@ class Reconciler:
         cycle: Seconds between checks while this process works.
         lease: Seconds after which other processes take over the claims of a process that died.
         hears: See `DueApprovals`.
+        pack_after: See `Packer`; None packs nothing.
     """
 
     def __init__(
@@ -58,12 +60,14 @@ class Reconciler:
         cycle: float = 0.5,
         lease: float = LEASE,
         hears: timedelta | None = HEARS,
+        pack_after: timedelta | None = None,
     ) -> None:
         self._ledger = roster.ledger
         self._due = DueApprovals(roster, cards=cards, lease=lease, hears=hears)
         self._departures = Departures(roster)
         self._searches = SearchIndex(self._ledger)
         self._cycle = cycle
+        self._packer = Packer(self._ledger, pack_after) if pack_after is not None else None
         self._is_due = asyncio.Event()
 
     async def run_forever(self) -> None:
@@ -78,6 +82,8 @@ class Reconciler:
                 (self._searches.extend, _EXTEND),
             ):
                 group.create_task(self._repeat(work, partial(tick, every)))
+            if self._packer is not None:
+                group.create_task(self._repeat(self._packer.again, partial(tick, EVERY)))
 
     async def once(self) -> int:
         """Make the due changes, ring for waiting work, and return how many approvals were due."""
