@@ -255,8 +255,10 @@ class _Search:
 
     def _taker(self, person: Person, via: str) -> Person | None:
         """Return who takes the shift of a person on call; None if they have it themselves."""
+        if not via.startswith(SCHEDULE):
+            return None
         schedule = self.directory.schedules.get(via.removeprefix(SCHEDULE))
-        taken_by = schedule.taken_by(self.now) if schedule and via.startswith(SCHEDULE) else ""
+        taken_by = schedule.taken_by(self.now) if schedule else ""
         taker = self.directory.find(taken_by) if taken_by else None
         if taken_by and taker is None:
             self.notes.append(self.directory.why_missing(taken_by, via))
