@@ -29,25 +29,32 @@ async def approved(ledger: Ledger, decider: Decider) -> Approval:
 
 
 async def test_a_call_that_is_started_twice_at_once_starts_once(
-    ledger: Ledger, decider: Decider
+    ledger: Ledger, decider: Decider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both read it before either commits: the second one must not take the start for its own."""
+    """The second start waits for the first: while Redis is away, each would take it for its own."""
     approval = await approved(ledger, decider)
-    calls, both = ApprovedCalls(ledger, VALID_FOR), asyncio.Barrier(2)
-    met = 0
+    calls, commit = ApprovedCalls(ledger, VALID_FOR), ledger.commit
+    away = [LedgerUnavailable("the commit did not reach Redis")]
+    tried: list[int] = []
 
-    async def prepare(found: Approval, now: datetime) -> tuple[str, ...]:
-        nonlocal met
-        calls.require_startable(found, now)
-        met += 1
-        if met <= 2:
-            await both.wait()
-        return (found.call.name,)
+    async def committed(change: Change) -> None:
+        if away:
+            raise away.pop()
+        await commit(change)
 
-    ended = await asyncio.gather(
-        *(calls.start(approval.id, no_fence, prepare) for _ in range(2)), return_exceptions=True
-    )
-    assert [type(one) for one in ended if one is not True] == [ToolInDoubt]
+    async def start(number: int) -> bool:
+        async def prepare(found: Approval, now: datetime) -> tuple[str, ...]:
+            tried.append(number)
+            calls.require_startable(found, now)
+            return (found.call.name,)
+
+        return await calls.start(approval.id, no_fence, prepare)
+
+    monkeypatch.setattr(ledger, "commit", committed)
+    monkeypatch.setattr("signoff.broker.ledger.ledger._INSIST_AGAIN", 0)
+    ended = await asyncio.gather(start(1), start(2), return_exceptions=True)
+    assert [type(one) for one in ended] == [bool, ToolInDoubt]
+    assert tried == [1, 1, 2]
     started = await ledger.approval(approval.id)
     assert (started.handoff, started.starts) == (Handoff.STARTED, 1)
 

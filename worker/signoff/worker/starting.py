@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -48,7 +50,7 @@ class ApprovedCalls:
     def __init__(self, ledger: Ledger, valid_for: timedelta) -> None:
         self._ledger = ledger
         self._valid_for = valid_for
-        self._starting: set[str] = set()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def start(self, approval_id: str, fence: Fence, prepare: Prepare) -> bool:
         """Mark a call as started, despite concurrent writes to its approval and a failover.
@@ -67,31 +69,31 @@ class ApprovedCalls:
             LedgerUnavailable: Redis cannot be reached.
             SignoffError: Whatever `prepare` raises.
         """
-        attempt = partial(self._attempt_start, approval_id, fence, prepare)
-        try:
-            return await self._ledger.insist(partial(self._ledger.decide_again, attempt))
-        finally:
-            self._starting.discard(approval_id)
+        sent = False
 
-    async def _attempt_start(self, approval_id: str, fence: Fence, prepare: Prepare) -> bool:
-        approval, now = await self._ledger.approval_now(approval_id)
-        if approval_id in self._starting and approval.handoff is Handoff.STARTED:
-            # An earlier attempt was committed, but its reply was lost: only we can have started the
-            # call while we hold the session's lease.
-            await self._ledger.commit(fence(Change()))
+        async def attempt() -> bool:
+            nonlocal sent
+            approval, now = await self._ledger.approval_now(approval_id)
+            if sent and approval.handoff is Handoff.STARTED:
+                # An earlier attempt was committed, but its reply was lost: only we can have started
+                # the call while we hold its lock and the session's lease.
+                await self._ledger.commit(fence(Change()))
+                return True
+            starts = await prepare(approval, now)
+            if starts is None:
+                return False
+            sent = True
+            try:
+                await self.hand_on(approval, Handoff.STARTED, fence, now, starts=starts)
+            except Conflict:
+                # It was not committed: if the call is started now, somebody else started it.
+                sent = False
+                raise
+            log.info("tool.started", approval=approval.id, tool=approval.call.name)
             return True
-        starts = await prepare(approval, now)
-        if starts is None:
-            return False
-        self._starting.add(approval_id)
-        try:
-            await self.hand_on(approval, Handoff.STARTED, fence, now, starts=starts)
-        except Conflict:
-            # This attempt was not committed: if the call is started now, somebody else started it.
-            self._starting.discard(approval_id)
-            raise
-        log.info("tool.started", approval=approval.id, tool=approval.call.name)
-        return True
+
+        async with self._locks.setdefault(approval_id, asyncio.Lock()):
+            return await self._ledger.insist(partial(self._ledger.decide_again, attempt))
 
     async def finish(
         self,
