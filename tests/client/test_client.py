@@ -18,6 +18,7 @@ from signoff.broker.api_tokens import create
 from signoff.broker.ledger.ledger import Ledger
 from signoff.client import ApiError, ApiUnreachable, AsyncClient, Client
 from signoff.client.models import Run
+from signoff.client.requests import pause_before
 from signoff.core.access.api_tokens import Scope
 
 ALL = OF_PEOPLE
@@ -261,6 +262,13 @@ async def test_an_answer_of_another_server_is_an_error(status: int, content: Any
     async with AsyncClient("http://gw", "x", transport=transport) as asynchronous:
         with pytest.raises(ApiError, match="another server"):
             await anext(asynchronous.audit())
+
+
+@pytest.mark.parametrize(("after", "seconds"), [("3", 3), ("9" * 5000, 60), ("0", 0.5), ("²", 0.5)])
+def test_pause_is_the_one_that_the_server_names(after: str, seconds: float) -> None:
+    """It is at most a minute; anything but ASCII digits is no number of seconds."""
+    response = httpx.Response(429, headers=[(b"retry-after", after.encode("latin-1"))])
+    assert pause_before(1, response) == seconds
 
 
 async def test_unavailable_gateway_error_names_what_to_check() -> None:

@@ -186,7 +186,8 @@ def pause_before(attempt: int, response: httpx.Response | httpx.TransportError) 
     if response.status_code in _UNAVAILABLE | {_TOO_MANY}:
         longest = LONGEST_WAIT if response.status_code == _TOO_MANY else LONGEST_PAUSE
         after = response.headers.get("retry-after", "")
-        return min(float(after), longest) if after.isdigit() and int(after) else pause
+        named = float(after) if after.isascii() and after.isdigit() else 0.0
+        return min(named, longest) if named else pause
     in_flight = response.status_code == 409 and response.text.find(":in-flight") > 0
     return pause if in_flight else 0.0
 
