@@ -26,6 +26,7 @@ from signoff.broker.archive import backup as backups
 from signoff.broker.archive import reading
 from signoff.broker.archive.backup import patient_store
 from signoff.broker.archive.files import ArchiveFiles
+from signoff.broker.heartbeat import TTL, beat
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.follow import batches, since
@@ -36,7 +37,7 @@ from signoff.broker.ledger.store import Store
 from signoff.broker.monitoring.gauges import KnownNames, measure
 from signoff.broker.server.address import DECODE_ANY
 from signoff.broker.timers import packer as packing
-from signoff.broker.timers.packer import Packer
+from signoff.broker.timers.packer import READS, Packer
 from signoff.broker.work import ResumeRun
 from signoff.channels.webhooks.feed import Feed
 from signoff.channels.webhooks.settings import Webhook
@@ -173,6 +174,23 @@ async def test_only_what_waits_is_packed_and_it_reads_as_before(
     read = await still_ledger.store.read(keys)
     assert [one and one[1] for one in read] == [text.split(" ", 2)[2] for text in plain]
     assert await packer.once() == 0
+
+
+async def test_nothing_is_packed_while_a_process_lives_that_cannot_read_it(
+    still_ledger: Ledger, clock: VirtualClock
+) -> None:
+    """Those of the last release say nothing of the form; packing begins when they have ended."""
+    _, (asked,) = await paused(still_ledger)
+    packer, key = Packer(still_ledger, timedelta()), f"approval:{asked.id}"
+    await beat(still_ledger, "worker", "new/1", json.dumps(READS))
+    for state in ("", json.dumps({"settings": "abc"}), json.dumps({"reads": "json"})):
+        await beat(still_ledger, "gateway", "old/2", state)
+        await packer.again()
+        assert await is_packed(still_ledger, key) == [False]
+    clock.advance(timedelta(seconds=TTL + 1))
+    await beat(still_ledger, "worker", "new/1", json.dumps(READS))
+    await packer.again()
+    assert await is_packed(still_ledger, key) == [True]
 
 
 async def test_one_process_packs_at_a_time_and_goes_on_where_it_was(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from signoff.broker.heartbeat import TTL, beat
+from signoff.broker.timers.packer import READS
 from signoff.broker.timers.ticks import tick
 from signoff.cli import log as logs
 from signoff.cli.composition.kinds import name as process_name
@@ -79,9 +80,13 @@ def announcing(parts: Parts) -> Announcer:
 
 
 def state_of(parts: Parts, reloader: Reloader) -> str:
-    """Return what a process says of itself in its heartbeat, as JSON: settings and key ids."""
+    """Return what a process says of itself in its heartbeat, as JSON.
+
+    That are its settings, its key ids, and the forms of records that it can read.
+    """
     receipts = parts.ledger.receipts
-    return json.dumps(reloader.state | (receipts.key_ids if receipts is not None else {}))
+    key_ids = receipts.key_ids if receipts is not None else {}
+    return json.dumps(reloader.state | key_ids | READS)
 
 
 async def beat_forever(parts: Parts, kind: str, reloader: Reloader, announcer: Announcer) -> None:

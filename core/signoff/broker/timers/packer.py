@@ -16,11 +16,15 @@ from typing import Any, Final
 
 import structlog
 
+from signoff.broker.heartbeat import states
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.packing import pack
 
 log = structlog.get_logger(__name__)
+
+READS: Final = {"reads": "packed"}
+"""What a process that can read packed records says of itself in its heartbeat."""
 
 EVERY: Final = 30.0
 """Seconds from one round of a process to the next."""
@@ -38,7 +42,8 @@ _MOST: Final = 10_000
 class Packer:
     """Packs records and entries of the audit that are older than an age.
 
-    Processes of releases that do not know the packed form cannot read it.
+    Earlier releases cannot read the packed form: as long as one of their processes is alive,
+    nothing is packed.
 
     Args:
         ledger: The ledger.
@@ -58,7 +63,11 @@ class Packer:
             LedgerUnavailable: Redis cannot be reached.
         """
         if await self._ledger.take_lease("lease:packing", self._token, lease=_LEASE):
-            await self.once()
+            said = await states(self._ledger)
+            if earlier := [one for one, own in said.items() if not READS.items() <= own.items()]:
+                log.warning("ledger.not_packed", because_of=earlier)
+            else:
+                await self.once()
 
     async def once(self) -> int:
         """Pack what is old enough, and return how many records and entries were packed.
