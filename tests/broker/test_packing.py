@@ -267,7 +267,7 @@ async def test_packing_loses_against_another_record_of_the_same_version(ledger: 
 async def test_an_answer_that_read_the_plain_form_counts_after_packing(
     ledger: Ledger, decider: Decider
 ) -> None:
-    """Packing does not change the version: whoever has read the record may still commit."""
+    """Packing does not change the version: who has read the record may still commit."""
     run, (approval,) = await paused(ledger)
     assert await Packer(ledger, timedelta()).once() >= 2
     after, events = approval.reject(

@@ -227,7 +227,7 @@ def test_a_queue_in_turn_names_the_member_of_the_request_after_the_next() -> Non
 
 
 def test_levels_say_what_depends_on_the_requester_and_which_quorum_cannot_be_met() -> None:
-    """The second level names two people of whom one is away; the first one needs the requester."""
+    """One of the two people of the second level is away; the first level needs the requester."""
     away = Absence(start=NOON.date(), end=NOON.date())
     absent = MARA.model_copy(update={"away": (away,)})
     policy = Policy(

@@ -335,7 +335,7 @@ def test_an_override_is_for_its_schedule_and_its_time_alone() -> None:
 
 
 def test_the_person_who_takes_a_shift_is_informed() -> None:
-    """Whoever is on call is told, and for this time that is Anna."""
+    """The person on call is told, and for this time that is Anna."""
     override = Override(start=SHIFT, end=SHIFT + DAY, person="anna")
     rota = Schedule(name="on-call", people=("ben",), start=SHIFT - DAY, overrides=(override,))
     directory = Directory([person("ben"), person("anna")], schedules=[rota])

@@ -1,4 +1,4 @@
-"""Approved calls start once, whoever asks at the same time, and through a lost reply."""
+"""Approved calls start once, also if two ask at the same time, or if a reply of Redis is lost."""
 
 import asyncio
 from datetime import datetime

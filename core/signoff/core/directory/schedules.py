@@ -27,7 +27,7 @@ _NEAR: Final = 3
 
 
 class Override(Value):
-    """A time in which another person takes the shift of whoever is on call.
+    """A time in which another person takes the shift of the person on call.
 
     Attributes:
         start: When it begins, in the schedule's local time: ``2026-11-27T18:00:00``.
