@@ -80,10 +80,7 @@ def announcing(parts: Parts) -> Announcer:
 
 
 def state_of(parts: Parts, reloader: Reloader) -> str:
-    """Return what a process says of itself in its heartbeat, as JSON.
-
-    That are its settings, its key ids, and the forms of records that it can read.
-    """
+    """Return what a heartbeat says, as JSON: settings, key ids, and the forms that can be read."""
     receipts = parts.ledger.receipts
     key_ids = receipts.key_ids if receipts is not None else {}
     return json.dumps(reloader.state | key_ids | READS)
