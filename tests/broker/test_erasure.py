@@ -25,6 +25,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.policy_history import history, note_policies
 from signoff.broker.receipts import Receipts
+from signoff.broker.timers.packer import Packer
 from signoff.core.approvals.approval import Approval, Decision, Handoff, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import Run
@@ -87,6 +88,36 @@ async def test_erasing_a_decider_keeps_the_call_the_digest_and_the_chain(
     found = audit.verify_lines(lines, expect_head=head)
     assert found == (verified.entries, verified.head, erased)
     assert erased > 0
+
+
+async def test_erasure_reaches_packed_entries(
+    still_ledger: Ledger,
+    still_decider: Decider,
+    files: ArchiveFiles,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Entries of other requests in the same blocks stay, and those that name her are gone."""
+    monkeypatch.setattr(audit, "BLOCK", 3)
+    other, _ = await paused(still_ledger, session="b", asked=[CLEO])
+    _, (approval,) = await ended(still_ledger, still_decider, reason="Mara says hello")
+    await paused(still_ledger, session="c", asked=[CLEO])
+    packer = Packer(still_ledger, timedelta())
+    assert await packer.once() > 3
+    before = [one async for one in audit.entries(still_ledger.store)]
+    assert any("hello" in text for _, text, _ in before)
+
+    await erase(still_ledger, files, redaction(MARA, "Mara"), by="ops", why="asked")
+
+    after = [text async for _, text, _ in audit.entries(still_ledger.store)]
+    assert words_in("".join(after), "mara", "Mara", "m.lind", "hello") == []
+    kept = [text for _, text, _ in before if other.id in text]
+    assert kept
+    assert set(kept) <= set(after)
+    store = still_ledger.store
+    assert await store.client.exists(store.prefix + audit.PACKED)
+    events = (await reading.find(still_ledger, files, approval.id))[1]
+    assert PLACEHOLDER in {one.by for one in events}
+    await reading.verify(still_ledger, files)
 
 
 async def test_erasing_a_requester_removes_the_contents_of_their_requests(
